@@ -23,7 +23,7 @@ TORCH_FOR_CPU := 6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667
 INSTALL := sh requirements/install.sh
 
 # The entry kernels that the demo calls; the others are compiled when something needs them.
-DEMO_KERNELS := decide hunt tend
+DEMO_KERNELS := decide search_best maintain_tree
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

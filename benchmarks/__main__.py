@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks import child, contenders, measure, report, workloads
 from benchmarks.answer import Setting, Skipped
 from benchmarks.questions import QUESTIONS
-from likewise.runtime.machine import Load
+from likewise.runtime.machine import MachineLoad
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -63,7 +63,7 @@ def make_setting(chosen: argparse.Namespace) -> Setting:
 
 def ask(name: str, setting: Setting) -> dict[str, Any]:
     """One question, whatever becomes of it: its answer, why it was skipped, or how it failed."""
-    start, load = time.perf_counter(), Load()
+    start, load = time.perf_counter(), MachineLoad()
     try:
         found = QUESTIONS[name](setting).as_json()
     except Skipped as why:
@@ -73,7 +73,7 @@ def ask(name: str, setting: Setting) -> dict[str, Any]:
     found["scale"] = setting.scale
     found["measured"] = datetime.date.today().isoformat()
     found["seconds"] = round(time.perf_counter() - start, 1)
-    told = load.so_far()
+    told = load.measure()
     found["load"] = None if told is None else round(told, 2)
     return found
 

@@ -101,10 +101,10 @@ def _mixed(later: np.ndarray, earlier: np.ndarray) -> int:
 def in_cells(given: dict[str, Any]) -> dict[str, Any]:
     """The same files, cell by cell."""
     import likewise as lw
-    from likewise.audit.cell_folder import Folder
-    from likewise.audit.cells import audit
+    from likewise.audit.cell_folder import AuditFolder
+    from likewise.audit.cells import audit_partitioned
     from likewise.audit.job import Job
-    from likewise.audit.tasks import Here, Processes
+    from likewise.audit.tasks import InlineRunner, ProcessRunner
     from likewise.sources.binding import bind_vectors
 
     files = tuple(sorted(map(str, Path(given["folder"]).glob("*.parquet"))))
@@ -129,9 +129,11 @@ def in_cells(given: dict[str, Any]) -> dict[str, Any]:
         def told(what: str, done: int, total: int) -> None:
             steps.setdefault(what, time.perf_counter() - start)
 
-        done = audit(job, Here() if workers == 1 else Processes(workers), told=told)
+        done = audit_partitioned(
+            job, InlineRunner() if workers == 1 else ProcessRunner(workers), progress=told
+        )
         seconds, cpu = time.perf_counter() - start, _cpu() - busy
-        check, found = 0, Folder(job.folder)
+        check, found = 0, AuditFolder(job.folder)
         for cell in done.cells:
             with np.load(found.result(cell.number, "pairs.npz")) as arrays:
                 check ^= _mixed(arrays["later"], arrays["earlier"])

@@ -97,4 +97,4 @@ class ReusedShards(RayShards):
 def reused(folder: Path, rule: Any, keeping: Any, **settings: Any) -> Any:
     """A monitor over shards that other tests have used, with segments of a few rows."""
     small = {"shards": 2, "segment_rows": 16, "micro_batch": 8, "keep": True, **settings}
-    return open_cluster(folder, rule, ClusterSettings(**small), keeping, make=ReusedShards)
+    return open_cluster(folder, rule, ClusterSettings(**small), keeping, make_backend=ReusedShards)

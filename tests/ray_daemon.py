@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from likewise.sharding.on_ray import set_up
+from likewise.sharding.on_ray import set_ray_environment
 
 HEAD = {"num_cpus": 8, "object_store_memory": 120_000_000, "include_dashboard": False}
 
@@ -28,7 +28,7 @@ def main(file: Path, parent: int) -> None:
     # All tests use this cluster, and none of them takes its machine away: on a busy machine it is
     # not to be given up because it answered late.
     os.environ.update({"RAY_health_check_failure_threshold": "60"})
-    set_up(os.environ)
+    set_ray_environment(os.environ)
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args=HEAD)

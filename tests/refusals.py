@@ -1,6 +1,6 @@
 """What is refused, by its class and facts; the texts of messages are in one golden file.
 
-    with raises(lw.MissingValue, place=3, column="age"):
+    with raises(lw.errors.MissingValue, place=3, column="age"):
         monitor.observe_many(table)
 
 asserts the class and these facts. Its code and its whole text are compared with

@@ -17,9 +17,9 @@ import uvicorn
 
 import likewise as lw
 from likewise.service.app import App
-from likewise.service.served_monitor import Hosted
+from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, ServiceSettings
+from likewise.service.settings import Limits, MonitorSettings, ServiceSettings
 
 LIMITS = Limits(skew_seconds=1e10)
 _names = (f"m{i}" for i in itertools.count())
@@ -30,7 +30,9 @@ class Serving:
 
     def __init__(self, limits: Limits = LIMITS, port: int = 0) -> None:
         self.limits = limits
-        self.service = Service(ServiceSettings({"none": Served(rule="none.toml")}, limits=limits))
+        self.service = Service(
+            ServiceSettings({"none": MonitorSettings(rule="none.toml")}, limits=limits)
+        )
         self.service.ready = True
         self.service.pending = {}
         self.service.monitors = {}
@@ -57,7 +59,9 @@ class Serving:
     def host(self, monitor: Any, limits: Limits | None = None) -> str:
         """Serve a monitor; its name."""
         name = next(_names)
-        hosted = Hosted(name, monitor, Served(rule="none.toml"), limits or self.limits)
+        hosted = ServedMonitor(
+            name, monitor, MonitorSettings(rule="none.toml"), limits or self.limits
+        )
         self.service.monitors = {**self.service.monitors, name: hosted}
         return name
 
@@ -82,19 +86,19 @@ def running() -> Serving:
     return _running[0]
 
 
-class Connected(lw.Client):
+class Connected(lw.client.Client):
     """A client whose monitor ends with it."""
 
     def close(self) -> None:
         if not self.closed:
-            hosted = running().service.monitors[self.place.monitor]
+            hosted = running().service.monitors[self.endpoint.monitor]
             hosted.close()
         super().close()
 
 
 def connected(monitor: Any, **settings: Any) -> Connected:
     """A client of a monitor that is served from now on."""
-    from likewise.client.endpoint import Place
+    from likewise.client.endpoint import Endpoint
 
     serving = running()
-    return Connected(Place(serving.url, serving.host(monitor), **settings))
+    return Connected(Endpoint(serving.url, serving.host(monitor), **settings))

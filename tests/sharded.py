@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 import likewise as lw
-from likewise.monitor.factory import reader_of
-from likewise.monitor.opening import Keeping
+from likewise.monitor.factory import make_reader
+from likewise.monitor.opening import LedgerOptions
 from likewise.search.engine.engine import Engine
 from likewise.sharding.fleet import Fleet
 from likewise.sharding.local_shards import LocalShards
 from likewise.sharding.open_cluster import open_cluster
-from likewise.sharding.placement import Placement, Plan
+from likewise.sharding.placement import Placement, PlacementPlan
 from likewise.sharding.protocol import ShardDown
 from likewise.sharding.settings import ClusterSettings
-from likewise.sharding.sharded_index import Sharded
+from likewise.sharding.sharded_index import ShardedIndexFactory
 
 
 class FailingShards(LocalShards):
@@ -53,7 +53,7 @@ def fleet_of(
 ) -> Fleet:
     return Fleet(
         backend,
-        Placement([Plan(0, shards, segment)]),
+        Placement([PlacementPlan(0, shards, segment)]),
         epoch=1,
         coordinator="test",
         trust={},
@@ -74,9 +74,9 @@ def sharded(
 ) -> lw.Monitor:
     """A monitor in memory, over shards in this process."""
     fleet = fleet_of(backend or LocalShards(shards), shards=shards, segment=segment)
-    reader = reader_of(rule)
-    made = Sharded(fleet, index=index, batch_rows=batch_rows, keep=False)
-    return lw.Monitor.of(reader, Engine(reader.plain, index=made, **more))
+    reader = make_reader(rule)
+    made = ShardedIndexFactory(fleet, index=index, batch_rows=batch_rows, keep=False)
+    return lw.Monitor.from_parts(reader, Engine(reader.vector_rule, index=made, **more))
 
 
 def in_process(
@@ -94,7 +94,7 @@ def in_process(
         folder,
         rule,
         settings,
-        keeping or Keeping(durability="off"),
-        make=lambda _, told: backend or LocalShards(told.shards),
+        keeping or LedgerOptions(durability="off"),
+        make_backend=lambda _, told: backend or LocalShards(told.shards),
         **more,
     )

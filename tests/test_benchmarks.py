@@ -31,7 +31,7 @@ from benchmarks.__main__ import ask
 from benchmarks.answer import Setting
 from benchmarks.contenders import Question
 from benchmarks.questions import first_use
-from likewise.runtime.machine import Load
+from likewise.runtime.machine import MachineLoad
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("benchmarks"), pytest.mark.early]
 
@@ -195,15 +195,15 @@ def test_figures_at_a_high_load_are_marked_as_not_final(answers):
 
 @pytest.mark.long
 def test_load_counts_the_work_of_others_and_not_ones_own():
-    load, until = Load(), time.monotonic() + 0.5
+    load, until = MachineLoad(), time.monotonic() + 0.5
     while time.monotonic() < until:
         pass
-    alone = load.so_far()
-    load = Load()
+    alone = load.measure()
+    load = MachineLoad()
     code = "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
     with subprocess.Popen([sys.executable, "-c", code]) as other:
         time.sleep(0.8)
-        beside = load.so_far()
+        beside = load.measure()
         other.wait(timeout=30)
     assert alone is not None and alone >= 1.0
     assert beside is not None and beside > 1.3, "another process was busy, and is not counted"

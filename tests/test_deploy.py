@@ -175,7 +175,7 @@ def test_settings_in_the_manifests_are_settings(tmp_path):
     maps = every("ConfigMap")
     assert len(maps) == 2
     for one in maps:
-        told = ServiceSettings.of(tomllib.loads(one["data"]["service.toml"]), tmp_path)
+        told = ServiceSettings.from_tables(tomllib.loads(one["data"]["service.toml"]), tmp_path)
         told.resolve_alerts({})
         for served in told.monitors.values():
             assert served.ledger.is_relative_to("/data")

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 import likewise as lw
-from likewise.rule.variation import HOWS
+from likewise.rule.variation import CHANGE_KINDS
 
 SLACK = 1 + 1e-9
 
@@ -157,7 +157,7 @@ def expected(rule, rows, count=None):
     outputs = [row["z"] for row in rows]
     found = {(None, None): outcome(rule, rows, outputs, count)}
     for name in COMPARED:
-        for how in HOWS:
+        for how in CHANGE_KINDS:
             other = changed(rule, name, how)
             if other is not None:
                 found[name, how] = outcome(other, rows, outputs, count)

@@ -133,7 +133,7 @@ def overhead(given: Mapping[str, Any]) -> dict[str, Any]:
                 for monitor in (alone, cluster):
                     monitor.load(points[:before], labels[:before])
                 bare = _bare_actors(shards)
-                processes = cluster._sharded.fleet.backend.processes()
+                processes = cluster._shards.fleet.backend.processes()
                 position = before
                 for size, count in asked.items():
                     began = sum(map(cpu_seconds, processes))
@@ -230,7 +230,7 @@ def _scaling(before: int, scale: float) -> list[dict[str, Any]]:
             ) as cluster,
         ):
             cluster.load(points[:before], labels[:before])
-            processes = cluster._sharded.fleet.backend.processes()
+            processes = cluster._shards.fleet.backend.processes()
             spent, worked = list[float](), []
             for i, start in enumerate(starts):
                 part = slice(start, start + size)
@@ -289,7 +289,7 @@ def losses(given: Mapping[str, Any]) -> dict[str, Any]:
         ):
             cluster.load(points[:before], labels[:before])
             cluster.check(points[0], labels[0])
-            fleet = cluster._sharded.fleet
+            fleet = cluster._shards.fleet
             os.kill(fleet.backend.processes()[0], signal.SIGKILL)
             began = time.monotonic()
             _alike(cluster.observe_many(points[before:], labels[before:]), expected)
@@ -320,7 +320,7 @@ def stall(given: Mapping[str, Any]) -> dict[str, Any]:
         ) as cluster,
     ):
         cluster.observe_many(points[:4_096], labels[:4_096])
-        process = cluster._sharded.fleet.backend.processes()[0]
+        process = cluster._shards.fleet.backend.processes()[0]
         found: list[Any] = []
         feeding = threading.Thread(
             target=lambda: found.append(cluster.observe_many(points[4_096:], labels[4_096:]))

@@ -26,8 +26,8 @@ from benchmarks.measure import medians
 from benchmarks.scratch import scratch
 from likewise.ledger.ledger import Ledger
 from likewise.sources.follower import Follower
-from likewise.sources.judge_messages import StreamJudge, binding_of
-from likewise.sources.open_source import source_of, target_of
+from likewise.sources.judge_messages import StreamJudge, make_binder
+from likewise.sources.open_source import make_source, make_target
 from likewise.sources.sinks import LineTarget, StreamSink
 
 COLUMNS_WIDE, TOLERANCE = 12, 0.05
@@ -155,17 +155,17 @@ def _followed(folder: Path, port: int, count: int, to: str | None) -> tuple[floa
     """Seconds until the last decision is on disk, and told; and how many are flagged."""
     columns = {f"c{i}": lw.Feature("number", tolerance=TOLERANCE) for i in range(COLUMNS_WIDE)}
     rule = lw.Rule(features=columns, output_column="z")
-    target: LineTarget | None = None if to is None else target_of(to, "verdict")
+    target: LineTarget | None = None if to is None else make_target(to, "verdict")
     with lw.open(folder, rule, comparable=True) as monitor:
-        source, format = source_of(f"redis://127.0.0.1:{port}?stream=decisions")
+        source, format = make_source(f"redis://127.0.0.1:{port}?stream=decisions")
         follower = Follower(
             source,
-            StreamJudge(monitor, binding_of(rule)),
+            StreamJudge(monitor, make_binder(rule)),
             StreamSink(target, None),
             tell=print,
             format=format,
         )
-        told, seconds = follower._told, 0.0
+        told, seconds = follower._report_verdicts, 0.0
 
         def stop_at_the_end(*some: Any) -> None:
             nonlocal seconds
@@ -174,7 +174,7 @@ def _followed(folder: Path, port: int, count: int, to: str | None) -> tuple[floa
                 seconds = time.perf_counter() - start
                 follower.stop()  # which waits for a poll of an empty stream, up to a second
 
-        follower._told = stop_at_the_end  # type: ignore[method-assign]
+        follower._report_verdicts = stop_at_the_end  # type: ignore[method-assign]
         start = time.perf_counter()
         follower.run()
         source.close()

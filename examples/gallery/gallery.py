@@ -20,8 +20,8 @@ import numpy as np
 from markupsafe import Markup
 
 from likewise.reports.document import document, write_document
-from likewise.tables.printing import figure
-from likewise.verdict.html import safe, shortened, shown
+from likewise.tables.printing import format_number
+from likewise.verdict.html import display_value, escape_html, shorten
 from likewise.version import __version__
 
 from .pictures import difference as difference_of
@@ -62,7 +62,7 @@ class Gallery:
     def figures(self, told: Sequence[tuple[str, Any]]) -> None:
         """A row of key numbers: what each is, and the number."""
         tiles = "".join(
-            f"<div><dt>{safe(words)}</dt><dd>{safe(_told(value))}</dd></div>"
+            f"<div><dt>{escape_html(words)}</dt><dd>{escape_html(_told(value))}</dd></div>"
             for words, value in told
         )
         self._add("figures", f'<dl class="tiles">{tiles}</dl>\n')
@@ -81,13 +81,13 @@ class Gallery:
         ]
         kinds = [' class="number"' * one for one in numeric]
         head = "".join(
-            f'<th scope="col"{kind}>{safe(one)}</th>'
+            f'<th scope="col"{kind}>{escape_html(one)}</th>'
             for kind, one in zip(kinds, columns, strict=True)
         )
         body = "".join(
             f'<tr><th scope="row">{_cell(line[0])}</th>'
             + "".join(
-                f'<td{kind} data-label="{safe(name)}">{_cell(one)}</td>'
+                f'<td{kind} data-label="{escape_html(name)}">{_cell(one)}</td>'
                 for kind, name, one in zip(kinds[1:], columns[1:], line[1:], strict=True)
             )
             + "</tr>"
@@ -96,7 +96,8 @@ class Gallery:
         self._add(
             "table",
             f"{_titled(title)}"
-            f'<div class="scroll" tabindex="0" role="region" aria-label="{safe(title or "Table")}">'
+            '<div class="scroll" tabindex="0" role="region"'
+            f' aria-label="{escape_html(title or "Table")}">'
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>\n",
         )
 
@@ -124,7 +125,8 @@ class Gallery:
         if deepest is None:
             deepest = max((float(np.nanmax(one, initial=0)) for one in values.values()), default=0)
         drawn = "".join(
-            f'<div class="panel" tabindex="0" role="region" aria-label="{safe(name or title)}">'
+            '<div class="panel" tabindex="0" role="region"'
+            f' aria-label="{escape_html(name or title)}">'
             f"{heat_table(one, rows, columns, name, deepest, as_shares)}</div>"
             for name, one in values.items()
         )
@@ -183,11 +185,11 @@ class Gallery:
         sides = [_side(drawn[i], names[i], outputs, i) for i in (0, 1)]
         if difference and not isinstance(left, str):
             changed, largest = difference_of(left, right)
-            most = f"up to {figure(float(f'{largest:.3g}'))}" if largest else "none"
+            most = f"up to {format_number(float(f'{largest:.3g}'))}" if largest else "none"
             sides.append(_figure(image(changed, "where they differ"), "difference", most, ""))
         kind = "texts" if isinstance(left, str) else "three" if len(sides) == 3 else "two"
-        small = f'<p class="small">{safe(note, 600)}</p>' if note else ""
-        head = f"<h3>{safe(caption)}</h3>" if caption else ""
+        small = f'<p class="small">{escape_html(note, 600)}</p>' if note else ""
+        head = f"<h3>{escape_html(caption)}</h3>" if caption else ""
         self._add(
             "pair",
             f'<article class="pair">{head}{small}<div class="sides {kind}">{"".join(sides)}</div>'
@@ -199,19 +201,20 @@ class Gallery:
         lead = f'<p class="lead">{_prose(self._lead)}</p>\n' if self._lead else ""
         top = (
             '<header class="top">\n<p class="brand"><b>likewise</b> · report of'
-            f" {safe(self._day)}</p>\n<h1>{safe(self._title)}</h1>\n{lead}</header>"
+            f" {escape_html(self._day)}</p>\n<h1>{escape_html(self._title)}</h1>\n{lead}</header>"
         )
         (_, _, opening), *parts = self._parts
         main = f'<div class="opening">\n{_drawn(opening)}</div>\n' if opening else ""
         for i, (title, words, blocks) in enumerate(parts, 1):
             about = f'<p class="lead">{_prose(words)}</p>\n' if words else ""
             main += (
-                f'<section aria-labelledby="part-{i}">\n<h2 id="part-{i}">{safe(title)}</h2>\n'
+                f'<section aria-labelledby="part-{i}">\n<h2'
+                f' id="part-{i}">{escape_html(title)}</h2>\n'
                 f"{about}{_drawn(blocks)}\n</section>\n"
             )
         return document(
             "reports/document.html",
-            title=f"{shortened(self._title, 80)} · likewise",
+            title=f"{shorten(self._title, 80)} · likewise",
             top=Markup(top),
             main=Markup(main),
             foot=f"Made by likewise {__version__} on {self._day}. This page is one file and"
@@ -241,23 +244,26 @@ def _side(drawn: str, name: str, outputs: tuple[Any, Any] | None, which: int) ->
     if outputs is None:
         return _figure(drawn, name, "", "")
     differs = " differs" if outputs[0] != outputs[1] else ""
-    return _figure(drawn, name, shown(outputs[which]), f"answer{differs}")
+    return _figure(drawn, name, display_value(outputs[which]), f"answer{differs}")
 
 
 def _figure(drawn: str, name: str, said: str, kind: str) -> str:
-    value = f'<span class="{kind or "small"}"><bdi>{safe(said, 60)}</bdi></span>' if said else ""
+    value = (
+        f'<span class="{kind or "small"}"><bdi>{escape_html(said, 60)}</bdi></span>' if said else ""
+    )
     return (
-        f'<figure class="side">{drawn}<figcaption><span class="name">{safe(name, 60)}</span>{value}'
+        f'<figure class="side">{drawn}<figcaption><span'
+        f' class="name">{escape_html(name, 60)}</span>{value}'
         "</figcaption></figure>"
     )
 
 
 def _prose(words: str) -> str:
-    return safe(re.sub(r"[ \n]+", " ", words), _LONG)
+    return escape_html(re.sub(r"[ \n]+", " ", words), _LONG)
 
 
 def _titled(title: str) -> str:
-    return f"<h3>{safe(title)}</h3>\n" if title else ""
+    return f"<h3>{escape_html(title)}</h3>\n" if title else ""
 
 
 def _caption(caption: str) -> str:
@@ -270,8 +276,12 @@ def _is_number(value: Any) -> bool:
 
 def _told(value: Any) -> str:
     """A number as a person would write it, anything else as it is."""
-    return figure(float(value)) if _is_number(value) and np.isfinite(value) else shown(value)
+    return (
+        format_number(float(value))
+        if _is_number(value) and np.isfinite(value)
+        else display_value(value)
+    )
 
 
 def _cell(value: Any) -> str:
-    return f"<bdi>{safe(_told(value))}</bdi>"
+    return f"<bdi>{escape_html(_told(value))}</bdi>"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.verdict.html import safe
+from likewise.verdict.html import escape_html
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -85,7 +85,7 @@ def image(pixels: Pixels, words: str) -> str:
     carried = base64.b64encode(_png(pixels)).decode("ascii")
     return (
         f'<img{kind} src="data:image/png;base64,{carried}" width="{width}" height="{height}"'
-        f' alt="{safe(words)}">'
+        f' alt="{escape_html(words)}">'
     )
 
 

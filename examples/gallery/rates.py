@@ -10,10 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from likewise.reports.plots import Frame, dot, path, picture, share_axis, text, ticks, twice
-from likewise.tables.printing import figure, percent
+from likewise.reports.plots import (
+    Frame,
+    dot,
+    draw_both_widths,
+    path,
+    picture,
+    share_axis,
+    text,
+    ticks,
+)
+from likewise.tables.printing import format_number, percent
 from likewise.tables.rows import Floats
-from likewise.verdict.html import safe, shortened, shown
+from likewise.verdict.html import display_value, escape_html, shorten
 
 _MOST_LINES = 4  # that can still be told apart
 _WHITE_BY_DAY, _BLACK_BY_NIGHT = 86, 61  # percent of shade beyond which text changes sides
@@ -58,13 +67,15 @@ def heat_table(
             f"heat map {name!r} has shape {values.shape}; expected one line for each of"
             f" {len(rows)} rows and one value for each of {len(columns)} columns"
         )
-    heads = "".join(f'<th scope="col">{safe(shown(one), 40)}</th>' for one in columns)
+    heads = "".join(
+        f'<th scope="col">{escape_html(display_value(one), 40)}</th>' for one in columns
+    )
     lines = "".join(
-        f'<tr><th scope="row">{safe(shown(row), 60)}</th>'
+        f'<tr><th scope="row">{escape_html(display_value(row), 60)}</th>'
         f"{''.join(_cell(float(one), most, as_shares) for one in line)}</tr>"
         for row, line in zip(rows, values, strict=True)
     )
-    caption = f"<caption>{safe(name)}</caption>" if name else ""
+    caption = f"<caption>{escape_html(name)}</caption>" if name else ""
     return (
         f'<table class="heat">{caption}<thead><tr><td></td>{heads}</tr>'
         f"</thead><tbody>{lines}</tbody></table>"
@@ -76,7 +87,7 @@ def _cell(value: float, most: float, as_shares: bool) -> str:
         return "<td>–</td>"
     shade = round(100 * min(1.0, value / most)) if most > 0 else 0
     kinds = "shade" + " deep" * (shade > _WHITE_BY_DAY) + " bright" * (shade > _BLACK_BY_NIGHT)
-    words = safe(short_share(value) if as_shares else figure(float(f"{value:.3g}")))
+    words = escape_html(short_share(value) if as_shares else format_number(float(f"{value:.3g}")))
     return f'<td class="{kinds}" style="--shade:{shade}%">{words}</td>'
 
 
@@ -104,21 +115,21 @@ def line_plot(series: Mapping[str, Floats], at: Sequence[Any], across: str, up: 
             parts += [path(points, f"line s{i}"), *(dot(x, y, f"dot s{i}") for x, y in points)]
         for j, place in enumerate(at):
             x = frame.x(j + 0.5)
-            words = shortened(shown(place), letters)
+            words = shorten(display_value(place), letters)
             parts.append(text(x, frame.base + 18, words, "tick", "middle"))
             parts += _ends(frame, x, [float(values[j]) for values in series.values()])
         parts.append(text(width - frame.right, frame.height - 4, across, "axis", "end"))
         return picture(width, frame.height, *parts)
 
     said = "; ".join(
-        f"{shortened(name, 60)}: "
+        f"{shorten(name, 60)}: "
         + ", ".join(
-            f"{percent(one)} at {shortened(shown(place), 30)}"
+            f"{percent(one)} at {shorten(display_value(place), 30)}"
             for place, one in zip(at, values.tolist(), strict=True)
         )
         for name, values in series.items()
     )
-    return _legend(list(series)) + twice(draw, f"{up} {said}".strip())
+    return _legend(list(series)) + draw_both_widths(draw, f"{up} {said}".strip())
 
 
 def _ends(frame: Frame, x: float, values: list[float]) -> list[str]:
@@ -136,7 +147,7 @@ def _legend(names: list[str]) -> str:
     items = "".join(
         f'<li><svg class="plot key" viewBox="0 0 34 12" width="34" height="12" aria-hidden="true">'
         f"{path([(1, 6), (33, 6)], f'line s{i}')}{dot(17, 6, f'dot s{i}')}</svg>"
-        f"<bdi>{safe(name, 60)}</bdi></li>"
+        f"<bdi>{escape_html(name, 60)}</bdi></li>"
         for i, name in enumerate(names)
     )
     return f'<ul class="legend">{items}</ul>'

@@ -9,7 +9,7 @@ Cost: a text is cut after some lines, so comparing two stays quick whatever they
 import re
 from difflib import SequenceMatcher
 
-from likewise.verdict.html import safe
+from likewise.verdict.html import escape_html
 
 _LONGEST = 800  # characters that are shown and compared
 _PARTS = re.compile(r"\w+|\s+|[^\w\s]")
@@ -27,7 +27,7 @@ def marked(left: str, right: str) -> tuple[str, str]:
         for side in (0, 1):
             start, stop = ends[2 * side : 2 * side + 2]
             lines = "".join(parts[side][start:stop]).split("\n")
-            text = "\n".join(safe(line, None) for line in lines)
+            text = "\n".join(escape_html(line, None) for line in lines)
             drawn[side].append(f"<mark>{text}</mark>" if what != "equal" and text else text)
     return _whole(drawn[0], left), _whole(drawn[1], right)
 

@@ -116,7 +116,7 @@ class BadDecision(LikewiseError, ValueError):
         where = "" if self.place is None else f"row {self.place}: "
         return f"{where}{self.problem} Nothing was stored. {self.advice}".rstrip()
 
-    def at(self, place: int | None) -> Self:
+    def with_place(self, place: int | None) -> Self:
         """Return the same error about another place of a batch; None: it came alone."""
         moved = self.restore("", vars(self))
         moved.place = place

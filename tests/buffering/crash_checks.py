@@ -17,7 +17,7 @@ def numbers_in(folder):
     """Of each row of the ledger, how many rows each contradicts, and how many are not judged."""
     try:
         ledger = lw.Ledger(folder / "ledger")
-    except lw.BadFile as error:
+    except lw.errors.BadFile as error:
         assert "no ledger" in str(error)
         return [], [], 0
     with ledger:

@@ -69,7 +69,7 @@ def feed(folder, seed, turn, begin):
         elif choice < 0.015:
             say("closing")
             buffer.close(drawn.choice([0.0, 60.0]))
-            assert buffer.stats.all_lost == 0
+            assert buffer.stats.total_lost == 0
             monitor.close()
             say("closed", number)
             before = number

@@ -108,7 +108,7 @@ def forked_ledger(folder):
     thread.join()
     assert buffer.close()
     stats = buffer.stats
-    assert is_balanced(stats) and stats.all_lost == 0 and monitor.missing == 0
+    assert is_balanced(stats) and stats.total_lost == 0 and monitor.missing == 0
     assert monitor.rows == stats.submitted and monitor.verify().ok
     monitor.close()
     with lw.open(folder / "ledger") as again:

@@ -83,7 +83,7 @@ def decisions(count, seed=1):
 def is_balanced(stats):
     """Whether every decision is accounted for."""
     return stats.submitted == (
-        stats.answered + stats.refused + stats.all_lost + stats.waiting + stats.accepted
+        stats.answered + stats.refused + stats.total_lost + stats.waiting + stats.accepted
     )
 
 

@@ -62,14 +62,14 @@ def test_submit_does_not_wait_for_judging(tmp_path):
         began = time.monotonic()
         submit(buffer, 1000)
         assert time.monotonic() - began < 10
-        assert buffer.stats.all_lost == 0
+        assert buffer.stats.total_lost == 0
         assert not buffer.close(0.0)
         stats = buffer.stats
-        assert is_balanced(stats) and stats.all_lost == stats.waiting == 0
+        assert is_balanced(stats) and stats.total_lost == stats.waiting == 0
         assert stats.accepted == 1000 - stats.answered > 300
         assert not buffer.flush(0.01)
     with lw.open(tmp_path / "ledger") as monitor:
-        assert (monitor.rows, monitor.accepted, monitor.missing) == (1001, 0, 0)
+        assert (monitor.rows, monitor.accepted_count, monitor.missing) == (1001, 0, 0)
         assert monitor.keys(range(1001)) == [None, *range(1000)]
 
 
@@ -81,7 +81,7 @@ def test_large_decisions_are_accepted_when_their_bytes_fill_the_queue(tmp_path):
                 buffer.submit(row, i)
                 assert buffer.stats.waiting_bytes <= 50_000
             assert buffer.stats.accepted > 10
-            with pytest.raises(lw.BadDecision):
+            with pytest.raises(lw.errors.BadDecision):
                 buffer.submit(np.zeros(10_000), 0)
         assert monitor.past.inputs(range(60))[:, 0].tolist() == list(range(60))
 
@@ -117,7 +117,7 @@ def test_what_the_ledger_has_already_is_answered_as_before(tmp_path):
         assert monitor.rows == 400
     assert [one.number for one in answers] == list(range(409))
     assert sum(one.verdict.known for one in answers[:-1]) == 8
-    assert isinstance(answers[-1].refusal, lw.RepeatedKey)
+    assert isinstance(answers[-1].refusal, lw.errors.RepeatedKey)
 
 
 def test_what_was_erased_before_it_was_judged_has_a_row_and_no_verdict(tmp_path):
@@ -155,7 +155,7 @@ def test_rows_and_labels_may_all_be_erased_before_anything_is_judged(tmp_path, k
             monitor.erase(rows=[0])
             monitor.accept(*zip(*rows[1:], strict=True))
             monitor.erase(rows=gone)
-            assert len(monitor) == left and monitor.accepted == 0
+            assert len(monitor) == left and monitor.accepted_count == 0
             twin = lw.Monitor(rule)
             for row in range(max(gone) + 1, 4):
                 twin.observe(*rows[row])
@@ -214,7 +214,7 @@ def test_a_disk_that_fails_loses_and_repeats_nothing(tmp_path, what, stored):
                 failed.append(what)
                 if stored:
                     call(*args, **kwargs)
-                raise lw.BadFile("the disk fails")
+                raise lw.errors.BadFile("the disk fails")
             return call(*args, **kwargs)
 
         setattr(monitor, what, failing)
@@ -270,7 +270,7 @@ def test_two_buffers_may_accept_into_one_ledger(tmp_path):
 
 def test_it_needs_a_ledger():
     for monitor in (lw.Monitor(RULE), lw.connect("http://127.0.0.1:9")):
-        with raises(lw.BadRule, setting="when_full"):
+        with raises(lw.errors.BadRule, setting="when_full"):
             accepting(monitor)
 
 
@@ -396,4 +396,4 @@ def test_close_always_returns_though_judging_does_not(tmp_path, monkeypatch):
         gate.set()
         until(lambda: buffer.close() or "closed" in repr(buffer))
         stats = buffer.stats
-        assert is_balanced(stats) and stats.all_lost == 0 and monitor.rows == 101
+        assert is_balanced(stats) and stats.total_lost == 0 and monitor.rows == 101

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.queueing.buffer import Buffered
+from likewise.queueing.buffer import DecisionBuffer
 from tests.buffering.slow import RULE, Gated, Slow, decisions, inline, is_balanced, slow_ledger
 from tests.letter_embedders import letters
 from tests.looping import each
@@ -123,9 +123,9 @@ def test_frames_of_one_row_named_tuples_and_other_rows_are_taken():
         buffer.submit(polars.DataFrame(rows[1:2]))
         buffer.submit(pandas.DataFrame(rows).iloc[2])
         buffer.submit(rows[3])
-        with raises(lw.WrongShape):
+        with raises(lw.errors.WrongShape):
             buffer.submit(pandas.DataFrame(rows[:2]))
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             buffer.submit(17)
     assert [monitor.past.values(row) for row in range(4)] == rows
     assert buffer.stats.submitted == 4
@@ -176,7 +176,7 @@ def test_types_of_inputs_are_not_mixed_by_being_judged_together(first):
     for receipt, x in zip(buffer.results(), told, strict=True):
         try:
             assert alone.observe(x, "yes") == receipt.verdict
-        except lw.BadDecision as error:
+        except lw.errors.BadDecision as error:
             assert str(receipt.refusal) == str(error)
     assert alone.explain().storage == monitor.explain().storage
 
@@ -220,7 +220,7 @@ def test_refused_decision_is_told_by_its_number_and_its_neighbours_are_judged(tm
     assert [one.verdict for one in answers if one.refusal is None] == expected
     assert [one.row for one in answers if one.refusal is None] == list(range(295))
     stats = buffer.stats
-    assert (stats.answered, stats.refused, stats.all_lost) == (295, 5, 0)
+    assert (stats.answered, stats.refused, stats.total_lost) == (295, 5, 0)
 
 
 def test_repeated_key_is_a_refusal():
@@ -228,7 +228,7 @@ def test_repeated_key_is_a_refusal():
         for key in ("a", "b", "a", "c"):
             buffer.submit([0.5], "yes", key=key)
     answers = list(buffer.results())
-    assert [type(one.refusal) for one in answers] == [type(None), type(None), lw.RepeatedKey,
+    assert [type(one.refusal) for one in answers] == [type(None), type(None), lw.errors.RepeatedKey,
                                                       type(None)]  # fmt: skip
 
 
@@ -243,9 +243,9 @@ def test_key_that_is_none_is_a_refusal_and_its_neighbours_are_judged():
 def test_what_cannot_be_read_is_refused_at_once_and_gets_no_number():
     with lw.buffered(lw.Monitor(RULE)) as buffer:
         for x in (object(), [[1], [1, 2]], np.ma.masked_array([1, 2], [0, 1])):
-            with pytest.raises(lw.BadDecision):
+            with pytest.raises(lw.errors.BadDecision):
                 buffer.submit(x, "yes")
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             buffer.submit([0.1], "yes", time="soon")
         assert buffer.submit([0.1], "yes").number == 0
 
@@ -347,8 +347,8 @@ def test_bytes_are_bounded_as_well_as_rows(policy):
             buffer.submit(x[i], 0)
         stats = buffer.stats
         assert 30_000 < stats.waiting_bytes <= 50_000
-        assert stats.all_lost == 19 - 5 and is_balanced(stats)
-        with raises(lw.BadDecision):
+        assert stats.total_lost == 19 - 5 and is_balanced(stats)
+        with raises(lw.errors.BadDecision):
             buffer.submit(np.zeros(10_000), 0)
         monitor.gate.set()
         assert buffer.flush(60)
@@ -387,9 +387,9 @@ def test_every_decision_of_many_threads_is_accounted_for_and_in_order(tmp_path, 
         stats = buffer.stats
         assert is_balanced(stats) and stats.submitted == 4000
         assert stats.answered == len(answers) == monitor.rows
-        assert stats.all_lost == sum(one.lost is not None for one in receipts.values())
-        assert (stats.all_lost > 0) == (policy == "drop_newest"), "a test on nothing"
-        assert monitor.missing == stats.all_lost
+        assert stats.total_lost == sum(one.lost is not None for one in receipts.values())
+        assert (stats.total_lost > 0) == (policy == "drop_newest"), "a test on nothing"
+        assert monitor.missing == stats.total_lost
         by_number = {one.number: i for i, one in receipts.items()}
         assert [by_number[one.number] for one in answers] == monitor.past.keys(range(monitor.rows))
         assert [one.number for one in answers] == sorted(one.number for one in answers)
@@ -418,7 +418,7 @@ def test_on_verdict_is_told_of_every_answer_in_order_and_may_fail():
         for i in range(50):
             buffer.submit([np.nan] * 3 if i == 9 else x[i], z[i])
         assert buffer.flush(60)
-        with raises(lw.BadRule):
+        with raises(lw.errors.BadRule):
             next(buffer.results())
     assert [one.number for one in told] == list(range(50))
     assert told[9].refusal is not None and told[10].verdict.row == 9
@@ -433,7 +433,7 @@ def test_on_verdict_may_use_the_buffer_and_never_waits_for_itself():
         assert not buffer.flush(10)
         if receipt.number == 3:
             assert not buffer.close()
-            with raises(lw.BadFile):
+            with raises(lw.errors.BadFile):
                 buffer.submit([9.0], "yes")
 
     buffer = lw.buffered(lw.Monitor(RULE), 2, batch_rows=1, on_verdict=on_verdict)
@@ -484,7 +484,7 @@ def test_close_judges_what_waits_and_then_takes_no_more():
         buffer.submit(*one)
     assert buffer.close() and monitor.rows == 100
     assert buffer.close(), "once more, which is nothing"
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         buffer.submit(x[0], z[0])
     assert buffer.flush() and "closed" in repr(buffer)
     assert monitor.observe(x[0], z[0]).row == 100, "the monitor is the caller's"
@@ -600,18 +600,18 @@ def test_answers_take_bounded_memory(monkeypatch):
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings, setting):
-    with raises(lw.BadRule, setting=setting):
+    with raises(lw.errors.BadRule, setting=setting):
         lw.buffered(lw.Monitor(RULE), **settings)
 
 
 def test_a_timeout_is_refused_where_nothing_blocks():
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.buffered(lw.Monitor(RULE), timeout=1, when_full="drop_newest")
 
 
 def test_buffer_is_what_lw_buffered_makes():
     with lw.buffered(lw.Monitor(RULE)) as buffer:
-        assert isinstance(buffer, lw.Buffered) and lw.Buffered is Buffered
+        assert isinstance(buffer, DecisionBuffer) and DecisionBuffer is DecisionBuffer
         assert isinstance(buffer.submit([0.1], 0), lw.Receipt)
 
 
@@ -625,5 +625,5 @@ def test_what_a_ledger_has_already_is_answered_as_before_and_stored_once(tmp_pat
             answers = list(buffer.results())
         assert [one.row for one in answers[:4]] == [0, 1, 2, 1]
         assert [one.verdict.known for one in answers[:4]] == [True, False, False, True]
-        assert isinstance(answers[4].refusal, lw.RepeatedKey)
+        assert isinstance(answers[4].refusal, lw.errors.RepeatedKey)
         assert monitor.rows == 3

@@ -43,7 +43,7 @@ def check(buffer, monitor, answered):
     assert is_balanced(stats)
     assert stats.answered == monitor.rows == len(answered)
     assert [one.number for one in answered] == sorted({one.number for one in answered})
-    assert monitor.missing == stats.all_lost
+    assert monitor.missing == stats.total_lost
     return stats
 
 
@@ -149,7 +149,7 @@ def test_a_loss_told_while_decisions_wait_is_known_wherever_a_signal_arrives(tmp
             monitor.accept(X[1:4], Z[1:4])
 
             def lose(monitor=monitor):
-                monitor.lost(3, "full", source="a", position=7)
+                monitor.record_loss(3, "full", source="a", position=7)
 
             where = at_step(step, lose, signals=True)
             missing = monitor.missing
@@ -159,9 +159,9 @@ def test_a_loss_told_while_decisions_wait_is_known_wherever_a_signal_arrives(tmp
             assert monitor.observe(X[4], Z[4]).missing == missing
             assert monitor.positions == ({"a": 7} if missing else {})
             if missing:
-                with pytest.raises(lw.BadDecision):
+                with pytest.raises(lw.errors.BadDecision):
                     monitor.observe(X[5], Z[5], source="a", position=7)
-            monitor.lost(2, "full")
+            monitor.record_loss(2, "full")
         with lw.open(folder) as monitor:
             assert (monitor.rows, monitor.missing) == (5, missing + 2), where
         step += 2
@@ -188,7 +188,7 @@ def test_a_call_out_of_a_call_is_refused_and_changes_nothing():
         """Entries that call the buffer when one is appended, as a signal handler might."""
 
         def append(self, entry):
-            with raises(lw.NestedCall):
+            with raises(lw.errors.NestedCall):
                 buffer.submit([0.2], "inner")
             super().append(entry)
 

@@ -7,7 +7,7 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from likewise.cli.braille_curve import draw
+from likewise.cli.braille_curve import draw_curve
 from likewise.reports.findings import Curve
 from tests.commands import likewise
 from tests.lazily import polars as pl
@@ -73,7 +73,7 @@ def test_plot_fits_eighty_columns_and_is_plain_in_a_pipe(shown):
 def test_curve_never_falls_and_keeps_its_width(width, chosen):
     epsilons = tuple(np.linspace(0, 1, 50).tolist())
     curve = Curve(epsilons, tuple(e**2 for e in epsilons), chosen, chosen**2, 9)
-    lines = draw(curve, width)
+    lines = draw_curve(curve, width)
     assert max(map(len, lines)) <= width
     columns = list(zip(*(line.ljust(width) for line in lines[:-2]), strict=True))
     tops = [next((i for i, one in enumerate(c) if "⠀" < one <= "⣿"), None) for c in columns]
@@ -83,7 +83,7 @@ def test_curve_never_falls_and_keeps_its_width(width, chosen):
 
 
 def test_curve_of_nothing_is_drawn():
-    lines = draw(Curve((0.0, 1.0), (0.0, 0.0), 1.0, 0.0, 9), 60)
+    lines = draw_curve(Curve((0.0, 1.0), (0.0, 0.0), 1.0, 0.0, 9), 60)
     assert len(lines) == 14
 
 

@@ -91,7 +91,7 @@ def truth(decisions):
 
 @pytest.mark.long
 def test_decisions_are_the_models_own(decisions):
-    assert decisions == demo_loans.stream()
+    assert decisions == demo_loans.generate_decisions()
     assert len({row["application"] for row in decisions}) == demo_loans.DECISIONS
     assert {row["decision"] for row in decisions} == {"approved", "declined"}
 
@@ -231,8 +231,8 @@ def test_three_commands_to_try_next_are_printed(done):
 
 @pytest.mark.long
 def test_demo_in_a_folder_that_is_not_there_says_so(tmp_path):
-    code = "import sys, pathlib; from likewise.cli.demo import run; "
-    done = python(tmp_path, "-c", code + "sys.exit(run(pathlib.Path('nowhere')))")
+    code = "import sys, pathlib; from likewise.cli.demo import run_demo; "
+    done = python(tmp_path, "-c", code + "sys.exit(run_demo(pathlib.Path('nowhere')))")
     assert done.returncode == 2
     assert "cannot write to" in done.stderr and "Traceback" not in done.stderr
 
@@ -242,7 +242,7 @@ def test_the_demos_model_is_scikit_learns_logistic_regression():
     preprocessing = pytest.importorskip("sklearn.preprocessing")
     random = np.random.default_rng(3)
     people = demo_loans.Applicants(3_000, random)
-    seen, told = people.seen(district=True), demo_loans.past_decisions(people, random)
+    seen, told = people.to_columns(district=True), demo_loans.past_decisions(people, random)
     scale = preprocessing.StandardScaler().fit(seen)
     peer = linear_model.LogisticRegression(tol=1e-10, max_iter=1_000).fit(
         scale.transform(seen), told

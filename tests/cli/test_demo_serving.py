@@ -13,10 +13,10 @@ import time
 import pytest
 
 from likewise.cli.demo_loans import RULE
-from likewise.cli.demo_serving import MODELS, MONITOR, Arriving
+from likewise.cli.demo_serving import MODELS, MONITOR, ArrivingDecisions
 from likewise.service.app import App
 from likewise.service.service import Service
-from likewise.service.settings import Served, ServiceSettings
+from likewise.service.settings import MonitorSettings, ServiceSettings
 
 SECONDS = 120
 
@@ -39,17 +39,17 @@ def row(i):
 def test_every_decision_comes_once_in_order_and_with_its_model(tmp_path):
     rule = tmp_path / "loans.toml"
     rule.write_text(RULE)
-    served = Served(rule=str(rule), ledger=str(tmp_path / "ledger"))
+    served = MonitorSettings(rule=str(rule), ledger=str(tmp_path / "ledger"))
 
     async def play():
         service = Service(ServiceSettings({MONITOR: served}))
-        App(service, [Arriving([row(i) for i in range(60)], 35, seconds=0.3)])
-        (run,) = service.beside
+        App(service, [ArrivingDecisions([row(i) for i in range(60)], 35, seconds=0.3)])
+        (run,) = service.background_tasks
         await asyncio.to_thread(service.open)
         try:
             await asyncio.wait_for(run(), SECONDS)
-            hosted = service.named(MONITOR)
-            return await hosted.look(
+            hosted = service.get_monitor(MONITOR)
+            return await hosted.read_ledger(
                 lambda ledger: [(one.key, one.model, one.count) for one in ledger.entries()]
             )
         finally:

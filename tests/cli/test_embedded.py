@@ -135,7 +135,7 @@ def ledger(here, request, monkeypatch):
     (here / "gone_by_now.py").unlink(missing_ok=True)
     sys.modules.pop("gone_by_now", None)
     monkeypatch.setitem(sys.modules, "wordllama", None)
-    with pytest.raises(lw.BadRule):
+    with pytest.raises(lw.errors.BadRule):
         lw.open(here / "led", models=True)
     return here / "led"
 

@@ -366,7 +366,7 @@ def test_error_about_another_rule_in_python_is_text(here):
     with lw.open("ledger", RULE) as monitor:
         monitor.observe(people(1)[0])
     other = lw.Rule.from_toml(RULE.to_toml().replace("tolerance = 5", "tolerance = 6"))
-    with raises(lw.BadRule) as raised:
+    with raises(lw.errors.BadRule) as raised:
         lw.open("ledger", other)
     assert FLAT in str(raised.value)
     assert_tame(str(raised.value))

@@ -320,7 +320,7 @@ def test_ledger_is_begun_under_the_rule_with_what_options_say(watched):
 def test_what_is_missing_is_told_by_every_command_about_the_ledger(watched, capsys):
     watched(lines_of(people()[:300]), "--rule", "rule.toml")
     with lw.open("led") as monitor:
-        monitor.lost(1_234, "crash")
+        monitor.record_loss(1_234, "crash")
     first, told_aside = watched(lines_of(people()[300:]))
     assert {one["missing"] for one in first} == {1_234}
     assert "; 1,234 earlier decisions are known to be missing" in told_aside

@@ -8,7 +8,7 @@ import pytest
 import likewise as lw
 from likewise.cli import main
 from likewise.reports.findings import Tally
-from likewise.reports.report_page import page
+from likewise.reports.report_page import render_page
 from tests.commands import likewise
 from tests.lazily import polars as pl
 from tests.oracle import same_or_not
@@ -259,7 +259,7 @@ def test_page_makes_names_of_models_safe_and_folds_many():
     tally = Tally(monitor)
     tally.add(monitor.observe_many(X, Z, models=[names[i % 30] for i in range(300)]))
     findings = tally.findings(source="a test")
-    text = page(findings)
+    text = render_page(findings)
     read_strictly(text, more=("a", "script"))
     assert "<script>alert" not in text and "10 more models" in text
     assert sum(one.decisions for one in findings.by_model) == 300

@@ -4,9 +4,9 @@ import pytest
 
 import likewise as lw
 from likewise.proposing import blocking_columns
-from likewise.proposing.blocking_columns import between, parts_with_families
+from likewise.proposing.blocking_columns import find_blocking_sets, parts_with_families
 from likewise.proposing.families import Family
-from likewise.rule.variation import Part
+from likewise.rule.variation import RulePart
 
 
 def test_parts_are_the_columns_compared_and_families_as_one():
@@ -23,8 +23,10 @@ def test_parts_are_the_columns_compared_and_families_as_one():
     )
     parts = parts_with_families(rule, [Family("job", ("job_a", "job_b", "job_c"))])
     assert parts == (
-        Part("income", ("income",)), Part("job", ("job_a", "job_b")), Part("home", ("home",))
-    )  # fmt: skip
+        RulePart("income", ("income",)),
+        RulePart("job", ("job_a", "job_b")),
+        RulePart("home", ("home",)),
+    )
 
 
 @pytest.mark.parametrize("block", [1, 1 << 21])
@@ -35,7 +37,7 @@ def test_weights_count_rows_by_how_many_columns_are_in_the_way(block, monkeypatc
     rule = lw.Rule(
         features={name: lw.Feature("number", tolerance=1) for name in table}, output_column="z"
     )
-    found = between(rule, table, [Part(name, (name,)) for name in table], 4)
+    found = find_blocking_sets(rule, table, [RulePart(name, (name,)) for name in table], 4)
     # b is alone in the way of the second, one of two of the third (with a) and of the
     # fourth (with c), where it is nearest to the third row.
     assert found.weights().tolist() == [0.5, 1 + 0.5 + 0.5, 0.5]
@@ -46,6 +48,6 @@ def test_only_the_first_rows_are_looked_at():
     rule = lw.Rule(
         features={name: lw.Feature("number", tolerance=1) for name in table}, output_column="z"
     )
-    parts = [Part(name, (name,)) for name in table]
-    assert between(rule, table, parts, 2).weights().tolist() == [1.0, 0.0]
-    assert between(rule, table, parts, 3).weights().tolist() == [1.5, 0.5]
+    parts = [RulePart(name, (name,)) for name in table]
+    assert find_blocking_sets(rule, table, parts, 2).weights().tolist() == [1.0, 0.0]
+    assert find_blocking_sets(rule, table, parts, 3).weights().tolist() == [1.5, 0.5]

@@ -12,7 +12,7 @@ import pytest
 import likewise as lw
 from likewise.cli import main
 from likewise.monitor import sensitivity
-from likewise.reports.sensitivity_section import lines_of, sentences_of
+from likewise.reports.sensitivity_section import describe_omitted, lines_of
 from tests.lazily import polars as pl
 from tests.varied_oracle import N, changed, expected, outcome, people, rule_of
 
@@ -133,8 +133,10 @@ def test_calibrate_counts_and_prints_what_all_pairs_say(plain, capsys):
 
 
 def test_what_rests_on_a_part_says_so(plain, capsys, monkeypatch):
-    monkeypatch.setattr(sensitivity, "LEAST", 100)
-    monkeypatch.setattr(sensitivity, "CELLS", 100 * 10 * 7 * 3)  # decisions, columns, seven varied
+    monkeypatch.setattr(sensitivity, "LEAST_ROWS", 100)
+    monkeypatch.setattr(
+        sensitivity, "MOST_CELLS", 100 * 10 * 7 * 3
+    )  # decisions, columns, seven varied
     folder, rule, rows = plain
     arguments = [str(folder / "d.parquet"), "--rule", str(folder / "r.toml")]
     assert main(["calibrate", *arguments]) == 0
@@ -195,9 +197,13 @@ def test_many_columns_fold_and_what_does_nothing_is_named():
     rule = lw.Rule(features=features, output_column="z")
     found = lw.vary(rule, rows, most_columns=13)
     assert "same" not in " ".join(line.text for line in lines_of(found))
-    assert "same" in sentences_of(found)[0].removeprefix("No change of these makes a difference")
+    assert "same" in describe_omitted(found)[0].removeprefix(
+        "No change of these makes a difference"
+    )
     few = lw.vary(rule, rows, most_columns=2)
-    assert sentences_of(few)[-1].startswith("Not tried, since there are too many columns: c2, c3,")
+    assert describe_omitted(few)[-1].startswith(
+        "Not tried, since there are too many columns: c2, c3,"
+    )
 
 
 def test_epsilon_is_part_of_a_tolerance_as_it_is_in_the_words_of_the_rule():

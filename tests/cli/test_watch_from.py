@@ -54,10 +54,10 @@ def test_a_loss_of_unknown_size_is_told_as_at_least(folder, given):
 
     assert "missing" not in watched(decisions(20))
     with lw.open(folder / "l") as monitor:
-        monitor.lost(2, "the queue was full")
+        monitor.record_loss(2, "the queue was full")
     assert "; 2 earlier decisions are known to be missing" in watched(decisions(1, first=20))
     with lw.open(folder / "l") as monitor:
-        monitor.lost(1, reason_at_least("gone from decisions" + "s" * 300))
+        monitor.record_loss(1, reason_at_least("gone from decisions" + "s" * 300))
     told = "; at least 3 earlier decisions are known to be missing"
     assert told in watched(decisions(1, first=21))
     assert told in likewise("show", "l", 21).stdout

@@ -53,11 +53,11 @@ def test_everything_is_answered_or_lost_and_the_service_knows_while_it_is_away(s
                 time.sleep(0.001)
             assert buffer.flush(60)
             stats = buffer.stats
-            assert stats.submitted == 400 == stats.answered + stats.all_lost and not stats.refused
-            assert monitor.rows == stats.answered and monitor.missing == stats.all_lost
+            assert stats.submitted == 400 == stats.answered + stats.total_lost and not stats.refused
+            assert monitor.rows == stats.answered and monitor.missing == stats.total_lost
             receipts = list(buffer.results())
         assert [one.row for one in receipts] == list(range(stats.answered))
-        assert receipts[-1].verdict.missing == stats.all_lost
+        assert receipts[-1].verdict.missing == stats.total_lost
     alone = lw.Monitor(RULE)
     for one in receipts:
         assert alone.observe(x[one.number], z[one.number]) == one.verdict
@@ -78,7 +78,7 @@ def test_decisions_wait_while_the_token_is_refused(serving):
         assert monitor.rows == 0 and "refused the token (401)" in buffer.stats.failing
         serving.service.tokens = Tokens([Token("mine", digest, ("observe",))])
         assert buffer.flush(60)
-        assert buffer.stats.answered == 20 == monitor.rows and not buffer.stats.all_lost
+        assert buffer.stats.answered == 20 == monitor.rows and not buffer.stats.total_lost
     assert monitor.past.outputs(range(20)) == z
 
 
@@ -123,7 +123,7 @@ def test_batches_are_told_once_through_connections_that_are_cut(serving):
     done.set()
     thread.join()
     assert flushed and proxy.cut > 5, "a test on nothing"
-    assert (stats.answered, stats.refused, stats.all_lost) == (300, 6, 0)
+    assert (stats.answered, stats.refused, stats.total_lost) == (300, 6, 0)
     assert monitor.rows == 300 + others and monitor.missing == 0
     ours = [one for one in monitor.past.outputs(range(monitor.rows)) if one != "other"]
     assert ours == z
@@ -147,7 +147,7 @@ def test_what_nobody_can_tell_after_a_restart_counts_as_lost(tmp_path):
             service.proxy.gate.set()
             assert buffer.flush(60)
             stats = buffer.stats
-    assert stats.submitted == stats.answered + stats.all_lost == 30
+    assert stats.submitted == stats.answered + stats.total_lost == 30
     (lost,) = stats.lost.items()
     assert lost[0] == "in doubt" and 1 <= lost[1] <= 10
     assert service.monitor.missing == lost[1] and service.monitor.rows == 30
@@ -156,5 +156,8 @@ def test_what_nobody_can_tell_after_a_restart_counts_as_lost(tmp_path):
 
 
 def test_a_buffer_before_a_service_accepts_nothing_before_it_is_judged(serving):
-    with lw.connect(serving.url, serving.host(lw.Monitor(RULE))) as client, raises(lw.BadRule):
+    with (
+        lw.connect(serving.url, serving.host(lw.Monitor(RULE))) as client,
+        raises(lw.errors.BadRule),
+    ):
         lw.buffered(client, when_full="accept")

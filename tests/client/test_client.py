@@ -16,6 +16,7 @@ import pytest
 import likewise as lw
 from likewise.service.settings import Limits, Token
 from likewise.service.tokens import new_token
+from likewise.verdict.context import ComparedRows
 from tests.lazily import pandas as pd
 from tests.lazily import polars as pl
 from tests.refusals import raises
@@ -52,7 +53,7 @@ LABELS = [
 
 def same(one: lw.Verdict, other: lw.Verdict) -> bool:
     """Equal in all that they say; the past apart."""
-    return one == other and one.beside._replace(past=None) == other.beside._replace(past=None)
+    return one == other and one.context._replace(past=None) == other.context._replace(past=None)
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.uint8, np.int16])
@@ -85,7 +86,7 @@ def test_labels_come_through_with_their_types():
         again = there.observe_many([[9.0]] * len(LABELS), LABELS)
         expected = here.observe_many([[9.0]] * len(LABELS), LABELS)
         assert all(same(*pair) for pair in zip(again, expected, strict=True))
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             there.observe([0.5], object())
         assert there.rows == here.rows
 
@@ -150,19 +151,19 @@ def test_groups_are_compared_through_a_client():
 def test_errors_are_those_of_a_monitor(tmp_path):
     with connected(lw.open(tmp_path / "ledger", RULE)) as client:
         client.observe([0.5], "a", key="k")
-        with pytest.raises(lw.RepeatedKey) as repeated:
+        with pytest.raises(lw.errors.RepeatedKey) as repeated:
             client.observe([0.6], "a", key="k")
         assert repeated.value.row == 0 and "given to row 0" in str(repeated.value)
         client.erase(key="k")
-        with pytest.raises(lw.ErasedKey):
+        with pytest.raises(lw.errors.ErasedKey):
             client.observe([0.5], "a", key="k")
-        with raises(lw.BadRow):
+        with raises(lw.errors.BadRow):
             client.past.outputs([7])
-        with pytest.raises(lw.BadRow):
+        with pytest.raises(lw.errors.BadRow):
             client.forget([7])
-        with raises(lw.WrongShape):
+        with raises(lw.errors.WrongShape):
             client.observe([0.5, 0.5], "a")
-    with connected(lw.Monitor(RULE)) as client, raises(lw.BadRule):
+    with connected(lw.Monitor(RULE)) as client, raises(lw.errors.BadRule):
         client.head()
 
 
@@ -171,7 +172,7 @@ def test_what_a_ledger_has(tmp_path):
         client.observe([0.5], "a", key="one")
         head = client.head()
         found = client.observe([0.52], "b", key="two")
-        assert found.violation and found.over == lw.Compared(0, 1, 0)
+        assert found.violation and found.over == ComparedRows(0, 1, 0)
         client.review(1, 0, "error", reason="a typing mistake", reviewer="kim")
         client.truth("one", "b")
         assert client.supersede("one", "b", by="kim", why="see above").row == 2
@@ -219,7 +220,7 @@ def test_tokens_say_what_a_client_may(monkeypatch):
         serving.service.tokens = type(serving.service.tokens)([Token("t", digest, ("observe",))])
         with lw.connect(serving.url, name, token=secret) as client:
             assert client.observe([0.5], "a").row == 0 and client.rows == 1
-            with pytest.raises(lw.Forbidden) as refused:
+            with pytest.raises(lw.errors.Forbidden) as refused:
                 client.forget([0])
             assert str(refused.value) == (
                 f"the service at {serving.url} does not allow that (403): the token 't' may not"
@@ -227,17 +228,17 @@ def test_tokens_say_what_a_client_may(monkeypatch):
                 " may do it, or change what this one may."
             )
             assert not refused.value.in_doubt
-            with raises(lw.Forbidden):
+            with raises(lw.errors.Forbidden):
                 client.past.outputs([0])
         nobody = lw.connect(serving.url, name)
-        with nobody, raises(lw.Forbidden):
+        with nobody, raises(lw.errors.Forbidden):
             nobody.observe([0.5], "a")
         stranger = lw.connect(serving.url, name, token="lw_unknown")
         ask, sent = stranger._http.request, []
         monkeypatch.setattr(
             stranger._http, "request", lambda *of, **more: sent.append(of) or ask(*of, **more)
         )
-        with stranger, pytest.raises(lw.Forbidden) as refused:
+        with stranger, pytest.raises(lw.errors.Forbidden) as refused:
             stranger.observe([0.5], "a")
         assert str(refused.value) == (
             f"the service at {serving.url} refused the token (401): it knows no such token."
@@ -259,7 +260,7 @@ def test_administrative_calls_of_a_client_are_chained_with_the_name_of_its_token
             for i, z in enumerate("abab"):
                 client.observe([0.5], z, key=f"case {i}")
             client.review(1, 0, "error", reason="typed wrongly")
-            with raises(lw.Forbidden, text=False):
+            with raises(lw.errors.Forbidden, text=False):
                 client.review(1, 0, "error", reason="typed wrongly", reviewer="R. Case")
             client.truth("case 0", "a")
             client.supersede("case 1", "a", by="auditor", why="typed wrongly")
@@ -304,7 +305,7 @@ def test_an_event_loop_awaits_the_same_verdicts(tmp_path):
     name = serving.host(lw.open(tmp_path / "ledger", RULE))
 
     async def told():
-        async with lw.AsyncClient(serving.url, name) as client:
+        async with lw.client.AsyncClient(serving.url, name) as client:
             for i in range(10):
                 assert await client.observe(x[i], z[i], key=f"k{i}") == here.observe(x[i], z[i])
             several = await client.observe_many(x[10:30], z[10:30])
@@ -316,7 +317,7 @@ def test_an_event_loop_awaits_the_same_verdicts(tmp_path):
             together = await asyncio.gather(*(client.observe(x[i], z[i]) for i in range(30, 40)))
             assert sorted(one.row for one in together) == list(range(30, 40))
             assert (await client.rule()) == RULE and await client.rows() == await client.count()
-            await client.lost(2, "full")
+            await client.record_loss(2, "full")
             assert await client.missing() == 2
             assert await client.row_of("k3") == 3
             assert await client.forget([0]) == 1
@@ -325,9 +326,9 @@ def test_an_event_loop_awaits_the_same_verdicts(tmp_path):
             )
             assert "contradicts" in text
             assert (await client.verify()).ok
-            with pytest.raises(lw.BadRow):
+            with pytest.raises(lw.errors.BadRow):
                 await client.erase(rows=[900])
-        with raises(lw.BadFile):
+        with raises(lw.errors.BadFile):
             await client.observe(x[0], z[0])
 
     asyncio.run(told())
@@ -364,15 +365,15 @@ def test_counts_of_a_ledger_come_through_and_memory_has_none(tmp_path):
             assert all(getattr(told, name) == getattr(expected, name) for name in names)
         walked, expected = client.verify(), monitor.verify()
         assert walked.rows == expected.rows and walked.erased == expected.erased == 0
-    with connected(lw.Monitor(RULE)) as client, raises(lw.BadRule):
+    with connected(lw.Monitor(RULE)) as client, raises(lw.errors.BadRule):
         client.stats()
 
 
 def test_what_waits_takes_no_client_that_is_awaited():
-    client = lw.AsyncClient("http://127.0.0.1:9")
-    with raises(lw.BadRule):
+    client = lw.client.AsyncClient("http://127.0.0.1:9")
+    with raises(lw.errors.BadRule):
         lw.watch(len, client)
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.buffered(client)
     with pytest.raises(TypeError, match="expected a client"):
         lw.WatchRequests(len, client, path="/")
@@ -428,14 +429,14 @@ def test_a_forked_process_has_connections_of_its_own():
     "url", ["localhost:8800", "ftp://x", "http://", "http://x?y", "http+unix:"]
 )
 def test_a_url_that_makes_no_sense_is_refused(url):
-    with pytest.raises(lw.BadRule):
+    with pytest.raises(lw.errors.BadRule):
         lw.connect(url)
 
 
 def test_importing_and_making_a_client_loads_no_compiler_and_no_engine():
     code = (
         "import sys, likewise as lw\n"
-        "client = lw.connect('http://127.0.0.1:9'); lw.AsyncClient, lw.Head, lw.Verification\n"
+        "client = lw.connect('http://127.0.0.1:9'); lw.client.AsyncClient, lw.Head, lw.Verification\n"
         "print([m for m in sys.modules if m.startswith(('numba', 'llvmlite', 'likewise.kernels',"
         " 'likewise.engine', 'likewise.indexes', 'likewise.monitors'))])"
     )

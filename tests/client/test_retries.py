@@ -72,7 +72,7 @@ def test_each_decision_is_taken_once_and_answered_however_connections_are_cut(
         for thread in threads:
             thread.join()
         verdicts = client.observe_many(x[120:], z[120:])
-        client.lost(3, "full")
+        client.record_loss(3, "full")
         assert client.missing == 3
     assert proxy.cut > 20, "a test on nothing"
     assert sorted(verdict.row for verdict in answers.values()) == list(range(120))
@@ -91,7 +91,7 @@ def test_each_decision_is_taken_once_and_answered_however_connections_are_cut(
 def test_without_retries_it_says_whether_anything_may_be_stored(serving):
     name = serving.host(lw.Monitor(RULE))
     with lw.connect("http://127.0.0.1:9", name, retries=0) as nobody:
-        with pytest.raises(lw.Unreachable) as refused:
+        with pytest.raises(lw.errors.Unreachable) as refused:
             nobody.observe([0.5], "a")
         assert not refused.value.in_doubt and isinstance(refused.value, ConnectionError)
     proxy = Proxy(serving.port, iter([Cut(), Cut(answer=300)]))
@@ -100,7 +100,7 @@ def test_without_retries_it_says_whether_anything_may_be_stored(serving):
         proxy.close()
     proxy = Proxy(serving.port, iter([Cut(answer=10_000)]))
     with lw.connect(proxy.url, name, retries=0) as client:
-        with contextlib.suppress(lw.Unreachable):
+        with contextlib.suppress(lw.errors.Unreachable):
             for i in range(500):
                 client.observe([float(i)], "a")
         assert 0 < client.rows - i <= 1
@@ -116,10 +116,10 @@ def test_a_request_with_an_id_of_ones_own_is_the_same_one_later(serving):
             1, lw.Witnesses(np.array([0]), np.zeros(1), np.ones(1))
         )
         assert client.rows == 2
-        client.lost(2, "full", request="a-loss-of-2")
-        client.lost(2, "full", request="a-loss-of-2")
+        client.record_loss(2, "full", request="a-loss-of-2")
+        client.record_loss(2, "full", request="a-loss-of-2")
         assert client.missing == 2
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             client.observe([0.5], "a", request="two words")
 
 
@@ -193,7 +193,7 @@ def test_after_a_restart_keys_tell_and_without_keys_it_is_in_doubt(restarted):
     alone = lw.Monitor(RULE)
     alone.load(x[:7], z[:7])
     assert several.counts.tolist() == alone.observe_many(x[7:10], z[7:10]).counts.tolist()
-    with lw.connect(restarted.serving.url) as client, pytest.raises(lw.Unreachable) as doubt:
+    with lw.connect(restarted.serving.url) as client, pytest.raises(lw.errors.Unreachable) as doubt:
         cut_and_restarted(restarted, client, lambda c: c.observe(x[10], z[10]))
     assert doubt.value.in_doubt and doubt.value.lasting
     assert restarted.monitor.rows == 11
@@ -214,5 +214,5 @@ def test_a_full_service_is_asked_again_and_a_wrong_token_is_not(serving):
             thread.join()
         assert client.rows == 40
     nobody = lw.connect(serving.url, "nobody", retries=200)
-    with nobody, raises(lw.Unreachable):
+    with nobody, raises(lw.errors.Unreachable):
         nobody.rows  # noqa: B018

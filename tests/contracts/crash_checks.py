@@ -41,7 +41,7 @@ def opened(folder):
     """The ledger, or None where its making was cut off."""
     try:
         return lw.Ledger(folder)
-    except lw.BadFile as error:
+    except lw.errors.BadFile as error:
         assert "no ledger" in str(error), error
         return None
 
@@ -121,7 +121,7 @@ class ByRow:
                 assert row < ledger.rows, "lost"
                 assert [row, *verdict] == summary(row, self.beside.decisions[row])
             erased = {row for row, _ in life.told("erased") if row >= ledger.first}
-            assert erased <= set(ledger.erased().tolist())
+            assert erased <= set(ledger.erased_rows().tolist())
             check_columns(ledger, self.beside, self.beside.erased)
             check_some_entries(ledger, self.beside, self.drawn)
             if outside:
@@ -185,7 +185,7 @@ class Backups(ByRow):
             verified = copy.verify()
             assert verified.ok, verified
             assert self.copied <= copy.rows <= rows
-            erased = set(copy.erased().tolist())
+            erased = set(copy.erased_rows().tolist())
             assert erased <= self.beside.erased
             check_columns(copy, self.beside, erased)
             head = copy.head
@@ -353,7 +353,7 @@ def looked_at(folder):
     """The head of a ledger, and all of its entries; whom distances name stays, if erased or not."""
     with lw.Ledger(folder) as ledger:
         assert ledger.verify().ok
-        gone = set(ledger.erased().tolist())
+        gone = set(ledger.erased_rows().tolist())
         entries = []
         for columns in ledger.columns():
             some = columns.decisions

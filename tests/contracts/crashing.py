@@ -150,7 +150,7 @@ def copy_over_and_over(folder):
         say("copying")
         try:
             made = lw.back_up(folder, folder.with_name("copy"))
-        except lw.BadFile as error:  # erasures came between all of its attempts
+        except lw.errors.BadFile as error:  # erasures came between all of its attempts
             assert "Try again" in str(error), error
         else:
             say("copied", made.rows, made.head)

@@ -139,11 +139,11 @@ def test_neighbours_are_exact_through_any_life(metric):
 
 def refused(monitor: lw.Monitor, x, z) -> None:
     bad = np.full(x[0].shape, np.nan)
-    with pytest.raises(lw.BadDecision):
+    with pytest.raises(lw.errors.BadDecision):
         monitor.observe(bad, z[0])
-    with pytest.raises(lw.BadDecision):
+    with pytest.raises(lw.errors.BadDecision):
         monitor.check(bad, z[0])
-    with pytest.raises(lw.BadDecision):
+    with pytest.raises(lw.errors.BadDecision):
         monitor.observe_many([*x.tolist(), bad.tolist()], [*z, z[0]])
 
 
@@ -427,7 +427,7 @@ def test_a_search_around_one_input_raises_the_alarm_and_ordinary_traffic_does_no
     ],
 )
 def test_a_burst_that_makes_no_sense_is_refused(settings, setting):
-    with raises(lw.BadRule, setting=setting):
+    with raises(lw.errors.BadRule, setting=setting):
         lw.Burst(**settings)
 
 
@@ -435,7 +435,7 @@ def test_a_burst_is_a_value():
     burst = lw.Burst(np.int64(10), alarm=np.int32(3))
     assert burst == lw.Burst(10, 3) and hash(burst) == hash(lw.Burst(10, 3))
     assert replace(burst, alarm=None) == lw.Burst(10)
-    with raises(lw.BadRule, setting="burst"):
+    with raises(lw.errors.BadRule, setting="burst"):
         lw.Monitor(lw.Rule("linf", 0.1), burst=1000)
 
 

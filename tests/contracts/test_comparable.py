@@ -272,7 +272,7 @@ def test_it_is_not_said_unless_asked():
     assert not monitor.comparable
     assert lw.Monitor(lw.Rule("linf", 0.1), comparable=True).comparable
     for wrong in (1, "yes", None):
-        with raises(lw.BadRule, setting="comparable"):
+        with raises(lw.errors.BadRule, setting="comparable"):
             lw.Monitor(lw.Rule("linf", 0.1), comparable=wrong)
 
 

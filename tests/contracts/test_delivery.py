@@ -19,8 +19,8 @@ import pytest
 
 import likewise as lw
 from likewise.sources.follower import Follower
-from likewise.sources.judge_messages import StreamJudge, binding_of
-from likewise.sources.protocol import Gap, Record, polled
+from likewise.sources.judge_messages import StreamJudge, make_binder
+from likewise.sources.protocol import Gap, Record, make_poll_result
 from likewise.sources.sinks import StreamSink
 from tests.buffering.slow import slow_disk, slow_ledger
 from tests.served_monitors import Serving
@@ -73,7 +73,7 @@ class Raising(Watching):
     def decide(self, x):
         try:
             return self.watched(x)
-        except lw.Violation as violation:
+        except lw.errors.Violation as violation:
             return violation.answer
 
 
@@ -103,7 +103,7 @@ class Buffering:
         return self.buffer.flush(seconds)
 
     def lost(self):
-        return self.buffer.stats.all_lost
+        return self.buffer.stats.total_lost
 
     def close(self):
         self.buffer.close(5.0)
@@ -294,7 +294,7 @@ def test_a_forked_process_delivers_for_itself_or_says_so(kind, place):
                 try:
                     delivering.decide([0.7, 0.7])
                     said = b"delivered" if delivering.flush(20) else b"waits"
-                except lw.BadFile:
+                except lw.errors.BadFile:
                     said = b"refused"
             finally:
                 os.write(write, said)
@@ -350,7 +350,7 @@ def test_who_waits_for_verdicts_chooses_what_happens_without_one(place):
         assert watched([0.5, 0.5]) == "no" and watched([0.6, 0.5]) == "yes"
         assert watched.counts.unknown == 2
         strict = lw.watch(approve, client, on_violation="raise", when_unknown="raise")
-        with pytest.raises(lw.Unreachable):
+        with pytest.raises(lw.errors.Unreachable):
             strict([0.5, 0.5])
         assert strict.counts.unknown == 1
         place.up()
@@ -359,7 +359,7 @@ def test_who_waits_for_verdicts_chooses_what_happens_without_one(place):
         assert watched.flush(30)
         patient = lw.watch(approve, client, on_violation="raise", wait_seconds=20)
         patient([0.49, 0.1])
-        with pytest.raises(lw.Violation) as raised:
+        with pytest.raises(lw.errors.Violation) as raised:
             patient([0.51, 0.1])
         assert raised.value.answer == "yes" and patient.counts.unknown == 0
         for one in (watched, strict, patient):
@@ -420,7 +420,7 @@ def test_a_monitor_that_somebody_else_uses_for_long_delays_nobody(kind):
     used, over = threading.Event(), threading.Event()
 
     def use():
-        with monitor._looking():
+        with monitor._lock_for_reading():
             used.set()
             over.wait(30)
 
@@ -503,12 +503,12 @@ def test_verdicts_that_a_ledger_gives_too_late_are_the_users_choice(tmp_path):
         strict = lw.watch(approve, ledger, on_violation="raise", when_unknown="raise")
         assert strict([0.49, 0.1]) == "no"
         with slow_disk(seconds=30.0) as disk:
-            with pytest.raises(lw.Unreachable):
+            with pytest.raises(lw.errors.Unreachable):
                 strict([0.51, 0.1])
             disk.seconds = 0.0
             assert strict.flush(30)
         assert (strict.counts.violations, strict.counts.unknown) == (1, 1)
-        with pytest.raises(lw.Violation) as raised:
+        with pytest.raises(lw.errors.Violation) as raised:
             lw.watch(approve, ledger, on_violation="raise", wait_seconds=20)([0.52, 0.1])
         assert raised.value.answer == "yes"
         strict.close()
@@ -525,9 +525,9 @@ def test_watching_a_ledger_through_a_full_buffer_that_accepts_does_not_wait_for_
         for one in x:
             watched(one)
         assert time.perf_counter() - begin < 10
-        assert watched.counts.dropped == 0 and watched.waiting > 300
+        assert watched.counts.dropped == 0 and watched.waiting_count > 300
         assert not buffer.close(0.0)
-        assert buffer.stats.accepted > 300 and buffer.stats.all_lost == 0
+        assert buffer.stats.accepted > 300 and buffer.stats.total_lost == 0
     with lw.open(tmp_path / "ledger") as ledger:
         assert answers_of(ledger)[1:] == [approve(one) for one in x] and ledger.missing == 0
 
@@ -535,7 +535,7 @@ def test_watching_a_ledger_through_a_full_buffer_that_accepts_does_not_wait_for_
 def test_a_watch_of_a_buffer_leaves_its_verdicts_to_it():
     monitor = lw.Monitor(RULE)
     with lw.buffered(monitor) as buffer:
-        with pytest.raises(lw.BadRule):
+        with pytest.raises(lw.errors.BadRule):
             lw.watch(approve, buffer, on_violation="raise")
         watched = lw.watch(approve, buffer)
         watched([0.49, 0.1]), watched([0.51, 0.1])
@@ -586,20 +586,20 @@ class Broker:
             gaps = (Gap("decisions", self._read, first, lost, "the broker forgot decisions"),)
         some = waiting[:most]
         self._read = some[-1].position if some else self._read
-        return polled(some, gaps)
+        return make_poll_result(some, gaps)
 
     def _waiting(self):
         return [one for one in self._records if one.position > self._read]
 
     def _insist(self):
         if not self.is_up:
-            raise lw.Unreachable("the broker does not answer.")
+            raise lw.errors.Unreachable("the broker does not answer.")
 
 
 @contextmanager
 def followed(broker, monitor):
     """A follower of a broker, in a thread."""
-    bind = binding_of(monitor.rule, output_column="z")
+    bind = make_binder(monitor.rule, output_column="z")
     follower = Follower(
         broker, StreamJudge(monitor, bind), StreamSink(None, None), tell=lambda line: None
     )

@@ -11,7 +11,7 @@ import pytest
 
 import likewise as lw
 from likewise import Embedder, Feature
-from likewise.embedders.embedding_model import SENTENCE
+from likewise.embedders.embedding_model import FIXED_SENTENCE
 from tests.real_texts import FOLDER, HERE, KNOWN, answers, messages
 
 pytestmark = [
@@ -34,7 +34,7 @@ class LookedUp:
         self.asked = 0
 
     def __call__(self, batch):
-        if batch == [SENTENCE]:
+        if batch == [FIXED_SENTENCE]:
             return self.matrix[:1]
         self.asked += len(batch)
         return self.matrix[[int(text.split("\t")[0]) for text in batch]]
@@ -128,7 +128,7 @@ def brute_force(vectors, labels, most):
 def test_sms_through_wordllama_is_brute_force_on_its_vectors():
     texts, data = messages()
     embed = Embedder("wordllama")
-    vectors = embed.loaded.many(texts)
+    vectors = embed.embedding.embed_many(texts)
     assert vectors.shape == (6_321, 256)
     labels = data["pred_base"]
     pairs = brute_force(vectors, labels, 1.1)
@@ -148,7 +148,7 @@ def test_sms_through_wordllama_is_brute_force_on_its_vectors():
 def test_an_evasion_variant_lies_near_its_message_under_wordllama():
     """A text that was only written otherwise is nearer its origin than a text drawn by chance."""
     texts, data = messages()
-    vectors = Embedder("wordllama").loaded.many(texts).astype(float)
+    vectors = Embedder("wordllama").embedding.embed_many(texts).astype(float)
     variants = np.arange(5_574, len(texts))
     origin = data["source_row"][variants]
     by_chance = np.random.default_rng(0).integers(0, 5_574, len(variants))

@@ -126,7 +126,7 @@ def test_texts_come_in_whatever_holds_them(given):
 )
 def test_inputs_that_are_no_list_are_refused(given):
     monitor = lw.Monitor(lw.Rule("l1", 2, embed=letters))
-    with raises(lw.UnexpectedValue):
+    with raises(lw.errors.UnexpectedValue):
         monitor.observe_many(given, [1])
 
 
@@ -152,11 +152,11 @@ def test_an_item_that_cannot_be_embedded_leaves_no_trace():
         lambda: monitor.observe_many(["abc", "bad"], [1, 2]),
         lambda: monitor.load(["abc", "bad"], [1, 2]),
     ):
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             call()
     assert len(monitor) == 0
     assert monitor.observe("abc", 1).row == 0
-    with raises(lw.WrongShape):
+    with raises(lw.errors.WrongShape):
         monitor.observe_many(["abc", "abd"], [1])
     assert len(monitor) == 1
 
@@ -222,7 +222,7 @@ def gap(feature, a, b):
 
 
 def distance(rule, a, b):
-    measured = {name: one for name, one in rule.features.items() if one.measured}
+    measured = {name: one for name, one in rule.features.items() if one.is_compared}
     return math.sqrt(sum(gap(one, a[name], b[name]) ** 2 for name, one in measured.items()))
 
 
@@ -400,13 +400,13 @@ def test_a_row_that_cannot_be_embedded_is_named_and_nothing_is_stored(tmp_path):
     rule = lw.Rule("l2", features=features, output_column="z")
     good = {"said": "abc", "seen": np.zeros((2, 2)), "z": 1}
     wrong = [
-        (lw.UnexpectedValue, "said", 7),
-        (lw.UnexpectedValue, "said", b"abc"),
-        (lw.MissingValue, "said", None),
-        (lw.MissingValue, "seen", float("nan")),
-        (lw.UnexpectedValue, "seen", str(tmp_path / "gone.png")),
-        (lw.UnexpectedValue, "seen", b"abc"),
-        (lw.UnexpectedValue, "seen", np.zeros((3, 3))),  # 9 numbers, and 4 before
+        (lw.errors.UnexpectedValue, "said", 7),
+        (lw.errors.UnexpectedValue, "said", b"abc"),
+        (lw.errors.MissingValue, "said", None),
+        (lw.errors.MissingValue, "seen", float("nan")),
+        (lw.errors.UnexpectedValue, "seen", str(tmp_path / "gone.png")),
+        (lw.errors.UnexpectedValue, "seen", b"abc"),
+        (lw.errors.UnexpectedValue, "seen", np.zeros((3, 3))),  # 9 numbers, and 4 before
     ]
     with lw.open(tmp_path / "led", rule) as ledger:
         for monitor in (lw.Monitor(rule), ledger):
@@ -428,7 +428,7 @@ def test_a_width_of_one_is_not_spread_over_all_coordinates():
 
     features = {"said": Feature("text", embed=model, tolerance=1)}
     monitor = lw.Monitor(lw.Rule("l2", features=features, output_column="z"))
-    with raises(lw.UnexpectedValue, column="said", place=0):
+    with raises(lw.errors.UnexpectedValue, column="said", place=0):
         monitor.observe({"said": "short", "z": 1})
     assert len(monitor) == 0
 
@@ -457,6 +457,6 @@ def test_words_of_other_languages_come_back_from_a_ledger(tmp_path):
         assert next(iter(ledger.columns())).inputs["said"].tolist() == texts
     with lw.open(tmp_path / "led", models=True) as monitor:
         assert [monitor.values(i)["said"] for i in range(len(texts))] == texts
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             monitor.observe({"said": "\ud800", "z": 1})
         assert monitor.rows == len(texts)

@@ -246,7 +246,7 @@ def test_a_sliding_window_is_exact_under_every_index(metric):
 
 @pytest.mark.parametrize("metric", ["linf", "l1"])
 def test_a_flat_scan_is_for_metrics_with_a_rotation(metric):
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.Monitor(lw.Rule(metric, 0.1), index="flat")
 
 

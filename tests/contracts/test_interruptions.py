@@ -188,7 +188,7 @@ class Life:
     def remembers(self, row: int) -> bool:
         try:
             return len(self.monitor.inputs([row])) == 1
-        except lw.BadRow:
+        except lw.errors.BadRow:
             return False
 
     def make(self, count: int) -> Made:
@@ -312,7 +312,7 @@ class Life:
         before = self.rows
 
         def action() -> bool:
-            with pytest.raises(lw.BadDecision):
+            with pytest.raises(lw.errors.BadDecision):
                 case.to(self.monitor.observe)
             return True
 
@@ -472,7 +472,7 @@ def test_a_call_out_of_a_call_is_refused_and_changes_nothing():
         __slots__ = ()
 
         def __hash__(self):
-            with raises(lw.NestedCall):
+            with raises(lw.errors.NestedCall):
                 monitor.observe([0.1, 0.1], "inner")
             return str.__hash__(self)
 

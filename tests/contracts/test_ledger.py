@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.verdict.context import ComparedRows
 from tests.oracle import Oracle
 from tests.refusals import raises
 
@@ -51,7 +52,7 @@ class Lives:
         for x, z in zip(*self.take(3), strict=True):
             mine, theirs = self.monitor.observe(x, z), self.twin.observe(x, z)
             assert (mine.row, mine.witnesses) == (theirs.row, theirs.witnesses)
-            assert mine.over == lw.Compared(0, mine.row, mine.row - len(self.twin) + 1)
+            assert mine.over == ComparedRows(0, mine.row, mine.row - len(self.twin) + 1)
             self.flagged += mine.violation
 
     def observe_many(self) -> None:
@@ -61,7 +62,7 @@ class Lives:
         np.testing.assert_array_equal(mine.offsets, theirs.offsets)
         assert mine.witnesses == theirs.witnesses
         if len(mine):
-            assert mine[-1].over == lw.Compared(0, mine.rows[-1], self.erased)
+            assert mine[-1].over == ComparedRows(0, mine.rows[-1], self.erased)
         self.pairs += mine.pairs
 
     @property
@@ -83,9 +84,9 @@ class Lives:
 
     def refuse(self) -> None:
         before = self.monitor.head()
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             self.monitor.observe_many(self.x[:3], self.z[:2])
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             self.monitor.observe(np.full(self.x.shape[1:], np.nan), self.z[0])
         assert self.monitor.head() == before
 
@@ -145,7 +146,7 @@ def test_window_of_rows_is_what_verdicts_range_over(tmp_path, batch):
                 found = monitor.observe_many(x[part], [z[i] for i in part])
                 for i, verdict in zip(part.tolist(), found, strict=True):
                     first = max(0, i - 300)
-                    assert verdict.over == lw.Compared(first, i, 0)
+                    assert verdict.over == ComparedRows(first, i, 0)
                     gaps = np.abs(x[first:i] - x[i]).max(axis=1)
                     other = np.array([z[j] != z[i] for j in range(first, i)], bool)
                     near = first + np.flatnonzero((gaps <= 0.2 * (1 + 1e-9)) & other)
@@ -197,7 +198,7 @@ def test_window_keeps_memory_and_disk_bounded(tmp_path, monkeypatch):
                 assert monitor.verify().ok
         verification = monitor.verify()
         assert verification.ok and 5300 < verification.first <= 5800
-        assert len(monitor.memory.engine.history._gone) <= 2
+        assert len(monitor.memory.engine.history._forgotten_by_page) <= 2
         head = monitor.head()
     assert max(sizes[20:]) == max(sizes[-20:]) < 900 * (120 + 32)
     with lw.Ledger(path) as ledger:
@@ -261,16 +262,16 @@ def test_ledger_of_a_table_goes_on_where_it_was(tmp_path):
             gone = int(life[len(life) // 2])
             assert monitor.erase(key=f"p{gone}").rows == (gone,)
             twin.forget([gone])
-            with raises(lw.BadRow):
+            with raises(lw.errors.BadRow):
                 monitor.erase(key=f"p{gone}")
-            with raises(lw.BadDecision):
+            with raises(lw.errors.BadDecision):
                 monitor.observe({**rows[0], "age": 99.5})
             assert monitor.observe(rows[0]).known
             assert monitor.values(0) == (twin.values(0) if life[0] else monitor.values(0))
     assert pairs > 500
     with lw.Ledger(path) as ledger:
         for i in range(800):
-            if i in ledger.erased():
+            if i in ledger.erased_rows():
                 continue
             values = {name: one for name, one in rows[i].items() if name not in ("id", "approved")}
             values = {

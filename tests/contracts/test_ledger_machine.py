@@ -101,7 +101,7 @@ class LedgerLife(RuleBasedStateMachine):
         i = data.draw(st.integers(0, len(self.rows) - 1))
         successors = [i]
         with lw.Ledger(self.path) as ledger:
-            for told in ledger.superseded():
+            for told in ledger.supersessions():
                 if told.row in successors:
                     successors.append(told.by_row)
         self.monitor.erase(rows=[i])

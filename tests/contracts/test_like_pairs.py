@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.monitor.like_pairs import like_pairs, like_pairs_within
+from likewise.monitor.like_pairs import find_remembered_like_pairs, like_pairs
 from tests.lazily import polars as pl
 from tests.oracle import as_stored, input_distances, slack_of, storage_of
 from tests.refusals import raises
@@ -87,7 +87,7 @@ def test_like_pairs_within_a_monitor_are_those_it_remembers(index):
         alive = rng.random(len(drawn.X)) < rng.choice([0.2, 0.9, 1.0])
         monitor.forget(np.flatnonzero(~alive))
         expected = expected_pairs(drawn.rule, drawn.X, alive)
-        assert as_found(like_pairs_within(monitor, most=100)) == expected
+        assert as_found(find_remembered_like_pairs(monitor, most=100)) == expected
         verdicts = lw.Monitor(drawn.rule).observe_many(drawn.X, drawn.Z)
         pairs = zip(verdicts.owners.tolist(), verdicts.witnesses.rows.tolist(), strict=True)
         assert {pair for pair in pairs if alive[list(pair)].all()} <= expected.keys()
@@ -112,7 +112,7 @@ def test_like_pairs_of_long_inputs_by_a_flat_scan(metric):
     alive[[3, 4, 5]] = False
     expected = expected_pairs(rule, X, alive)
     assert len(expected) > 1_000
-    assert as_found(like_pairs_within(monitor, most=500)) == expected
+    assert as_found(find_remembered_like_pairs(monitor, most=500)) == expected
     assert as_found(like_pairs(rule, X)) == expected_pairs(rule, X)
 
 
@@ -168,20 +168,20 @@ def test_none_or_one_decision_has_no_pair():
     assert (
         list(like_pairs(rule, np.zeros((1, 3)))) == list(like_pairs(rule, np.zeros((0, 3)))) == []
     )
-    assert list(like_pairs_within(lw.Monitor(rule))) == []
+    assert list(find_remembered_like_pairs(lw.Monitor(rule))) == []
 
 
 def test_a_monitor_that_goes_on_meanwhile_is_an_error():
     monitor = lw.Monitor(lw.Rule("linf", 0.1))
     monitor.observe_many(np.zeros((2_000, 2)), ["a"] * 2_000)
-    chunks = like_pairs_within(monitor, most=10)
+    chunks = find_remembered_like_pairs(monitor, most=10)
     next(chunks)
     monitor.observe([0.0, 0.0], "b")
-    with raises(lw.BadDecision):
+    with raises(lw.errors.BadDecision):
         next(chunks)
 
 
 @pytest.mark.parametrize("most", [0, -1, 1.5, True, None])
 def test_a_chunk_has_room_for_a_pair(most):
-    with raises(lw.BadRule, setting="most"):
+    with raises(lw.errors.BadRule, setting="most"):
         list(like_pairs(lw.Rule("linf", 0.1), [[0.0]], most=most))

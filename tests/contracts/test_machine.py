@@ -83,14 +83,14 @@ class MonitorBesideOracle(RuleBasedStateMachine):
         (x,), (z,) = self.some(seed, 1)
         if bad == "row":
             known = [0] if self.issued else []
-            with pytest.raises(lw.BadRow):
+            with pytest.raises(lw.errors.BadRow):
                 self.monitor.forget([*known, self.issued + seed % 10])
         elif bad == "batch":
             X, Z = self.some(seed, 1 + seed % 150)
             X = X.astype(float)
             X[seed % len(X), seed % X.shape[1]] = np.nan
             for call in (self.monitor.observe_many, self.monitor.load):
-                with pytest.raises(lw.BadDecision):
+                with pytest.raises(lw.errors.BadDecision):
                     call(X, Z)
         else:
             if bad == "output":
@@ -100,7 +100,7 @@ class MonitorBesideOracle(RuleBasedStateMachine):
                 x = x.tolist()
                 x[seed % len(x)] = bad
             for call in (self.monitor.observe, self.monitor.check):
-                with pytest.raises(lw.BadDecision):
+                with pytest.raises(lw.errors.BadDecision):
                     call(x, z)
 
     @invariant()

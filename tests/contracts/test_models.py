@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.explaining.compare_groups import compare_groups
-from likewise.monitor.like_pairs import like_pairs, like_pairs_within
+from likewise.monitor.like_pairs import find_remembered_like_pairs, like_pairs
 from likewise.verdict.model_counts import ModelSide
 from tests.index_cases import few
 from tests.lazily import polars as pl
@@ -314,7 +314,7 @@ def test_like_pairs_are_those_of_models_that_are_compared(compare, person, withi
     monitor = monitor_of(compare, person=person, within=within)
     monitor.observe_many(some.rows, times=instants(some.times), models=some.models)
     expected = set(map(tuple, np.argwhere(np.tril(some.near, -1)).tolist()))
-    assert pairs_of(like_pairs_within(monitor)) == expected and len(expected) > 50
+    assert pairs_of(find_remembered_like_pairs(monitor)) == expected and len(expected) > 50
     if not within:
         rule = monitor.rule
         assert pairs_of(like_pairs(rule, some.rows, models=some.models)) == expected
@@ -369,7 +369,7 @@ def test_groups_across_models_are_refused_in_words():
     monitor = monitor_of("across", person=False, within=False)
     some = case("across", person=False, within=False)
     verdicts = monitor.observe_many(some.rows, models=some.models)
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         verdicts.by_group("sex")
 
 
@@ -456,7 +456,7 @@ def test_verdicts_name_models():
     assert batch.models == ("a", "a") and batch.witness_models == ("a", None, "a", None, "b", "a")
     assert [one["model"] for one in batch.to_dicts()] == ["a", "a"]
     assert "model" in batch._repr_html_()
-    some = batch.some_witnesses(np.array([True, False] * 3))
+    some = batch.select_witnesses(np.array([True, False] * 3))
     assert some.witness_models == ("a", "a", "b")
     assert str(verdict.explain()).startswith("row 3 (a) contradicts row 0 (a), 0 away")
     assert verdict.explain().to_dict()["pairs"][1]["witness_model"] is None
@@ -479,7 +479,7 @@ def test_the_past_knows_models_also_as_codes():
     assert monitor.past.models([2, 0, 1]) == ["b", "a", None]
     codes, names = monitor.past.model_codes([2, 0, 1])
     assert [names[code] for code in codes] == ["b", "a", None]
-    with pytest.raises(lw.BadRow):
+    with pytest.raises(lw.errors.BadRow):
         monitor.past.models([3])
 
 
@@ -526,7 +526,7 @@ def test_by_model_counts_within_and_across_apart(compare, comparable):
 
 def test_by_model_needs_a_monitor_and_models():
     verdicts = small().observe_many([[0.0]], ["no"], models="a")
-    with raises(lw.BadRow):
+    with raises(lw.errors.BadRow):
         pickle.loads(pickle.dumps(verdicts)).by_model()
     assert lw.Monitor(lw.Rule("linf", 0.1)).observe_many([[0.0]], ["no"]).by_model() == ()
 
@@ -560,19 +560,19 @@ def test_what_is_no_name_is_refused_and_leaves_no_trace(wrong):
         lambda: monitor.load([[0.0], [1.0]], ["no", "no"], models=["a", wrong]),
     )
     for call in calls:
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             call()
     assert monitor.rows == 3 and monitor.past.models(range(3)) == ["a", None, "b"]
 
 
 @pytest.mark.parametrize("wrong", [7, {"a": 1, "b": 2}, {"a"}, b"ab", object()])
 def test_what_is_no_list_of_names_is_refused(wrong):
-    with raises(lw.UnexpectedValue):
+    with raises(lw.errors.UnexpectedValue):
         small().observe_many([[0.0], [1.0]], ["no", "no"], models=wrong)
 
 
 def test_there_is_a_model_for_each():
-    with raises(lw.WrongShape):
+    with raises(lw.errors.WrongShape):
         small().observe_many([[0.0], [1.0]], ["no", "no"], models=["a", "b", "c"])
 
 
@@ -625,11 +625,11 @@ def test_a_closed_monitor_has_let_go_of_models():
 @pytest.mark.parametrize("compare", ["within", "across"])
 def test_hunts_refuse_to_leave_pairs_out(compare):
     rule = lw.Rule("linf", 0.1, output="number", compare=compare)
-    with raises(lw.BadRule, setting="compare"):
+    with raises(lw.errors.BadRule, setting="compare"):
         slope_monitor(rule)
-    with raises(lw.BadRule, setting="compare"):
+    with raises(lw.errors.BadRule, setting="compare"):
         lw.calibrate(rule, [[0.0]], [1.0])
-    with raises(lw.BadRule, setting="compare"):
+    with raises(lw.errors.BadRule, setting="compare"):
         lw.calibrate(rule_of(compare, person=False), case("all", person=False, within=False).rows)
 
 
@@ -695,7 +695,7 @@ def test_compare_is_part_of_the_rule():
     assert "compare" not in plain.to_toml()
     assert lw.Rule.from_toml('epsilon = 0.1\ncompare = "within"').compare == "within"
     for wrong in ("models", None, True):
-        with raises(lw.BadRule, setting="compare"):
+        with raises(lw.errors.BadRule, setting="compare"):
             lw.Rule("linf", 0.1, compare=wrong)
 
 
@@ -713,7 +713,7 @@ def test_vary_counts_what_a_monitor_with_models_says(compare):
     rule = rule_of(compare, person=False)
     varied = lw.vary(rule, some.rows, models=some.models)
     (doubled,) = [one for one in varied.variants if (one.column, one.how) == ("age", "doubled")]
-    for changed, counts in ((rule, varied.as_it_is), (doubled.change.rule, doubled)):
+    for changed, counts in ((rule, varied.baseline), (doubled.change.rule, doubled)):
         verdicts = lw.Monitor(changed, comparable=True).observe_many(some.rows, models=some.models)
         assert counts.comparable == verdicts.comparable.sum() > 20
         assert counts.contradicting == verdicts.violations.sum() > 10

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.monitor.opening import Keeping
+from likewise.monitor.opening import LedgerOptions
 from tests.letter_embedders import letters
 from tests.ray_cluster import reused
 from tests.refusals import raises
@@ -182,7 +182,7 @@ KINDS["ledger of texts"] = Kept(
     (17, "0"),
 )
 KINDS["cluster of vectors"] = Kept(
-    lambda folder: reused(folder / "ledger", VECTORS, Keeping(durability="off")),
+    lambda folder: reused(folder / "ledger", VECTORS, LedgerOptions(durability="off")),
     points,
     near_points,
     BAD_POINT,
@@ -234,7 +234,7 @@ def test_what_only_some_monitors_can_do_is_asked_of_them(monitor):
     assert remote in (None, monitor) and accepting in (None, monitor)
     assert remote is None or accepting is None
     assert monitor.durable == (remote is not None or accepting is not None)
-    assert accepting is None or accepting.accepted == 0
+    assert accepting is None or accepting.accepted_count == 0
     assert not monitor.closed
     monitor.close()
     assert monitor.closed
@@ -406,9 +406,9 @@ def test_keys_are_unique_and_found(kept, monitor, told):
         assert monitor.past.row_of(key) == row
     assert monitor.past.keys(range(5)) == ["first", "second", None, 17, "loaded"]
     for repeated in (["first", "x"], ["x", "x"]):
-        with pytest.raises(lw.RepeatedKey):
+        with pytest.raises(lw.errors.RepeatedKey):
             monitor.observe_many(*batch(told[5:7]), keys=repeated)
-    with pytest.raises(lw.BadDecision):
+    with pytest.raises(lw.errors.BadDecision):
         monitor.observe_many(*batch(told[5:7]), keys=["one"])
     assert monitor.rows == 5
     monitor.forget([0])
@@ -436,9 +436,9 @@ def test_models_are_remembered_and_named(kept, monitor, told):
     checked = monitor.check(*told[50], model="new")
     several = monitor.check_many(*batch(told[50:]), models="a")
     for wrong in ("", 5):
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             monitor.observe(*told[50], model=wrong)
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             monitor.observe_many(*batch(told[50:52]), models=["a", wrong])
     assert monitor.rows == 50
     monitor.forget([0, 1])
@@ -454,11 +454,11 @@ def test_models_are_remembered_and_named(kept, monitor, told):
 
 def test_losses_are_said_by_every_later_verdict_and_by_no_earlier_one(kept, monitor, told):
     before = monitor.observe(*told[0])
-    monitor.lost(2, "full", first=1, last=2)
+    monitor.record_loss(2, "full", first=1, last=2)
     later = monitor.observe(*told[1])
     many = monitor.observe_many(*batch(told[2:5]))
     checked = monitor.check(*told[5])
-    monitor.lost(3, "crash", since=1_700_000_000.0, until="2023-11-14T22:13:21")
+    monitor.record_loss(3, "crash", since=1_700_000_000.0, until="2023-11-14T22:13:21")
     last = monitor.observe_many(*batch(told[5:6]))
     assert (before.missing, later.missing, checked.missing) == (0, 2, 2)
     assert (many.missing, [one.missing for one in many]) == (2, [2, 2, 2])
@@ -467,12 +467,12 @@ def test_losses_are_said_by_every_later_verdict_and_by_no_earlier_one(kept, moni
     assert not any(one.clean for one in (later, *many, checked, *last))
     assert monitor.rows == 6
     for count, reason in ((0, "full"), (-1, "full"), (True, "full"), (1.5, "x"), (1, ""), (1, 7)):
-        with pytest.raises(lw.BadDecision):
-            monitor.lost(count, reason)
-    with pytest.raises(lw.BadDecision):
-        monitor.lost(1, "full", first="one")
-    with pytest.raises(lw.BadDecision):
-        monitor.lost(1, "full", since="soon")
+        with pytest.raises(lw.errors.BadDecision):
+            monitor.record_loss(count, reason)
+    with pytest.raises(lw.errors.BadDecision):
+        monitor.record_loss(1, "full", first="one")
+    with pytest.raises(lw.errors.BadDecision):
+        monitor.record_loss(1, "full", since="soon")
     assert monitor.missing == 5
 
 
@@ -480,11 +480,11 @@ def test_times_are_checked(monitor, told):
     monitor.observe(*told[0], time=1_700_000_000.0)
     monitor.observe_many(*batch(told[1:3]), times=[1_700_000_001, 1_700_000_002])
     for wrong in ("soon", float("nan")):
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             monitor.observe(*told[3], time=wrong)
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             monitor.observe_many(*batch(told[3:5]), times=[wrong, wrong])
-    with pytest.raises(lw.BadDecision):
+    with pytest.raises(lw.errors.BadDecision):
         monitor.observe_many(*batch(told[3:5]), times=[1_700_000_003])
     assert monitor.rows == 3
 
@@ -497,7 +497,7 @@ def test_the_past_is_what_was_told(kept, monitor, told):
     if isinstance(told[0][0], dict):
         assert [past.values(row) for row in rows] == [{**x, "approved": z} for x, z in told]
         for several in ([1, 0], [], [0]):  # one row at a time
-            with pytest.raises(lw.BadRow):
+            with pytest.raises(lw.errors.BadRow):
                 past.values(several)
         codes, values = past.codes("job", rows)
         assert [values[code] for code in codes] == [x["job"] for x, _ in told]
@@ -507,7 +507,7 @@ def test_the_past_is_what_was_told(kept, monitor, told):
     monitor.forget([4])
     assert past.outputs([3, 4]) == [told[3][1], None]
     for look in (past.outputs, past.inputs, past.keys, past.alive):
-        with pytest.raises(lw.BadRow):
+        with pytest.raises(lw.errors.BadRow):
             look([COUNT])
 
 

@@ -13,7 +13,7 @@ import pytest
 import likewise as lw
 from likewise.errors import BadRule
 from likewise.explaining.compare_groups import compare_groups
-from likewise.monitor.like_pairs import like_pairs, like_pairs_within
+from likewise.monitor.like_pairs import find_remembered_like_pairs, like_pairs
 from tests.refusals import raises
 
 DAY = 86_400_000_000
@@ -147,7 +147,7 @@ def test_like_pairs_are_those_that_count(output, person, within):
     monitor.observe_many(some.rows, times=instants(some.times))
     found = {
         (int(later), int(earlier))
-        for pairs in like_pairs_within(monitor)
+        for pairs in find_remembered_like_pairs(monitor)
         for later, earlier in zip(pairs.later, pairs.earlier, strict=True)
     }
     assert found == set(map(tuple, np.argwhere(some.like).tolist()))
@@ -232,7 +232,7 @@ def test_times_are_asked_for_and_may_not_go_back():
         lambda: monitor.observe_many([[0.0]], ["yes"]),
         lambda: monitor.load([[0.0]], ["yes"]),
     ):
-        with raises(lw.MissingValue):
+        with raises(lw.errors.MissingValue):
             call()
     monitor.observe([0.0], "yes", time="2024-05-02")
     for call in (
@@ -241,7 +241,7 @@ def test_times_are_asked_for_and_may_not_go_back():
         lambda: monitor.load([[0.0]], ["no"], times=["2024-05-01"]),
         lambda: monitor.observe_many([[0.0]] * 2, [1, 2], times=["2024-05-03", "2024-05-02"]),
     ):
-        with raises(lw.WrongOrder):
+        with raises(lw.errors.WrongOrder):
             call()
     assert monitor.rows == 1
     assert monitor.check([0.0], "no").violation  # as if it came with the last
@@ -264,7 +264,7 @@ def test_a_span_that_is_none_is_refused(within):
 def test_an_unknown_person_is_refused_unless_the_rule_says_otherwise():
     monitor = lw.Monitor(rule_of("label", person=True, missing="reject"))
     row = {"age": 30, "job": "x", "who": None, "sex": "f", "z": "yes"}
-    with raises(lw.MissingValue, column="who", place=0):
+    with raises(lw.errors.MissingValue, column="who", place=0):
         monitor.observe(row)
 
 

@@ -83,12 +83,12 @@ def test_a_refused_decision_leaves_nothing_in_the_file(tmp_path):
     bad[30, 2, 2, 1] = np.nan
     with lw.Monitor(RULE, rows=tmp_path / "rows") as monitor:
         for call in (monitor.observe_many, monitor.load):
-            with pytest.raises(lw.BadDecision):
+            with pytest.raises(lw.errors.BadDecision):
                 call(bad, Z[:50])
         monitor.observe_many(X, Z)
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             monitor.observe(bad[30], 1)
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             monitor.load(bad, Z[:50])
         assert len(monitor) == 400
     assert (tmp_path / "rows").read_bytes() == X.tobytes()
@@ -106,13 +106,15 @@ def test_a_file_with_something_in_it_is_refused_and_unchanged(tmp_path):
     path.write_bytes(b"something dear to someone")
     before = path.stat().st_mtime_ns
     for call in ("observe", "check", "load", "observe_many"):
-        with raises(lw.BadFile):
+        with raises(lw.errors.BadFile):
             getattr(lw.Monitor(RULE, rows=path), call)(
                 *((X, Z) if call in ("load", "observe_many") else (X[0], Z[0]))
             )
     assert path.read_bytes() == b"something dear to someone"
     assert path.stat().st_mtime_ns == before
-    assert issubclass(lw.BadFile, lw.LikewiseError) and issubclass(lw.BadFile, ValueError)
+    assert issubclass(lw.errors.BadFile, lw.LikewiseError) and issubclass(
+        lw.errors.BadFile, ValueError
+    )
 
 
 def test_an_empty_file_may_be_used(tmp_path):
@@ -127,17 +129,17 @@ def test_two_monitors_do_not_share_a_file(tmp_path):
     X, Z = some()
     with lw.Monitor(RULE, rows=tmp_path / "rows") as first:
         first.load(X[:10], Z[:10])
-        with pytest.raises(lw.BadFile), lw.Monitor(RULE, rows=tmp_path / "rows") as second:
+        with pytest.raises(lw.errors.BadFile), lw.Monitor(RULE, rows=tmp_path / "rows") as second:
             second.observe(X[0], Z[0])
         first.load(X[10:20], Z[10:20])
-    with pytest.raises(lw.BadFile), lw.Monitor(RULE, rows=tmp_path / "rows") as third:
+    with pytest.raises(lw.errors.BadFile), lw.Monitor(RULE, rows=tmp_path / "rows") as third:
         third.observe(X[0], Z[0])
     assert (tmp_path / "rows").read_bytes() == X[:20].tobytes()
 
 
 @pytest.mark.parametrize("place", ["no/such/folder/rows", "."])
 def test_a_place_where_no_file_can_be_is_refused(place, tmp_path):
-    with pytest.raises(lw.BadFile), lw.Monitor(RULE, rows=tmp_path / place) as monitor:
+    with pytest.raises(lw.errors.BadFile), lw.Monitor(RULE, rows=tmp_path / place) as monitor:
         monitor.observe(np.ones(40), 1)
     assert list(tmp_path.iterdir()) == []
 
@@ -150,10 +152,10 @@ def test_a_closed_monitor_takes_no_more_decisions(on_disk, tmp_path):
     monitor.close()
     monitor.close()
     for call in (monitor.observe, monitor.check):
-        with raises(lw.BadDecision):
+        with raises(lw.errors.BadDecision):
             call(X[0], Z[0])
     for call in (monitor.observe_many, monitor.load):
-        with raises(lw.BadDecision):
+        with raises(lw.errors.BadDecision):
             call(X, Z)
     with pytest.raises(lw.LikewiseError):
         monitor.forget([0])
@@ -279,7 +281,7 @@ monitor = lw.Monitor(lw.Rule("linf", 200), rows=sys.argv[1])
 def attempt(call, *arguments):
     try:
         call(*arguments)
-    except lw.BadFile as error:
+    except lw.errors.BadFile as error:
         said.append(str(error))
     else:
         raise AssertionError("the disk was not full")
@@ -288,7 +290,7 @@ stored = 0
 while not said and stored < 200:
     try:
         verdict = monitor.observe(row(stored), stored)
-    except lw.BadFile as error:
+    except lw.errors.BadFile as error:
         said.append(str(error))
     else:
         assert verdict.row == stored == len(verdict.witnesses)

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from likewise.sources.line_source import LineFile, Lines
-from likewise.sources.open_source import source_of
-from likewise.sources.protocol import Polled
-from likewise.tables.positions import numbers_of
+from likewise.sources.line_source import LineFile, PipeLines
+from likewise.sources.open_source import make_source
+from likewise.sources.protocol import PollResult
+from likewise.tables.positions import to_position_numbers
 from tests.brokers import KINDS, broker, wait_for
 from tests.refusals import raises
 
@@ -47,7 +47,7 @@ class OfPipe:
         os.write(self.begin, b"".join(body + b"\n" for body in bodies))
 
     def source(self):
-        return Lines(self.end)
+        return PipeLines(self.end)
 
     def close(self):
         os.close(self.begin)
@@ -66,7 +66,7 @@ class OfBroker:
         self._running.publish(bodies)
 
     def source(self):
-        return source_of(self._running.address())[0]
+        return make_source(self._running.address())[0]
 
 
 @contextmanager
@@ -110,8 +110,8 @@ class TestSource:
         last = {}
         for one in records:
             assert source.owns(one.source)
-            assert one.source not in last or numbers_of(one.position) > last[one.source]
-            last[one.source] = numbers_of(one.position)
+            assert one.source not in last or to_position_numbers(one.position) > last[one.source]
+            last[one.source] = to_position_numbers(one.position)
         assert source.poll(10, 0.0).records == []
         source.close()
 
@@ -149,7 +149,7 @@ class TestSource:
         source.seek({})
         collected(source, 1)
         some = source.poll(10, 0.05)
-        assert isinstance(some, Polled)
+        assert isinstance(some, PollResult)
         assert not some.records and not some.gaps
         source.close()
 

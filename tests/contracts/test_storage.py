@@ -27,7 +27,7 @@ def stored_as(monitor: lw.Monitor) -> str:
     """Tell the storage type of a monitor that remembers one [1.0] from what it says of others."""
     try:
         verdict = monitor.check([1.1], "other")
-    except lw.BadDecision:
+    except lw.errors.BadDecision:
         for name in INTEGERS:
             if all(admits(monitor, end) for end in bounds(name)) and not any(
                 admits(monitor, end) for end in beyond(name)
@@ -52,7 +52,7 @@ def beyond(name: str) -> tuple[int, int]:
 def admits(monitor: lw.Monitor, value: int) -> bool:
     try:
         monitor.check([value], "other")
-    except lw.BadDecision:
+    except lw.errors.BadDecision:
         return False
     return True
 

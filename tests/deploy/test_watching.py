@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from likewise.service.metrics.metric_names import ALL
+from likewise.service.metrics.metric_names import ALL_METRICS
 from tests.looping import each
 from tests.service.promtool import promtool
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMETHEUS = ROOT / "deploy" / "prometheus"
 BOARD = json.loads((ROOT / "deploy" / "grafana" / "likewise.json").read_text())
-KNOWN = {metric.name for metric in ALL if metric.kind != "histogram"} | {
+KNOWN = {metric.name for metric in ALL_METRICS if metric.kind != "histogram"} | {
     f"{metric.name}_{end}"
-    for metric in ALL
+    for metric in ALL_METRICS
     if metric.kind == "histogram"
     for end in ("bucket", "sum", "count")
 }
-LABELS = {"le"} | {label for metric in ALL for label in metric.all_labels}
+LABELS = {"le"} | {label for metric in ALL_METRICS for label in metric.all_labels}
 EXPRESSIONS = [
     (panel["title"], target["expr"]) for panel in BOARD["panels"] for target in panel["targets"]
 ]
@@ -61,7 +61,7 @@ def test_board_asks_for_metrics_and_labels_that_there_are():
     assert asked in KNOWN
 
 
-@each("name", sorted({metric.name for metric in ALL if metric.kind != "gauge"}))
+@each("name", sorted({metric.name for metric in ALL_METRICS if metric.kind != "gauge"}))
 def test_counter_is_on_the_board_or_known_to_be_left_out(name):
     left_out = {
         "likewise_witness_pairs_total",

@@ -121,16 +121,23 @@ def test_service_page_has_every_route_setting_and_limit_with_its_default():
 
     from likewise.service.app import App
     from likewise.service.service import Service
-    from likewise.service.settings import SCOPES, Limits, Served, Server, ServiceSettings, Token
+    from likewise.service.settings import (
+        SCOPES,
+        Limits,
+        MonitorSettings,
+        ServerSettings,
+        ServiceSettings,
+        Token,
+    )
 
     page = text("reference", "service.md")
-    app = App(Service(ServiceSettings({"default": Served(rule="rule.toml")})))
+    app = App(Service(ServiceSettings({"default": MonitorSettings(rule="rule.toml")})))
     for one in app.operations:
         scope = one.scope or ""
         assert f"| `{one.method} {one.path}` | {scope}".rstrip() in page, one.path
         for query in one.queries:
             assert f"`{query.name}" in page, query.name
-    for kind in (Server, Served, Token):
+    for kind in (ServerSettings, MonitorSettings, Token):
         for one in fields(kind):
             assert f"`{one.name}`" in page, f"{kind.__name__}: {one.name}"
     for one in fields(Limits):

@@ -9,7 +9,7 @@ import pytest
 
 import likewise as lw
 from likewise import Embedder, Feature
-from likewise.embedders.model_mark import Mark
+from likewise.embedders.model_mark import ModelMark
 from tests.looping import each
 from tests.refusals import raises
 
@@ -44,13 +44,13 @@ NAMES = {
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_is_taken_apart(name):
     one = Embedder(name)
-    assert (one.kind, one.place, one.takes, one.unit_length) == NAMES[name]
+    assert (one.kind, one.location, one.input_kind, one.unit_length) == NAMES[name]
     assert one.text == name
     assert not one.is_loaded, "nothing is loaded before it is needed"
 
 
 def test_an_onnx_model_with_a_tokenizer_takes_texts():
-    assert Embedder("onnx:m.onnx", tokenizer="t.json").takes == "texts"
+    assert Embedder("onnx:m.onnx", tokenizer="t.json").input_kind == "texts"
 
 
 def test_normalise_is_what_was_said():
@@ -76,7 +76,7 @@ def test_a_callable_is_named_by_where_it_is_defined(given, text):
 
 def test_a_local_function_is_a_callable_like_any_other():
     local = Embedder(lambda batch: [[len(one), 1.0] for one in batch])
-    assert local.loaded.many(["ab"]).tolist() == [[2.0, 1.0]]
+    assert local.embedding.embed_many(["ab"]).tolist() == [[2.0, 1.0]]
 
 
 @each(
@@ -102,14 +102,14 @@ def test_a_local_function_is_a_callable_like_any_other():
     ids=repr,
 )
 def test_another_name_is_refused_with_those_expected(name):
-    with raises(lw.BadRule, setting="embed"):
+    with raises(lw.errors.BadRule, setting="embed"):
         Embedder(name)
 
 
 @each("kind", ["torch", "python"])
 @each("rest", ["module", "module.function", "a:b:c", "C:\\model:f:g"])
 def test_a_function_is_named_by_module_and_function(kind, rest):
-    with raises(lw.BadRule, setting="embed"):
+    with raises(lw.errors.BadRule, setting="embed"):
         Embedder(f"{kind}:{rest}")
 
 
@@ -117,12 +117,12 @@ def test_a_function_is_named_by_module_and_function(kind, rest):
     "name", ["python:no_such:f", "python:math:nothing", "python::f", "python:math:", "python:.a:f"]
 )
 def test_a_function_that_is_not_there_is_said_when_it_is_needed(name):
-    with raises(lw.BadRule, setting="embed"):
+    with raises(lw.errors.BadRule, setting="embed"):
         lw.Monitor(lw.Rule("l2", 1, embed=name))
 
 
 def test_what_is_no_function_is_refused_when_it_is_needed():
-    with raises(lw.BadRule, setting="embed"):
+    with raises(lw.errors.BadRule, setting="embed"):
         lw.Monitor(lw.Rule("l2", 1, embed="python:math:pi"))
 
 
@@ -141,7 +141,7 @@ WRONG = [
 
 @each(("name", "settings"), WRONG)
 def test_a_setting_that_says_nothing_is_refused(name, settings):
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         Embedder(name, **settings)
 
 
@@ -164,14 +164,14 @@ BAD = {
 )
 def test_a_setting_that_makes_no_sense_is_refused(name, value):
     more = {"tokenizer": "t.json"} if name == "pooling" else {}
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         Embedder("onnx:m.onnx", **{name: value}, **more)
 
 
 def test_pooling_and_pictures_are_for_different_models():
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         Embedder("onnx:m.onnx", pooling="mean")
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         Embedder("onnx:m.onnx", tokenizer="t.json", size=(8, 8))
 
 
@@ -184,7 +184,7 @@ def test_numpy_numbers_are_numbers():
 
 @pytest.mark.parametrize("given", [{"batch": 3}, {"name": "wordllama", "sise": [1, 1]}, {}])
 def test_a_table_has_a_name_and_known_settings(given):
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.Rule("l2", 1, embed=given)
 
 
@@ -257,7 +257,7 @@ def test_equal_means_the_same_declaration():
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
 def test_copies_are_the_same_and_come_without_the_model(copied):
     declared = Embedder(lengths, cache=3)
-    declared.loaded.many(["abc"])
+    declared.embedding.embed_many(["abc"])
     same = copied(declared)
     assert same == declared
     assert declared.is_loaded and not same.is_loaded
@@ -286,8 +286,8 @@ def test_a_rule_with_a_local_function_can_be_copied():
 
 def test_a_recorded_mark_goes_with_a_pickle():
     declared = Embedder("python:not.there:f")
-    declared.record(Mark("it", (1.0,)))
-    assert pickle.loads(pickle.dumps(declared)).mark == Mark("it", (1.0,))
+    declared.record(ModelMark("it", (1.0,)))
+    assert pickle.loads(pickle.dumps(declared)).mark == ModelMark("it", (1.0,))
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_a_recorded_mark_goes_with_a_pickle():
     ids=str,
 )
 def test_a_column_and_its_embedder_speak_of_the_same(kind, embed):
-    with raises(lw.BadRule, setting="kind"):
+    with raises(lw.errors.BadRule, setting="kind"):
         Feature(kind, embed=embed, tolerance=1)
 
 
@@ -304,52 +304,59 @@ def test_a_column_and_its_embedder_speak_of_the_same(kind, embed):
     "settings", [{}, {"tolerance": 1}, {"embed": "wordllama"}, {"embed": "wordllama", "order": [1]}]
 )
 def test_a_column_of_texts_needs_an_embedder_and_a_tolerance(settings):
-    with pytest.raises(lw.BadRule):
+    with pytest.raises(lw.errors.BadRule):
         Feature("text", **settings)
 
 
 @pytest.mark.parametrize("metric", ["linf", "l1"])
 def test_embedded_columns_are_for_l2(metric):
     features = {"t": Feature("text", embed="wordllama", tolerance=1)}
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.Rule(metric, features=features, output_column="z")
 
 
 def test_a_rule_embeds_its_input_or_its_columns():
     features = {"t": Feature("text", embed="wordllama", tolerance=1)}
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.Rule("l2", features=features, output_column="z", embed="wordllama")
 
 
-ONE = Mark("model", (1.0, 0.0, 2.0))
+ONE = ModelMark("model", (1.0, 0.0, 2.0))
 
 
 @pytest.mark.parametrize(
     ("other", "says"),
     [
-        (Mark("model", (1.0, 0.0, 2.0)), ""),
-        (Mark("model", (1.0005, 0.0, 2.0)), ""),
-        (Mark("model", (1.01, 0.0, 2.0)), "what it makes of a fixed input is 0.01 away"),
-        (Mark("model", (1.0, 0.0)), "it makes 3 numbers of an input, and made 2"),
-        (Mark("other", (1.0, 0.0, 2.0)), "it is model, and was other"),
-        (Mark("model", (float("nan"), 0.0, 2.0)), "what it makes of a fixed input is nan away"),
+        (ModelMark("model", (1.0, 0.0, 2.0)), ""),
+        (ModelMark("model", (1.0005, 0.0, 2.0)), ""),
+        (ModelMark("model", (1.01, 0.0, 2.0)), "what it makes of a fixed input is 0.01 away"),
+        (ModelMark("model", (1.0, 0.0)), "it makes 3 numbers of an input, and made 2"),
+        (ModelMark("other", (1.0, 0.0, 2.0)), "it is model, and was other"),
+        (
+            ModelMark("model", (float("nan"), 0.0, 2.0)),
+            "what it makes of a fixed input is nan away",
+        ),
     ],
 )
 def test_marks_of_another_model_differ(other, says):
-    assert ONE.differs_from(other).startswith(says)
-    assert bool(ONE.differs_from(other)) == bool(says) == bool(other.differs_from(ONE))
+    assert ONE.describe_difference(other).startswith(says)
+    assert (
+        bool(ONE.describe_difference(other)) == bool(says) == bool(other.describe_difference(ONE))
+    )
 
 
 def test_marks_of_nothing_and_of_zeros():
-    assert Mark("m", ()).differs_from(Mark("m", ())) == ""
-    assert Mark("m", (0.0,)).differs_from(Mark("m", (0.0,))) == ""
-    assert Mark("m", ()).differs_from(ONE) == "it cannot take the fixed input that it took"
+    assert ModelMark("m", ()).describe_difference(ModelMark("m", ())) == ""
+    assert ModelMark("m", (0.0,)).describe_difference(ModelMark("m", (0.0,))) == ""
+    assert (
+        ModelMark("m", ()).describe_difference(ONE) == "it cannot take the fixed input that it took"
+    )
 
 
 def test_a_mark_is_written_and_read():
-    assert Mark.of(ONE.to_dict()) == ONE
+    assert ModelMark.of(ONE.to_dict()) == ONE
     for wrong in (None, {}, {"identity": "x"}, {"identity": "x", "check": 3}, "mark", [1]):
         with pytest.raises(ValueError, match="marks no embedder"):
-            Mark.of(wrong)
+            ModelMark.of(wrong)
     with pytest.raises(ValueError):
-        Mark.of({"identity": "x", "check": ["a"]})
+        ModelMark.of({"identity": "x", "check": ["a"]})

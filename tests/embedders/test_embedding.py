@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise import Embedder
-from likewise.embedders.embedding_model import SENTENCE
+from likewise.embedders.embedding_model import FIXED_SENTENCE
 from tests.looping import each
 from tests.refusals import raises
 
@@ -42,9 +42,9 @@ texts = st.lists(st.text("abcd", min_size=1, max_size=3), max_size=12)
 @given(calls=st.lists(texts, max_size=4), batch=st.integers(1, 5))
 def test_every_content_is_embedded_once_in_batches_and_in_order(calls, batch):
     model = Counting()
-    embedding = Embedder(model, batch=batch).loaded
+    embedding = Embedder(model, batch=batch).embedding
     for items in calls:
-        made = embedding.many(items)
+        made = embedding.embed_many(items)
         assert made.tolist() == [vector_of(one) for one in items]
     every = list(dict.fromkeys(one for items in calls for one in items))
     assert model.asked == every
@@ -55,11 +55,11 @@ def test_every_content_is_embedded_once_in_batches_and_in_order(calls, batch):
 def test_the_cache_is_bounded_and_the_least_recently_used_goes_first(calls, room):
     """Beside an LRU written the obvious way: a list with the latest at its end."""
     model = Counting()
-    embedding = Embedder(model, cache=room).loaded
+    embedding = Embedder(model, cache=room).embedding
     kept = []
     for items in calls:
         before = len(model.asked)
-        embedding.many(items)
+        embedding.embed_many(items)
         fresh = [one for one in dict.fromkeys(items) if one not in kept]
         assert model.asked[before:] == fresh
         for one in items:
@@ -76,10 +76,10 @@ def test_the_cache_does_not_keep_batches_alive():
     def model(batch):
         return np.ones((len(batch), wide))
 
-    embedding = Embedder(model, cache=1).loaded
-    embedding.many(["first"])
+    embedding = Embedder(model, cache=1).embedding
+    embedding.embed_many(["first"])
     tracemalloc.start()
-    embedding.many([f"text {i}" for i in range(64)])
+    embedding.embed_many([f"text {i}" for i in range(64)])
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < 4 * wide * 8, "one vector is kept, not the batch it came with"
@@ -87,13 +87,13 @@ def test_the_cache_does_not_keep_batches_alive():
 
 def test_a_cached_vector_is_the_same_to_the_last_bit_and_cannot_be_spoilt():
     noise = np.random.default_rng(3)
-    embedding = Embedder(lambda batch: noise.normal(size=(len(batch), 5))).loaded
-    first = embedding.many(["a", "b"])
+    embedding = Embedder(lambda batch: noise.normal(size=(len(batch), 5))).embedding
+    first = embedding.embed_many(["a", "b"])
     kept = first.copy()
     first[:] = 0
-    assert embedding.many(["b", "a"]).tobytes() == kept[::-1].tobytes()
-    embedding.one("a")[:] = 7
-    assert embedding.one("a").tobytes() == kept[0].tobytes()
+    assert embedding.embed_many(["b", "a"]).tobytes() == kept[::-1].tobytes()
+    embedding.embed_one("a")[:] = 7
+    assert embedding.embed_one("a").tobytes() == kept[0].tobytes()
 
 
 def test_what_differs_in_kind_is_not_the_same_content():
@@ -103,7 +103,7 @@ def test_what_differs_in_kind_is_not_the_same_content():
         seen.extend(batch)
         return [[float(len(seen))]] * len(batch)
 
-    embedding = Embedder(model).loaded
+    embedding = Embedder(model).embedding
     items = [
         "hello",
         b"hello",
@@ -114,10 +114,10 @@ def test_what_differs_in_kind_is_not_the_same_content():
         np.frombuffer(b"hello!", np.uint8).reshape(3, 2),
     ]
     for item in items:
-        embedding.one(item)
+        embedding.embed_one(item)
     assert len(seen) == len(items)
     for item in items:
-        embedding.one(item)
+        embedding.embed_one(item)
     assert len(seen) == len(items), "and each is known again"
 
 
@@ -128,16 +128,16 @@ def test_things_that_only_the_function_knows_are_passed_on():
         asked.append(batch)
         return [[one["n"] * 0.5] for one in batch]
 
-    embedding = Embedder(model).loaded
-    assert embedding.many([{"n": 1}, {"n": 2}]).tolist() == [[0.5], [1.0]]
-    embedding.many([{"n": 1}])
+    embedding = Embedder(model).embedding
+    assert embedding.embed_many([{"n": 1}, {"n": 2}]).tolist() == [[0.5], [1.0]]
+    embedding.embed_many([{"n": 1}])
     assert asked == [[{"n": 1}, {"n": 2}], [{"n": 1}]], "what has no content is not cached"
 
 
 def test_numbers_of_pictures_are_passed_on():
     matrix = np.arange(12.0).reshape(4, 3)
-    embedding = Embedder(lambda batch: matrix[np.array(batch)]).loaded
-    assert embedding.many([2, 0]).tolist() == matrix[[2, 0]].tolist()
+    embedding = Embedder(lambda batch: matrix[np.array(batch)]).embedding
+    assert embedding.embed_many([2, 0]).tolist() == matrix[[2, 0]].tolist()
 
 
 def test_arrays_of_one_shape_come_stacked_and_texts_as_a_list():
@@ -147,16 +147,16 @@ def test_arrays_of_one_shape_come_stacked_and_texts_as_a_list():
         came.append(batch)
         return np.zeros((len(batch), 2))
 
-    embedding = Embedder(model).loaded
+    embedding = Embedder(model).embedding
     pictures = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
-    embedding.many(list(pictures))
+    embedding.embed_many(list(pictures))
     assert isinstance(came[-1], np.ndarray) and came[-1].dtype == np.uint8
     assert came[-1].tolist() == pictures.tolist()
-    embedding.one(pictures[0] + 100)
+    embedding.embed_one(pictures[0] + 100)
     assert came[-1].shape == (1, 3, 4)
-    embedding.many([np.zeros((2, 2)), np.zeros((3, 2))])
+    embedding.embed_many([np.zeros((2, 2)), np.zeros((3, 2))])
     assert type(came[-1]) is list and [one.shape for one in came[-1]] == [(2, 2), (3, 2)]
-    embedding.many(["a", "b"])
+    embedding.embed_many(["a", "b"])
     assert came[-1] == ["a", "b"] and type(came[-1]) is list
 
 
@@ -173,7 +173,7 @@ def test_arrays_of_one_shape_come_stacked_and_texts_as_a_list():
     ],
 )
 def test_vectors_keep_their_type(dtype, kept):
-    made = Embedder(Counting(dtype)).loaded.many(["abc", "aab"])
+    made = Embedder(Counting(dtype)).embedding.embed_many(["abc", "aab"])
     assert made.dtype == kept
     expected = np.array([vector_of("abc"), vector_of("aab")]).astype(dtype).astype(kept)
     assert made.tolist() == expected.tolist()
@@ -181,7 +181,7 @@ def test_vectors_keep_their_type(dtype, kept):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32])
 def test_normalised_vectors_have_length_one(dtype):
-    made = Embedder(Counting(dtype), normalise=True).loaded.many(["abc", "aab", "d"])
+    made = Embedder(Counting(dtype), normalise=True).embedding.embed_many(["abc", "aab", "d"])
     plain = np.array([vector_of(one) for one in ("abc", "aab", "d")], float)
     exact = plain / np.sqrt((plain * plain).sum(axis=1, keepdims=True))
     kept = {np.float16: np.float32, np.int32: np.float64}.get(dtype, dtype)
@@ -191,18 +191,18 @@ def test_normalised_vectors_have_length_one(dtype):
 
 def test_lists_of_whole_and_of_broken_numbers_are_of_one_type():
     """What comes as Python numbers has no type of its own to be held to."""
-    embedding = Embedder(lambda batch: [[len(one) / 2, 1] for one in batch]).loaded
-    assert embedding.many(["ab"]).tolist() == [[1.0, 1.0]]
+    embedding = Embedder(lambda batch: [[len(one) / 2, 1] for one in batch]).embedding
+    assert embedding.embed_many(["ab"]).tolist() == [[1.0, 1.0]]
     whole = Embedder(lambda batch: [[len(one) // 2 if len(one) % 2 == 0 else 0.5] for one in batch])
-    assert whole.loaded.many(["ab"]).tolist() == [[1.0]]
-    assert whole.loaded.many(["a"]).tolist() == [[0.5]]
+    assert whole.embedding.embed_many(["ab"]).tolist() == [[1.0]]
+    assert whole.embedding.embed_many(["a"]).tolist() == [[0.5]]
 
 
 def test_no_items_are_no_vectors():
-    embedding = Embedder(Counting()).loaded
-    assert embedding.many([]).shape[0] == 0
-    embedding.one("a")
-    assert embedding.many([]).shape == (0, 4)
+    embedding = Embedder(Counting()).embedding
+    assert embedding.embed_many([]).shape[0] == 0
+    embedding.embed_one("a")
+    assert embedding.embed_many([]).shape == (0, 4)
 
 
 # Errors
@@ -246,36 +246,36 @@ ERRORS = ["bad", "nan", "inf", "zero", "few", "flat", "ragged", "stubborn", "wor
 
 @each("wrong", ERRORS)
 def test_an_error_names_the_item_and_changes_nothing(wrong):
-    embedding = Embedder(picky, normalise=wrong == "zero").loaded
-    with raises(lw.UnexpectedValue):
-        embedding.many(["good", "better", wrong, "best"])
+    embedding = Embedder(picky, normalise=wrong == "zero").embedding
+    with raises(lw.errors.UnexpectedValue):
+        embedding.embed_many(["good", "better", wrong, "best"])
     assert not embedding._cache
-    assert embedding.many(["good"]).shape == (1, 2)
+    assert embedding.embed_many(["good"]).shape == (1, 2)
 
 
 def test_the_item_is_named_by_its_place_among_all_batches():
-    embedding = Embedder(picky, batch=2).loaded
-    with raises(lw.UnexpectedValue, place=5):
-        embedding.many(["a", "b", "a", "c", "d", "bad", "bad"])
+    embedding = Embedder(picky, batch=2).embedding
+    with raises(lw.errors.UnexpectedValue, place=5):
+        embedding.embed_many(["a", "b", "a", "c", "d", "bad", "bad"])
     assert not embedding._cache, "the first batches went well, and are not kept either"
 
 
 def test_another_width_later_is_refused():
-    embedding = Embedder(picky, batch=2).loaded
-    with raises(lw.UnexpectedValue, place=2):
-        embedding.many(["a", "b", "wide"])
-    assert embedding.many(["wide"]).shape == (1, 3), "a refused call has settled nothing"
-    with raises(lw.UnexpectedValue, place=0):
-        embedding.many(["a"])
+    embedding = Embedder(picky, batch=2).embedding
+    with raises(lw.errors.UnexpectedValue, place=2):
+        embedding.embed_many(["a", "b", "wide"])
+    assert embedding.embed_many(["wide"]).shape == (1, 3), "a refused call has settled nothing"
+    with raises(lw.errors.UnexpectedValue, place=0):
+        embedding.embed_many(["a"])
 
 
 def test_another_type_later_is_refused():
     model = Counting(np.float32)
-    embedding = Embedder(model).loaded
-    embedding.one("a")
+    embedding = Embedder(model).embedding
+    embedding.embed_one("a")
     model.dtype = np.float64
-    with raises(lw.UnexpectedValue):
-        embedding.one("b")
+    with raises(lw.errors.UnexpectedValue):
+        embedding.embed_one("b")
 
 
 def test_a_batch_that_fails_only_together_says_so():
@@ -284,37 +284,37 @@ def test_a_batch_that_fails_only_together_says_so():
             raise MemoryError("too many")
         return [[1.0]]
 
-    with raises(lw.UnexpectedValue, place=0):
-        Embedder(alone).loaded.many(["a", "b", "c"])
-    assert Embedder(alone, batch=1).loaded.many(["a", "b", "c"]).tolist() == [[1.0]] * 3
+    with raises(lw.errors.UnexpectedValue, place=0):
+        Embedder(alone).embedding.embed_many(["a", "b", "c"])
+    assert Embedder(alone, batch=1).embedding.embed_many(["a", "b", "c"]).tolist() == [[1.0]] * 3
 
 
 def test_a_single_item_is_called_the_input():
-    with raises(lw.UnexpectedValue):
-        Embedder(picky).loaded.one("bad")
+    with raises(lw.errors.UnexpectedValue):
+        Embedder(picky).embedding.embed_one("bad")
 
 
 def test_a_long_text_is_shown_in_short():
-    with raises(lw.UnexpectedValue) as error:
-        Embedder(lambda batch: 1 / 0).loaded.one("word " * 1000)
+    with raises(lw.errors.UnexpectedValue) as error:
+        Embedder(lambda batch: 1 / 0).embedding.embed_one("word " * 1000)
     assert len(str(error.value)) < 300
 
 
 @pytest.mark.parametrize("item", [None, 7, b"bytes", ["a"], np.nan, np.zeros(3)], ids=repr)
 def test_a_model_of_texts_takes_texts_alone(item):
-    with raises(lw.UnexpectedValue, place=1):
-        Embedder("wordllama").loaded.many(["a text", item])
+    with raises(lw.errors.UnexpectedValue, place=1):
+        Embedder("wordllama").embedding.embed_many(["a text", item])
 
 
 def test_a_length_beyond_numbers_is_no_direction():
     """Squares of 1e200 overflow: dividing by infinity would make a vector of zeros."""
-    embedding = Embedder(lambda batch: np.full((len(batch), 2), 1e200), normalise=True).loaded
-    with raises(lw.UnexpectedValue):
-        embedding.one("a")
+    embedding = Embedder(lambda batch: np.full((len(batch), 2), 1e200), normalise=True).embedding
+    with raises(lw.errors.UnexpectedValue):
+        embedding.embed_one("a")
 
 
 def test_lone_surrogates_are_texts_too():
-    assert Embedder(Counting()).loaded.one("\ud800a").tolist() == [2, 1, 0, 0]
+    assert Embedder(Counting()).embedding.embed_one("\ud800a").tolist() == [2, 1, 0, 0]
 
 
 # Marks
@@ -326,25 +326,25 @@ def test_a_function_that_takes_no_text_has_no_check_vector_without_a_shape():
 
     assert Embedder(pictures).mark.check == ()
     assert len(Embedder(pictures, shape=[4, 4]).mark.check) == 2
-    with raises(lw.BadRule, setting="embed"):
+    with raises(lw.errors.BadRule, setting="embed"):
         Embedder(lambda batch: 1 / 0, shape=[4, 4]).mark  # noqa: B018
 
 
 def test_a_mark_is_made_of_the_fixed_text_and_spoils_no_count():
     model = Counting()
     declared = Embedder(model)
-    assert declared.mark.check == tuple(map(float, vector_of(SENTENCE)))
+    assert declared.mark.check == tuple(map(float, vector_of(FIXED_SENTENCE)))
     assert declared.mark.identity == "python"
     assert declared.mark is declared.mark
-    assert model.asked == [SENTENCE]
-    declared.loaded.many(["a"])
-    assert model.asked == [SENTENCE, "a"]
+    assert model.asked == [FIXED_SENTENCE]
+    declared.embedding.embed_many(["a"])
+    assert model.asked == [FIXED_SENTENCE, "a"]
 
 
 def test_normalising_is_part_of_the_mark():
     plain, unit = Embedder(Counting()), Embedder(Counting(), normalise=True)
     assert unit.mark.identity == f"{plain.mark.identity} normalised"
-    assert unit.mark.differs_from(plain.mark)
+    assert unit.mark.describe_difference(plain.mark)
 
 
 # Threads
@@ -360,7 +360,7 @@ def test_threads_share_one_model_and_one_cache():
     def work(seed):
         order = np.random.default_rng(seed).permutation(len(items))
         ready.wait()
-        made = declared.loaded.many([items[i] for i in order])
+        made = declared.embedding.embed_many([items[i] for i in order])
         return bool((made == truth[order]).all())
 
     with ThreadPoolExecutor(8) as pool:
@@ -379,7 +379,7 @@ def test_a_model_is_loaded_once_whoever_asks_first(tmp_path, monkeypatch):
 
     def load(_):
         ready.wait()
-        return declared.loaded
+        return declared.embedding
 
     with ThreadPoolExecutor(6) as pool:
         assert len({id(one) for one in pool.map(load, range(6))}) == 1

@@ -24,7 +24,7 @@ for asked in sys.argv[1:]:
     sys.modules[module] = None  # as if it were not installed
     try:
         lw.Monitor(lw.Rule("l2", 1, embed=name))
-    except lw.BadRule as error:
+    except lw.errors.BadRule as error:
         print(error)
 """
 
@@ -41,7 +41,7 @@ monitor = lw.Monitor(lw.Rule("l2", features={"p": feature}, output_column="z"))
 print(monitor.observe({"p": np.zeros((2, 2)), "z": 1}).row)
 try:
     monitor.observe({"p": b"a file", "z": 1})
-except lw.BadDecision as error:
+except lw.errors.BadDecision as error:
     print(error)
 """
 

@@ -94,7 +94,7 @@ def test_reading_comparing_and_writing_a_rule_imports_nothing(foreign, name, tab
     assert rule == lw.Rule.from_toml(rule.to_toml())
     assert hash(rule) == hash(pickle.loads(pickle.dumps(rule)))
     assert [one.text for one in rule.embedders().values()] == [name]
-    assert rule.same_but_for_models(lw.Rule.from_toml(text))
+    assert rule.is_same_except_models(lw.Rule.from_toml(text))
     assert not foreign.ran
     assert {"torch", "sentence_transformers"} & (set(sys.modules) - before) == set()
 

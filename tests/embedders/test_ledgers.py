@@ -79,7 +79,7 @@ def test_a_function_of_the_same_name_that_answers_otherwise(tmp_path, module, gi
         monitor.observe(*((row,) if table else (row, "z")))
     module(body)
     again = lw.Rule.from_toml(rule.to_toml()) if given else None
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.open(path, again, models=True)
     module(LONG)
     with lw.open(path, models=True) as monitor:
@@ -93,13 +93,13 @@ def test_an_onnx_file_with_other_weights_is_noticed_and_a_moved_one_accepted(tmp
     with lw.open(path, rule) as monitor:
         monitor.observe(PICTURE, "yes")
     shutil.move(first, moved)
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.open(path, models=True)
     with lw.open(path, lw.Rule("l2", 1, embed=f"onnx:{moved}")) as monitor:
         assert monitor.observe(PICTURE, "no").witnesses.rows.tolist() == [0]
     picture_model(first, (4, 3), seed=1)
     for given in (None, lw.Rule("l2", 1, embed=f"onnx:{first}")):
-        with raises(lw.BadRule):
+        with raises(lw.errors.BadRule):
             lw.open(path, given, models=True)
     shutil.copy(moved, first)
     with lw.open(path, models=True) as monitor:
@@ -117,7 +117,7 @@ def test_weights_that_the_fixed_input_does_not_see_are_noticed_too(tmp_path):
     model = onnx.load(str(path))
     model.doc_string = "another file"
     onnx.save(model, str(path))
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.open(tmp_path / "led", models=True)
 
 
@@ -128,7 +128,7 @@ def test_pictures_prepared_otherwise_are_noticed(tmp_path):
     with lw.open(tmp_path / "led", rule):
         pass
     other = lw.Rule("l2", 1, embed=Embedder(f"onnx:{path}", scale=1 / 256))
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.open(tmp_path / "led", other)
     batch = lw.Rule("l2", 1, embed=Embedder(f"onnx:{path}", scale=1 / 255, batch=7, cache=0))
     with lw.open(tmp_path / "led", batch):
@@ -138,13 +138,13 @@ def test_pictures_prepared_otherwise_are_noticed(tmp_path):
 def test_another_rule_is_still_another_rule(tmp_path):
     with lw.open(tmp_path / "led", lw.Rule("l2", 1, embed=letters)):
         pass
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.open(tmp_path / "led", lw.Rule("l2", 2, embed=letters))
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.open(tmp_path / "led", lw.Rule("l2", 1))
     with lw.open(tmp_path / "plain", lw.Rule("l2", 1)):
         pass
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.open(tmp_path / "plain", lw.Rule("l2", 1, embed=letters))
 
 
@@ -155,14 +155,14 @@ def test_a_function_that_changed_its_type_is_noticed(tmp_path, module):
     with lw.open(path, table_rule(name)) as monitor:
         monitor.observe(people(["abc"])[0])
     module(body.replace("float32", "float64"))
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.open(path, models=True)
 
 
 def test_a_ledger_insists_on_a_check_vector(tmp_path):
     known = {"abc": [1.0, 2.0]}
     rule = lw.Rule("l2", 1, embed=lambda batch: [known[one] for one in batch])
-    with raises(lw.BadRule, setting="embed"):
+    with raises(lw.errors.BadRule, setting="embed"):
         lw.open(tmp_path / "led", rule)
     assert not (tmp_path / "led").exists()
     known["Like cases should be treated alike."] = [0.0, 0.0]
@@ -181,7 +181,7 @@ def test_a_function_that_cannot_be_imported_is_said_and_can_be_given(tmp_path):
     path = tmp_path / "led"
     with lw.open(path, table_rule(local)) as monitor:
         monitor.observe_many(people(["abc", "abd"]))
-    with raises(lw.BadRule, setting="embed"):
+    with raises(lw.errors.BadRule, setting="embed"):
         lw.open(path, models=True)
     with lw.open(path, table_rule(local)) as monitor:
         assert monitor.check(people(["abd"], 2)[0]).witnesses.rows.tolist() == [1]
@@ -198,13 +198,13 @@ def test_all_but_observing_can_be_done_without_models(tmp_path, module, table):
             monitor.observe_many(texts, ["yes", "no", "yes"], keys=["p0", "p1", "p2"])
     sys.modules.pop("embedder_of_this_test")
     (tmp_path / "embedder_of_this_test.py").unlink()
-    with raises(lw.BadRule, setting="embed"):
+    with raises(lw.errors.BadRule, setting="embed"):
         lw.open(path, models=True)
     with lw.open(path, models=False) as monitor:
         assert (monitor.rows, monitor.verify().ok) == (3, True)
-        with raises(lw.BadDecision):
+        with raises(lw.errors.BadDecision):
             monitor.observe(*((people(["x"], 9)[0],) if table else ("x", "yes")))
-        with raises(lw.BadDecision):
+        with raises(lw.errors.BadDecision):
             monitor.observe_many(*((people(["x"], 9),) if table else (["x"], ["yes"])))
         assert monitor.rows == 3
         assert monitor.erase(key="p1").rows == (1,)

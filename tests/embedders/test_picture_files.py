@@ -97,7 +97,7 @@ def observe(monitor, picture, z="z"):
 def refusal(monitor, picture):
     """What is said of a picture; nothing is stored."""
     before = len(monitor)
-    with pytest.raises(lw.BadDecision) as error:
+    with pytest.raises(lw.errors.BadDecision) as error:
         observe(monitor, picture)
     assert len(monitor) == before
     assert "Nothing was stored" in str(error.value)
@@ -250,7 +250,7 @@ def test_links_within_the_folder_and_to_the_folder_are_followed(monitor_of, fold
 def test_a_batch_names_the_row_whose_file_is_closed(folder):
     monitor = lw.Monitor(table_rule(folder=folder))
     rows = [{"photo": one, "z": 0} for one in ("a.png", "more/b.png", "../secret.png")]
-    with raises(lw.UnexpectedValue, column="photo", place=2):
+    with raises(lw.errors.UnexpectedValue, column="photo", place=2):
         monitor.observe_many(rows)
     assert len(monitor) == 0
 
@@ -268,7 +268,7 @@ def test_a_function_of_ones_own_gets_a_path_that_is_not_opened_for_it(folder):
     assert seen == [folder / "a.png"] * 2
     assert not [one for one in OPENED if "a.png" in one]
     declared = Embedder(own, folder=folder)
-    with raises(lw.UnexpectedValue, place=1):
+    with raises(lw.errors.UnexpectedValue, place=1):
         declared([folder / "a.png", folder.parent / "secret.png"])
 
 
@@ -389,20 +389,20 @@ def test_folder_and_limits_are_written_and_read_with_a_rule(folder):
 )
 def test_a_folder_or_a_limit_that_makes_no_sense_is_refused(wrong):
     (setting,) = wrong
-    with raises(lw.BadRule, setting=setting):
+    with raises(lw.errors.BadRule, setting=setting):
         Embedder("onnx:m.onnx", **wrong)
 
 
 def test_a_folder_says_nothing_for_texts():
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         Embedder("wordllama", folder="pictures")
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         Embedder("onnx:m.onnx", tokenizer="t.json", folder="pictures")
 
 
 @pytest.mark.parametrize("name", ["gone", "a.png"])
 def test_a_folder_that_is_not_there_is_told_before_a_decision_comes(folder, name):
-    with raises(lw.BadRule, setting="folder"):
+    with raises(lw.errors.BadRule, setting="folder"):
         lw.Monitor(table_rule(folder=folder / name))
 
 
@@ -426,5 +426,5 @@ def test_a_model_that_is_no_regular_file_is_refused_and_not_waited_for(tmp_path,
     embed = Embedder(f"onnx:{tmp_path / 'queue'}")
     if which == "tokenizer":
         embed = Embedder(f"onnx:{tmp_path / 'm.onnx'}", tokenizer=str(tmp_path / "queue"))
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.Monitor(lw.Rule("l2", 1, embed=embed))

@@ -9,7 +9,7 @@ from PIL import Image
 
 import likewise as lw
 from likewise import Embedder
-from likewise.embedders.pictures import Pictures, Preparing
+from likewise.embedders.pictures import PicturePreprocessor, PictureReader
 from tests.looping import each
 from tests.onnx_models import picture_model
 from tests.refusals import raises
@@ -31,7 +31,7 @@ def model(tmp_path):
 
 
 def array_of(picture):
-    return Pictures(Embedder("onnx:m.onnx")).array_of(picture)
+    return PictureReader(Embedder("onnx:m.onnx")).array_of(picture)
 
 
 def ways(folder):
@@ -55,12 +55,12 @@ def ways(folder):
 
 
 def test_a_picture_has_one_vector_whatever_it_comes_as(model, tmp_path):
-    expected = model.loaded.one(PICTURE)
+    expected = model.embedding.embed_one(PICTURE)
     for name, given in ways(tmp_path).items():
-        model.loaded._cache.clear()
-        assert model.loaded.one(given).tobytes() == expected.tobytes(), name
-    model.loaded._cache.clear()
-    together = model.loaded.many(list(ways(tmp_path).values()))
+        model.embedding._cache.clear()
+        assert model.embedding.embed_one(given).tobytes() == expected.tobytes(), name
+    model.embedding._cache.clear()
+    together = model.embedding.embed_many(list(ways(tmp_path).values()))
     assert (together == expected).all()
 
 
@@ -105,8 +105,8 @@ def test_a_function_can_tell_images_apart_that_are_the_same_in_rgb():
     """Its cache must not: two images of one colour may differ in what is seen through."""
     clear = Image.new("RGBA", (2, 2), (9, 9, 9, 0))
     solid = Image.new("RGBA", (2, 2), (9, 9, 9, 255))
-    embedding = Embedder(lambda batch: [[one.getpixel((0, 0))[3] / 1.0] for one in batch]).loaded
-    assert embedding.many([clear, solid]).tolist() == [[0.0], [255.0]]
+    embedding = Embedder(lambda batch: [[one.getpixel((0, 0))[3] / 1.0] for one in batch]).embedding
+    assert embedding.embed_many([clear, solid]).tolist() == [[0.0], [255.0]]
 
 
 def cut():
@@ -139,31 +139,31 @@ def _written(path, content):
 def test_what_is_no_picture_is_named_and_nothing_is_stored(model, tmp_path, which):
     broken = BROKEN[which](tmp_path)
     monitor = lw.Monitor(lw.Rule("l2", 1, embed=model))
-    with raises(lw.UnexpectedValue):
+    with raises(lw.errors.UnexpectedValue):
         monitor.observe(broken, "z")
-    with raises(lw.UnexpectedValue, place=2):
+    with raises(lw.errors.UnexpectedValue, place=2):
         monitor.observe_many([PICTURE, PICTURE + 1, broken, PICTURE], list("abcd"))
     assert len(monitor) == 0
     assert monitor.observe(PICTURE, "z").row == 0
 
 
 def test_a_missing_file_is_named_by_its_path(model, tmp_path):
-    with raises(lw.UnexpectedValue):
-        model.loaded.one(tmp_path / "gone.png")
+    with raises(lw.errors.UnexpectedValue):
+        model.embedding.embed_one(tmp_path / "gone.png")
 
 
 def test_a_file_that_changed_is_another_picture(model, tmp_path):
     path = _written(tmp_path / "a.png", encoded(PICTURE))
-    before = model.loaded.one(path)
+    before = model.embedding.embed_one(path)
     path.write_bytes(encoded(255 - PICTURE))
-    assert (model.loaded.one(path) != before).any()
+    assert (model.embedding.embed_one(path) != before).any()
 
 
 # Preparing, beside NumPy
 
 
 def prepared(array, **settings):
-    return Preparing(Embedder("onnx:m.onnx", **settings))(array)
+    return PicturePreprocessor(Embedder("onnx:m.onnx", **settings))(array)
 
 
 def resized(array, size):
@@ -224,28 +224,33 @@ def test_one_channel_stays_one_channel():
 def test_only_pictures_of_levels_are_brought_to_a_size(tmp_path):
     picture_model(tmp_path / "m.onnx", (6, 5, 3))
     sized = Embedder(f"onnx:{tmp_path / 'm.onnx'}", size=(6, 5))
-    assert sized.loaded.one(PICTURE.astype(float)).shape == (5,), "it has that size already"
-    with raises(lw.UnexpectedValue):
-        sized.loaded.one(np.zeros((9, 9, 3)))
+    assert sized.embedding.embed_one(PICTURE.astype(float)).shape == (5,), (
+        "it has that size already"
+    )
+    with raises(lw.errors.UnexpectedValue):
+        sized.embedding.embed_one(np.zeros((9, 9, 3)))
 
 
 def test_pictures_of_different_shapes_need_a_size(tmp_path):
     picture_model(tmp_path / "m.onnx", (6, 5, 3), fixed=False)
     large = RNG.integers(0, 256, (12, 10, 3), dtype=np.uint8)
     plain = Embedder(f"onnx:{tmp_path / 'm.onnx'}")
-    with raises(lw.UnexpectedValue, place=0):
-        plain.loaded.many([PICTURE, large])
+    with raises(lw.errors.UnexpectedValue, place=0):
+        plain.embedding.embed_many([PICTURE, large])
     sized = Embedder(f"onnx:{tmp_path / 'm.onnx'}", size=(6, 5))
-    both = sized.loaded.many([PICTURE, large])
-    assert both[1].tobytes() == sized.loaded.one(resized(large, (6, 5))).tobytes()
+    both = sized.embedding.embed_many([PICTURE, large])
+    assert both[1].tobytes() == sized.embedding.embed_one(resized(large, (6, 5))).tobytes()
 
 
 def test_paths_of_every_kind(model, tmp_path, monkeypatch):
     _written(tmp_path / "päth wíth spaces.png", encoded(PICTURE))
     monkeypatch.chdir(tmp_path)
-    expected = model.loaded.one(PICTURE).tobytes()
-    assert model.loaded.one("päth wíth spaces.png").tobytes() == expected
-    assert model.loaded.one(pathlib.PurePosixPath("päth wíth spaces.png")).tobytes() == expected
+    expected = model.embedding.embed_one(PICTURE).tobytes()
+    assert model.embedding.embed_one("päth wíth spaces.png").tobytes() == expected
+    assert (
+        model.embedding.embed_one(pathlib.PurePosixPath("päth wíth spaces.png")).tobytes()
+        == expected
+    )
 
 
 def test_pictures_that_differ_in_their_palette_alone_are_two():
@@ -278,6 +283,6 @@ def test_a_column_of_pictures_is_decoded_a_batch_at_a_time(tmp_path):
     verdicts = monitor.observe_many([{"photo": path, "z": 0} for path in paths])
     assert len(verdicts) == 10
     assert max(held) == 4
-    with raises(lw.UnexpectedValue, column="photo", place=7):
+    with raises(lw.errors.UnexpectedValue, column="photo", place=7):
         monitor.observe_many([{"photo": one, "z": 0} for one in [*paths[:7], tmp_path / "none"]])
     assert len(monitor) == 10

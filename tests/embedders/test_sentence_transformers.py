@@ -39,19 +39,19 @@ def minilm():
 
 
 def test_vectors_are_of_length_one(minilm):
-    made = minilm.loaded.many(TEXTS)
+    made = minilm.embedding.embed_many(TEXTS)
     assert (made.shape, made.dtype) == ((len(TEXTS), 384), np.float32)
     assert np.allclose(np.linalg.norm(made.astype(float), axis=1), 1, atol=1e-6)
 
 
 def test_a_text_alone_is_a_text_in_a_batch_but_for_rounding(minilm):
-    alone = np.stack([minilm.loaded.one(text) for text in TEXTS])
-    together = minilm.loaded.many(TEXTS)
+    alone = np.stack([minilm.embedding.embed_one(text) for text in TEXTS])
+    together = minilm.embedding.embed_many(TEXTS)
     assert np.abs(alone - together).max() < 1e-5
 
 
 def test_a_text_in_other_words_is_near(minilm):
-    loan, granted, bread, *_ = minilm.loaded.many(TEXTS).astype(float)
+    loan, granted, bread, *_ = minilm.embedding.embed_many(TEXTS).astype(float)
     assert np.linalg.norm(loan - granted) < 0.8
     assert np.linalg.norm(loan - bread) > 1.2
 
@@ -87,7 +87,7 @@ def test_a_ledger_is_reopened_with_it(tmp_path):
 
 def test_a_model_that_is_not_there_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.Monitor(lw.Rule("l2", 1, embed=f"sentence-transformers:{tmp_path / 'none'}"))
 
 
@@ -97,7 +97,7 @@ def test_sms_texts_through_minilm_come_near_the_known_vectors_and_counts():
     """The known vectors were rounded to float16, which moves each by up to some 0.0005."""
     texts, data = messages()
     embed = Embedder(f"sentence-transformers:{MODEL}", cache=len(texts))
-    vectors = embed.loaded.many(texts)
+    vectors = embed.embedding.embed_many(texts)
     gaps = np.linalg.norm(vectors.astype(float) - data["emb"].astype(float), axis=1)
     median, most = np.quantile(gaps, [0.5, 0.99])
     print(f"gaps: median {median:.2g}, 99 % {most:.2g}, max {gaps.max():.2g}")

@@ -78,9 +78,9 @@ def close(made, expected):
 
 def test_a_module_is_put_into_evaluation_and_beside_numpy(declared):
     embed = declared("small", scale=1 / 255)
-    made = embed.loaded.many(list(PICTURES))
+    made = embed.embedding.embed_many(list(PICTURES))
     assert (made.shape, made.dtype) == ((9, 5), np.float32)
-    model = embed.loaded._model._model
+    model = embed.embedding._model._model
     assert not model.training
     flat = PICTURES.reshape(9, -1) / 255 / np.sqrt(1 + 1e-5)  # a new norm only divides by that
     weight, bias = (one.detach().numpy().astype(float) for one in model.line.parameters())
@@ -90,13 +90,13 @@ def test_a_module_is_put_into_evaluation_and_beside_numpy(declared):
 
 def test_a_batch_is_one_by_one(declared):
     embed = declared("small", cache=0)
-    together = embed.loaded.many(list(PICTURES))
-    assert close(together, [embed.loaded.one(one) for one in PICTURES])
+    together = embed.embedding.embed_many(list(PICTURES))
+    assert close(together, [embed.embedding.embed_one(one) for one in PICTURES])
 
 
 def test_texts_come_as_a_list(declared):
     embed = declared("of_texts")
-    made = embed.loaded.many(["abc", "abd"])
+    made = embed.embedding.embed_many(["abc", "abd"])
     assert made.shape == (2, 4)
     assert len(embed.mark.check) == 4
     monitor = lw.Monitor(lw.Rule("l2", 1e-6, embed=embed))
@@ -105,12 +105,12 @@ def test_texts_come_as_a_list(declared):
 
 
 def test_what_answers_in_numpy_is_taken_too(declared):
-    made = declared("in_numpy").loaded.many(list(PICTURES))
+    made = declared("in_numpy").embedding.embed_many(list(PICTURES))
     assert made.tolist() == PICTURES.reshape(9, -1)[:, :3].astype(float).tolist()
 
 
 def test_pictures_are_prepared_as_declared(declared):
-    made = declared("in_numpy", mean=1.0, std=2.0).loaded.one(PICTURES[0])
+    made = declared("in_numpy", mean=1.0, std=2.0).embedding.embed_one(PICTURES[0])
     assert made.tolist() == ((PICTURES[0].reshape(-1)[:3].astype(np.float32) - 1) / 2).tolist()
 
 
@@ -124,15 +124,15 @@ def test_other_weights_are_another_model(declared, tmp_path):
         monitor.observe(PICTURES[0], 1)
     declared.write(seed=1)
     other = declared("small", **settings).mark
-    assert other.identity != first.identity and other.differs_from(first)
-    with raises(lw.BadRule):
+    assert other.identity != first.identity and other.describe_difference(first)
+    with raises(lw.errors.BadRule):
         lw.open(tmp_path / "led", models=True)
 
 
 def test_weights_of_any_type_have_a_digest(declared):
     """NumPy has no bfloat16."""
     embed = declared("half")
-    assert len(embed.loaded._model.identity.split()[-1]) == 16
+    assert len(embed.embedding._model.identity.split()[-1]) == 16
 
 
 @pytest.mark.parametrize(
@@ -144,10 +144,12 @@ def test_weights_of_any_type_have_a_digest(declared):
     ],
 )
 def test_a_model_that_cannot_be_made_is_refused(declared, function):
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.Monitor(lw.Rule("l2", 1, embed=declared(function)))
 
 
 def test_an_error_names_the_picture(declared):
-    with raises(lw.BadDecision):
-        declared("small", batch=1).loaded.many([PICTURES[0], PICTURES[1], np.zeros((3, 3))])
+    with raises(lw.errors.BadDecision):
+        declared("small", batch=1).embedding.embed_many(
+            [PICTURES[0], PICTURES[1], np.zeros((3, 3))]
+        )

@@ -25,22 +25,22 @@ def declared():
 
 
 def test_vectors_are_of_length_one_in_float32(declared):
-    made = declared.loaded.many(TEXTS)
+    made = declared.embedding.embed_many(TEXTS)
     assert (made.shape, made.dtype) == ((len(TEXTS), 256), np.float32)
     assert np.allclose(np.linalg.norm(made.astype(float), axis=1), 1, atol=1e-6)
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 64])
 def test_a_text_alone_is_a_text_in_a_batch_to_the_last_bit(declared, batch):
-    alone = np.stack([declared.loaded.one(text) for text in TEXTS])
-    together = Embedder("wordllama", cache=0, batch=batch).loaded.many(TEXTS)
+    alone = np.stack([declared.embedding.embed_one(text) for text in TEXTS])
+    together = Embedder("wordllama", cache=0, batch=batch).embedding.embed_many(TEXTS)
     assert together.tobytes() == alone.tobytes()
-    backwards = declared.loaded.many(TEXTS[::-1])[::-1]
+    backwards = declared.embedding.embed_many(TEXTS[::-1])[::-1]
     assert backwards.tobytes() == alone.tobytes()
 
 
 def test_a_text_in_other_words_is_near_and_another_text_is_far(declared):
-    loan, granted, bake, baking, *_ = declared.loaded.many(TEXTS).astype(float)
+    loan, granted, bake, baking, *_ = declared.embedding.embed_many(TEXTS).astype(float)
     near = np.linalg.norm(loan - granted), np.linalg.norm(bake - baking)
     far = [np.linalg.norm(a - b) for a in (loan, granted) for b in (bake, baking)]
     assert max(near) < min(far)
@@ -58,9 +58,9 @@ def test_a_monitor_finds_the_text_in_other_words():
 
 def test_an_empty_text_is_refused_and_its_place_is_named():
     monitor = lw.Monitor(lw.Rule("cosine", 0.5, embed="wordllama"))
-    with raises(lw.UnexpectedValue, place=1):
+    with raises(lw.errors.UnexpectedValue, place=1):
         monitor.observe_many(["a text", "", "b"], [1, 2, 3])
-    with raises(lw.UnexpectedValue):
+    with raises(lw.errors.UnexpectedValue):
         monitor.observe("", 1)
     assert len(monitor) == 0
 

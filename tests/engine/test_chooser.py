@@ -170,14 +170,14 @@ class Fed:
 def feeds(monkeypatch) -> list[Fed]:
     """How many rows challengers were handed, for every call of `mind`."""
     seen: list[Fed] = []
-    mind, handed = Chooser.mind, []
+    mind, handed = Chooser.after_decisions, []
 
     def minding(self, decisions):
         handed.clear()
         mind(self, decisions)
         seen.append(Fed(decisions, sum(handed), max(handed, default=0)))
 
-    monkeypatch.setattr(Chooser, "mind", minding)
+    monkeypatch.setattr(Chooser, "after_decisions", minding)
     for kind in (LiveTree, FlatScan):
         for verb in ("insert", "judge"):
             do = getattr(kind, verb)
@@ -242,7 +242,7 @@ class Watched:
 
     def forget_around(self, rng: np.random.Generator) -> None:
         """Rows that the challenger has, rows that it has not, the newest and the oldest."""
-        fed, total = self.chooser._fed, len(self.oracle.outputs)
+        fed, total = self.chooser._challenger_rows, len(self.oracle.outputs)
         gone = {0, total - 1, *rng.integers(0, total, 20).tolist()}
         gone |= {row for row in range(fed - 2, fed + 3) if 0 <= row < total}
         assert self.monitor.forget(sorted(gone)) == self.oracle.forget(sorted(gone))
@@ -302,7 +302,7 @@ def restless(monkeypatch, at_once):
             return 1.0
         return 2.0 if next(races) == 3 else 0.0
 
-    monkeypatch.setattr(Chooser, "_due", due)
+    monkeypatch.setattr(Chooser, "_next_challenge", due)
     monkeypatch.setattr(Chooser, "cost", cost)
 
 
@@ -353,7 +353,7 @@ def test_change_after_change_no_verdict_shows_it(metric, output, width, batch, r
     audit(monitor)
     assert oracle.pairs > n / 10
     assert monitor.explain().changes >= (3 if batch < 300 else 2)
-    tree = "tree" if width <= sketch.WHOLE else "sketch tree"
+    tree = "tree" if width <= sketch.UNSKETCHED_WIDTH else "sketch tree"
     assert shapes == ({tree, "flat scan"} if metric in ("l2", "cosine") else {tree})
 
 

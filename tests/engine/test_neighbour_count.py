@@ -10,7 +10,7 @@ import pytest
 
 import likewise as lw
 from likewise.search.engine import neighbour_count as crowd
-from likewise.search.indexes.index_state import State
+from likewise.search.indexes.index_state import IndexState
 from likewise.search.kernels import table as t
 
 STATM = Path("/proc/self/statm")
@@ -27,7 +27,7 @@ def resident() -> int:
 
 
 def tree_of(monitor: lw.Monitor):
-    return monitor._engine._neighbours.ready(monitor.rows)
+    return monitor._engine._neighbours.index_up_to(monitor.rows)
 
 
 def growth_in_a_window(verb: str, width: int, rows: int) -> int:
@@ -68,7 +68,7 @@ def test_memory_is_bounded_where_the_tree_holds_a_sketch():
 @needs_statm
 def test_memory_would_grow_if_sketches_were_not_given_back(monkeypatch):
     """The bar above can be missed: without the release it is."""
-    monkeypatch.setattr(State, "release_before", lambda self, row: None)
+    monkeypatch.setattr(IndexState, "release_before", lambda self, row: None)
     assert growth_in_a_window("observe_many", 40, 400_000) > 20 * MEGABYTE
 
 
@@ -152,7 +152,7 @@ def test_a_tree_is_made_anew_only_when_it_must_be(monkeypatch):
     for _ in range(5):
         for x in rng.random((150, 3)):
             monitor.observe(x, 0)
-            with pytest.raises(lw.BadDecision):
+            with pytest.raises(lw.errors.BadDecision):
                 monitor.observe([np.nan, 0, 0], 0)
         monitor.observe_many(rng.random((150, 3)), [0] * 150)
         monitor.load(rng.random((50, 3)), [0] * 50)

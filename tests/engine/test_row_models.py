@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from likewise.monitor.row_models import RowModels
-from likewise.tables.model_names import model_of, models_of
+from likewise.tables.model_names import check_name, check_names
 
 
 def rows(*numbers: int) -> np.ndarray:
@@ -13,34 +13,34 @@ def rows(*numbers: int) -> np.ndarray:
 
 def test_nothing_is_kept_until_a_model_is_given():
     models = RowModels("all")
-    models.took(0, None, 5)
+    models.add(0, None, 5)
     models.forget(rows(1))
     models.settle(3, rows(1))
     assert not models and models._codes is None
     assert models.names(rows(0, 2)) == (None, None)
-    models.took(3, ["a"], 1)
+    models.add(3, ["a"], 1)
     assert models and models.names(rows(0, 3)) == (None, "a")
 
 
 def test_what_was_cut_off_is_gone_and_its_number_is_free():
     models = RowModels("all")
-    models.took(0, ["a", "b"], 2)
-    models.took(2, ["c", "c", "a"], 3)
+    models.add(0, ["a", "b"], 2)
+    models.add(2, ["c", "c", "a"], 3)
     models.settle(2, rows())
     assert models.names(rows(0, 1)) == ("a", "b")
-    assert "c" not in models.coded(rows(0)).values
-    models.took(2, None, 3)
+    assert "c" not in models.read_codes(rows(0)).values
+    models.add(2, None, 3)
     assert models.names(rows(2, 3, 4)) == (None, None, None)
-    models.took(5, ["d"], 1)
+    models.add(5, ["d"], 1)
     assert models.names(rows(0, 1, 5)) == ("a", "b", "d")
-    assert len(models.coded(rows(0)).values) == 4
+    assert len(models.read_codes(rows(0)).values) == 4
 
 
 @pytest.mark.parametrize("step", range(6))
 def test_it_settles_wherever_taking_was_cut_off(step, monkeypatch):
     """Before and after the name, its number, the row, the count and the number of uses."""
     models = RowModels("within")
-    models.took(0, ["a", None], 2)
+    models.add(0, ["a", None], 2)
 
     def cut_off(*_):
         raise KeyboardInterrupt
@@ -49,7 +49,7 @@ def test_it_settles_wherever_taking_was_cut_off(step, monkeypatch):
     if step < 2:
         monkeypatch.setattr(models, names[step], cut_off)
         with pytest.raises(KeyboardInterrupt):
-            models.took(2, ["b"] * (step + 1), step + 1)
+            models.add(2, ["b"] * (step + 1), step + 1)
         monkeypatch.undo()
     elif step == 2:
         models._count = 3
@@ -66,26 +66,26 @@ def test_it_settles_wherever_taking_was_cut_off(step, monkeypatch):
     gone = rows(0) if step == 5 else rows()
     models.settle(2, gone)
     assert models.names(rows(0, 1)) == (None if step == 5 else "a", None)
-    models.took(2, ["b"], 1)
-    models.took(3, None, 1)
+    models.add(2, ["b"], 1)
+    models.add(3, None, 1)
     assert models.names(rows(2, 3)) == ("b", None)
-    assert set(models.coded(rows(0)).values) == {None, "b", *({"a"} if step != 5 else ())}
-    assert models.counted(["b"], rows(), rows(1, 2, 3)).tolist() == [False, True, False]
+    assert set(models.read_codes(rows(0)).values) == {None, "b", *({"a"} if step != 5 else ())}
+    assert models.mask_pairs(["b"], rows(), rows(1, 2, 3)).tolist() == [False, True, False]
 
 
 def test_pairs_that_count():
     within, across = RowModels("within"), RowModels("across")
     for models in (within, across):
-        models.took(0, ["a", "b", None, "a"], 4)
+        models.add(0, ["a", "b", None, "a"], 4)
     others = rows(0, 1, 2)
-    assert within.counted(None, rows(3), others).tolist() == [True, False, False]
-    assert across.counted(None, rows(3), others).tolist() == [False, True, True]
-    assert within.counted([None], rows(9), others).tolist() == [False, False, True]
-    assert across.counted(["new"], rows(9), others).tolist() == [True, True, True]
-    assert (within.selective, RowModels("all").selective) == (True, False)
+    assert within.mask_pairs(None, rows(3), others).tolist() == [True, False, False]
+    assert across.mask_pairs(None, rows(3), others).tolist() == [False, True, True]
+    assert within.mask_pairs([None], rows(9), others).tolist() == [False, False, True]
+    assert across.mask_pairs(["new"], rows(9), others).tolist() == [True, True, True]
+    assert (within.filters_pairs, RowModels("all").filters_pairs) == (True, False)
 
 
 def test_names_are_checked_once_each():
-    names = models_of(["a", "b", "a", None], 4)
-    assert names == ["a", "b", "a", None] and models_of(None, 3) is None
-    assert models_of("a", 0) == [] and model_of(None) is None
+    names = check_names(["a", "b", "a", None], 4)
+    assert names == ["a", "b", "a", None] and check_names(None, 3) is None
+    assert check_names("a", 0) == [] and check_name(None) is None

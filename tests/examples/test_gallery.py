@@ -335,7 +335,7 @@ def test_page_is_written_whole_or_not_at_all(tmp_path):
     gallery = plain()
     gallery.write(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == gallery.page()
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         gallery.write(tmp_path / "no" / "page.html")
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 

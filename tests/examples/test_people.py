@@ -91,7 +91,7 @@ def test_rule_fits_people_near_and_far(name):
         if feature.missing == "mismatch":
             assert contradicts(**{column: None}) == (feature.kind == "protected")
         elif feature.kind not in ("key", "ignore"):
-            with raises(lw.BadDecision):
+            with raises(lw.errors.BadDecision):
                 contradicts(**{column: None})
 
 
@@ -164,7 +164,7 @@ def gaps(feature: Feature, a: pd.Series, b: pd.Series) -> np.ndarray:
 
 def contradictions(rule: lw.Rule, table: pd.DataFrame) -> tuple[set[int], int]:
     """Flagged rows and pairs: people who agree in what must match, all against all."""
-    features = {name: one for name, one in rule.features.items() if one.measured}
+    features = {name: one for name, one in rule.features.items() if one.is_compared}
     must = [n for n, one in features.items() if one.kind == "category" and one.mismatch is None]
     rest = {name: one for name, one in features.items() if name not in must}
     together = table.groupby(must, dropna=False).indices.values() if must else [range(len(table))]

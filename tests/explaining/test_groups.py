@@ -10,7 +10,7 @@ import likewise as lw
 from likewise import Feature
 from likewise.explaining.compare_groups import compare_groups
 from likewise.explaining.members import MOST_GROUPS
-from likewise.verdict.group_effects import OTHERS, Groups
+from likewise.verdict.group_effects import OTHERS, GroupEffects
 from tests.group_oracle import side_by_side
 from tests.lazily import pandas as pd
 from tests.looping import each
@@ -129,12 +129,12 @@ def test_numbers_of_a_small_table_are_those_counted_by_hand():
     groups = small(("f", "no"), ("m", "yes"), ("m", "no"), ("f", "yes"), (None, "no")).by_group(
         "sex"
     )
-    pair = groups.between("m", "f")
-    assert pair is groups.between("f", "m")
+    pair = groups.find_comparison("m", "f")
+    assert pair is groups.find_comparison("f", "m")
     assert (pair.pairs, pair.one_less, pair.other_less, pair.neither_less) == (4, 1, 1, 2)
     assert (pair.one.comparable, pair.one.got_less, pair.one.gap) == (2, 1, 0.0)
     assert groups.missing == 1 and pair.test is None
-    assert groups.between("f", "nobody") is None
+    assert groups.find_comparison("f", "nobody") is None
 
 
 def test_text_names_pairs_denominators_and_what_cannot_be_concluded():
@@ -203,7 +203,7 @@ def test_forgotten_decisions_take_no_part_and_are_counted():
     groups = verdicts.by_group("sex")
     assert groups.forgotten == 1
     assert {one.value: one.decisions for one in groups.groups} == {"m": 2, "f": 1}
-    assert groups.between("f", "m").pairs == 2
+    assert groups.find_comparison("f", "m").pairs == 2
     monitor.forget([1, 2, 3])
     assert verdicts.by_group("sex").forgotten == 4
 
@@ -285,7 +285,7 @@ def test_too_many_like_pairs_are_looked_at_in_part_and_that_is_said():
     assert sum(one.decisions for one in whole.groups) == 600
     kept = sum(one.decisions for one in part.groups)
     assert 0.7 * part.sampled < kept / 600 < 1.3 * part.sampled
-    assert isinstance(part, Groups) and part.comparisons[0].pairs < 3_000
+    assert isinstance(part, GroupEffects) and part.comparisons[0].pairs < 3_000
     assert part == compare_groups(monitor.past, range(600), most_pairs=3_000)[0]
 
 
@@ -307,5 +307,5 @@ def test_groups_that_cannot_be_counted_say_why(settings, column):
     rule = lw.Rule(**given)
     outputs = {"p": 0.5, "q": 0.5} if rule.output == "probabilities" else {"z": 1.0}
     verdicts = lw.Monitor(rule).observe_many([{"x": 1, "sex": "f", **outputs}])
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         verdicts.by_group(column)

@@ -69,9 +69,9 @@ def test_chunks_are_bounded(monkeypatch):
 
 def test_some_points_leave_rows_without_one():
     like = like_points(Points(np.array([[1.0], [2.0], [1.0]]), None, lw.Rule("linf", 1.0)))
-    some = like.some(np.array([False, True]))
+    some = like.select(np.array([False, True]))
     assert some.point_of.tolist() == [-1, 0, -1] and some.count == 1
-    assert some.some(np.array([False])).point_of.tolist() == [-1, -1, -1]
+    assert some.select(np.array([False])).point_of.tolist() == [-1, -1, -1]
 
 
 @pytest.mark.parametrize("open_place", [0, 1])

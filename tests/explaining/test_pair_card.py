@@ -5,7 +5,7 @@ import html
 import pytest
 
 import likewise as lw
-from likewise.explaining.pair_card import Whereabouts, pair_card
+from likewise.explaining.pair_card import DecisionOrigin, pair_card
 from likewise.reports.cards import pair_cards
 from likewise.reports.selected_pairs import WorstPair
 
@@ -66,8 +66,8 @@ def test_a_card_of_a_checked_decision_says_this_one():
 
 
 def test_a_card_says_when_and_where(pair):
-    later = Whereabouts(time="2026-01-03 10:00:00", ignored=(("note", "<u>"),))
-    earlier = Whereabouts(time="2026-01-01", ignored=(("note", None),))
+    later = DecisionOrigin(time="2026-01-03 10:00:00", ignored=(("note", "<u>"),))
+    earlier = DecisionOrigin(time="2026-01-01", ignored=(("note", None),))
     card = pair_card(pair, RULE, later=later, earlier=earlier)
     assert '<span class="when">2026-01-03</span> 10:00:00 UTC' in card
     assert "1 column that the rule ignores" in card and "&lt;u&gt;" in card

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from likewise.explaining.permutation import Blocks, blocks_of, holm, shuffled
+from likewise.explaining.permutation import ShuffleBlocks, blocks_of, holm, run_shuffle_test
 from tests.looping import each
 
 
@@ -49,7 +49,7 @@ def test_p_value_is_that_of_all_arrangements(kind, seed):
     block, outcomes, second = stream(seed, kind)
     every = every_arrangement(block, outcomes, second)
     observed = plain_difference(block, outcomes, second)
-    drawn = shuffled(blocks_of(block, outcomes, second), 6_000, seed=1)
+    drawn = run_shuffle_test(blocks_of(block, outcomes, second), 6_000, seed=1)
     assert drawn.difference == pytest.approx(observed)
     assert every.mean() == pytest.approx(0.0, abs=1e-12)  # chance favours nobody
     exact = (np.abs(every) >= abs(observed) - 1e-9).mean()
@@ -63,12 +63,12 @@ def test_p_value_is_that_of_all_arrangements(kind, seed):
 @pytest.mark.parametrize("kind", ["label", "number"])
 def test_shuffles_do_not_depend_on_order_or_names_of_blocks(kind):
     block, outcomes, second = stream(7, kind, n=60)
-    told = shuffled(blocks_of(block, outcomes, second), 500, seed=3)
+    told = run_shuffle_test(blocks_of(block, outcomes, second), 500, seed=3)
     order = np.random.default_rng(0).permutation(60)
     renamed = np.array([5, 3, 9, 1])[block]
-    again = shuffled(blocks_of(renamed[order], outcomes[order], second[order]), 500, seed=3)
+    again = run_shuffle_test(blocks_of(renamed[order], outcomes[order], second[order]), 500, seed=3)
     assert told == again
-    assert told != shuffled(blocks_of(block, outcomes, second), 500, seed=4)
+    assert told != run_shuffle_test(blocks_of(block, outcomes, second), 500, seed=4)
 
 
 def test_blocks_of_one_group_say_nothing_and_blocks_of_one_outcome_say_no_difference():
@@ -77,26 +77,26 @@ def test_blocks_of_one_group_say_nothing_and_blocks_of_one_outcome_say_no_differ
     second = np.array([True, True, False, True, False, True])
     blocks = blocks_of(block, outcomes, second)
     assert blocks.sizes.tolist() == [2, 2]
-    drawn = shuffled(blocks, 100, seed=0)
+    drawn = run_shuffle_test(blocks, 100, seed=0)
     assert (drawn.difference, drawn.neighbourhoods) == (0.5, 2)  # 1 in one block, 0 in the other
     assert drawn.p == 1.0  # the other arrangement is as large
 
 
 def test_nothing_that_can_change_has_no_difference():
     blocks = blocks_of(np.zeros(4, np.int64), np.ones(4), np.array([True, True, False, False]))
-    drawn = shuffled(blocks, 50, seed=0)
+    drawn = run_shuffle_test(blocks, 50, seed=0)
     assert (drawn.difference, drawn.low, drawn.high, drawn.p) == (0.0, 0.0, 0.0, 1.0)
 
 
 def test_no_blocks_are_no_people():
     none = blocks_of(np.empty(0, np.int64), np.empty(0), np.empty(0, bool))
-    assert isinstance(none, Blocks) and len(none.outcomes) == len(none.sums) == 0
+    assert isinstance(none, ShuffleBlocks) and len(none.outcomes) == len(none.sums) == 0
 
 
 def test_fewer_shuffles_are_made_where_they_would_take_minutes(monkeypatch):
-    monkeypatch.setattr("likewise.explaining.permutation._WORK", 5_000)
+    monkeypatch.setattr("likewise.explaining.permutation._MOST_DRAWS", 5_000)
     block, outcomes, second = stream(1, "number", n=100)
-    assert shuffled(blocks_of(block, outcomes, second), 10_000, seed=0).shuffles == 200
+    assert run_shuffle_test(blocks_of(block, outcomes, second), 10_000, seed=0).shuffles == 200
 
 
 def test_holm_corrects_in_order():

@@ -41,19 +41,19 @@ def test_many_pairs_of_few_people_are_told_as_few_people():
     x = [0.0] * 25 + [50.0] + [0.0] * 22 + [50.0] * 16
     group = ["a"] * 26 + ["b"] * 38
     groups = compared(x, group, [False] * 26 + [True] * 38)
-    pair = groups.between("a", "b")
+    pair = groups.find_comparison("a", "b")
     assert (pair.one.group.value, pair.pairs, pair.one_less, pair.other_less) == ("a", 566, 566, 0)
     assert (pair.one.got_less, pair.other.got_less) == (26, 0)
-    assert pair.supported and pair.test.difference == pytest.approx(1.0)
+    assert pair.is_supported and pair.test.difference == pytest.approx(1.0)
 
 
 def test_many_pairs_of_one_person_are_no_finding():
     """One decision of a was refused beside 566 of b, of whom half were refused, too."""
     good = np.arange(566) % 2 == 0
     groups = compared([0.0] * 567, ["a"] + ["b"] * 566, np.append(False, good))
-    pair = groups.between("a", "b")
+    pair = groups.find_comparison("a", "b")
     assert (pair.one_less, pair.other_less, pair.one.got_less) == (283, 0, 1)
-    assert pair.test is None and not pair.supported
+    assert pair.test is None and not pair.is_supported
     assert group_sentences([groups]) == [
         "By group: too few like cases across groups to conclude anything."
     ]
@@ -73,7 +73,7 @@ def test_planted_gap_is_found_in_its_direction():
     for seed, share in ((1, 0.5), (2, 0.1)):
         groups = compared(*planted(seed, 3_000, share, 0.15))
         pair = groups.comparisons[0]
-        assert pair.supported and pair.one.group.value == "a"
+        assert pair.is_supported and pair.one.group.value == "a"
         assert pair.test.difference == pytest.approx(0.15, abs=0.06)
         assert pair.one.gap > 0 > pair.other.gap
         assert pair.test.difference > pair.test.high
@@ -88,7 +88,7 @@ def test_size_of_the_other_group_does_not_turn_the_direction():
         rng = np.random.default_rng(4)
         good &= (group == "a") | (rng.random(len(good)) < 0.6)
         pair = compared(x, group, good).comparisons[0]
-        assert (pair.one.group.value, pair.supported) == ("b", True)
+        assert (pair.one.group.value, pair.is_supported) == ("b", True)
         assert pair.one.gap > 0.1 and pair.test.difference > 0.1
 
 
@@ -101,7 +101,7 @@ def test_groups_that_differ_in_inputs_alone_are_no_finding():
     pair = groups.comparisons[0]
     low, high = sorted(one.favourable for one in groups.groups)
     assert high - low > 0.25  # in general
-    assert not pair.supported and abs(pair.test.difference) < 0.06  # among like cases
+    assert not pair.is_supported and abs(pair.test.difference) < 0.06  # among like cases
     assert group_sentences([groups]) == [
         "By group: no difference between like cases of two groups goes beyond chance."
     ]
@@ -118,7 +118,7 @@ def test_planted_gap_of_numbers_is_found():
     z = x / 10 + rng.normal(0, 1, 1_000) + 0.5 * (group == "a")
     groups = compared(x, group, z.tolist(), rule=rule)
     pair = groups.comparisons[0]
-    assert pair.supported and pair.one.group.value == "a" and not groups.higher_is_better
+    assert pair.is_supported and pair.one.group.value == "a" and not groups.higher_is_better
     assert pair.test.difference == pytest.approx(0.5, abs=0.2)
     assert pair.one.favourable > pair.other.favourable  # as they are in the data
     (said,) = group_sentences([groups])
@@ -139,7 +139,7 @@ def test_opposite_differences_in_two_places_are_not_told_as_one_direction():
     )
     groups = compared(x, np.concatenate([crowd, small]), good)
     pair = groups.comparisons[0]
-    assert pair.test.beyond_chance and not pair.one_direction and not pair.supported
+    assert pair.test.is_beyond_chance and not pair.is_one_directional and not pair.is_supported
     assert pair.conclusion == "beyond chance, but in no one direction"
     assert group_sentences([groups])[0].endswith("beyond chance, but in no one direction.")
 

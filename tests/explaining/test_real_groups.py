@@ -91,7 +91,7 @@ def test_identical_people_of_the_whole_census_equal_a_plain_group_by():
     began = time.perf_counter()
     groups = compare_groups(monitor.past, range(len(table)), ["SEX"])[0]
     assert time.perf_counter() - began < 30
-    pair = groups.between(1.0, 2.0)
+    pair = groups.find_comparison(1.0, 2.0)
     table["good"] = (table["pred"] == rule.favourable).astype(float)
     cells = table.groupby([*same, "SEX"])["good"].agg(["size", "sum"]).unstack(fill_value=0)
     one, other = pair.one.group.value, pair.other.group.value

@@ -11,7 +11,7 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.explaining.pairs import gap
+from likewise.explaining.pairs import measure_gap
 from tests.lazily import pandas as pd
 from tests.looping import each
 
@@ -124,8 +124,8 @@ def test_largest_gap_is_the_distance_of_the_pair():
     ids=str,
 )
 def test_gap_is_what_the_rule_says(feature, a, b, expected):
-    assert gap(feature, a, b) == gap(feature, b, a) == pytest.approx(expected)
-    assert gap(feature, a, a) == 0.0
+    assert measure_gap(feature, a, b) == measure_gap(feature, b, a) == pytest.approx(expected)
+    assert measure_gap(feature, a, a) == 0.0
 
 
 # As data

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from likewise.tables.exact_values import unpack
-from likewise.verdict.exact_body import EXACT
+from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
 from tests.golden_files import sorted_by_name
 
 PROMISED = (
@@ -115,7 +115,7 @@ def body_of(answer):
         return sorted_by_name(json.loads(body))
     if kind == "application/x-ndjson":
         return [sorted_by_name(json.loads(line)) for line in body.splitlines()]
-    if kind == EXACT:
+    if kind == EXACT_CONTENT_TYPE:
         return sorted_by_name(plain(unpack(body)))
     if kind == "text/event-stream":
         return events_in(body.decode())

@@ -20,10 +20,10 @@ import pytest
 from likewise.pages import page_router
 from likewise.service.app import App
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, ServiceSettings, Token
+from likewise.service.settings import Limits, MonitorSettings, ServiceSettings, Token
 from likewise.service.tokens import hash_of
 from likewise.tables.exact_values import pack
-from likewise.verdict.exact_body import EXACT
+from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
 from tests import golden_files as golden
 from tests.golden.exchanges import Exchanges, file_of
 from tests.placeholders import Placeholders
@@ -486,7 +486,11 @@ class Script:
         self.play("rows", route, path, body={"decisions": [{"x": [72.0], "z": "c"}]})
         self.play("refused: no outputs", route, path, body={"x": [[0.5]]})
         sent = {"x": [[80.0]], "z": ["c"]}
-        exact = {"type": EXACT, "headers": {"Accept": EXACT}, "sent": sent}
+        exact = {
+            "type": EXACT_CONTENT_TYPE,
+            "headers": {"Accept": EXACT_CONTENT_TYPE},
+            "sent": sent,
+        }
         self.play("exact", f"POST {V1}/batch", f"{memory}/batch", body=pack(sent), **exact)
         self.play("exact", route, path, body=pack(sent), **exact)
         route, path = f"POST {V1}/lost", f"{memory}/lost"
@@ -528,19 +532,19 @@ class Script:
             ("batch/check", "", {**two, "x": np.array([[0.5], [90.0]])}, two),
             ("observe", "", {"y": 1}, {"y": 1}),
         ]
-        headers = {"Accept": EXACT}
+        headers = {"Accept": EXACT_CONTENT_TYPE}
         for name, query, fields, sent in cases:
             self.play(
                 "exact",
                 f"POST {V1}/{name}",
                 f"{memory}/{name}{query}",
                 body=pack(fields),
-                type=EXACT,
+                type=EXACT_CONTENT_TYPE,
                 sent=sent,
                 headers=headers,
             )
         self.play("refused: cut off", f"POST {V1}/observe", f"{memory}/observe", body=b"\x82",
-                  type=EXACT, headers=headers, sent="<bytes>")  # fmt: skip
+                  type=EXACT_CONTENT_TYPE, headers=headers, sent="<bytes>")  # fmt: skip
         self.play("exact", f"GET {V1}", memory, headers=headers)
         self.play("exact", f"GET {V1}/head", "/v1/monitors/points/head", headers=headers)
 
@@ -778,7 +782,7 @@ def in_process(folder, *, limits=None, opened=True, tokens=True):
     (folder / "points.toml").write_text(POINTS_RULE)
     given = tuple(Token(name, hash_of(TOKENS[name]), ("admin",)) for name in ("chief",))
     settings = ServiceSettings(
-        {"loans": Served(rule=str(folder / "points.toml"))},
+        {"loans": MonitorSettings(rule=str(folder / "points.toml"))},
         limits=limits or Limits(),
         tokens=given if tokens else (),
     )
@@ -810,7 +814,7 @@ async def play_limits(folder, placeholders):
     rated = in_process(folder, limits=Limits(rate=0.1))
     await call(rated, "GET", "/v1/monitors", b"", headers)
     busy = in_process(folder, limits=Limits(requests=1))
-    busy.service.under_way += 1  # as a request that lasts
+    busy.service.active_requests += 1  # as a request that lasts
     full = in_process(folder, limits=Limits(readers=1))
     full.service.readers += 1  # as somebody who listens
     listening = [("GET", "/v1/monitors/{name}/events")]

@@ -11,6 +11,7 @@ import pytest
 
 import likewise as lw
 from likewise.ledger.formats import FORMATS, format_of
+from likewise.verdict.context import ComparedRows
 from tests.golden.make_ledger import ROWS, RULE
 from tests.refusals import raises
 
@@ -46,7 +47,7 @@ def test_table_is_read_verified_and_continued(tmp_path):
         mine, theirs = monitor.observe_many(ROWS[50:]), twin.observe_many(ROWS[50:])
         assert mine.witnesses == theirs.witnesses
         assert mine.pairs > 10
-        assert mine[0].over == lw.Compared(0, 50, 1)
+        assert mine[0].over == ComparedRows(0, 50, 1)
 
 
 def test_vectors_are_read_verified_and_continued(tmp_path):
@@ -70,7 +71,7 @@ def test_ledger_is_copied_with_everything_in_it(name, tmp_path):
         assert new.events()[0].body["origin"]["head"] == str(old.head) == done.head
         assert new.head.version == 2 and new.verify().ok
         assert (new.first, new.rows, len(new)) == (old.first, old.rows, len(old))
-        gone = set(new.erased().tolist())
+        gone = set(new.erased_rows().tolist())
         entries = zip(new.entries(), old.entries(), strict=True)
         for mine, theirs in entries:
             assert (mine.row, mine.time, mine.key) == (theirs.row, theirs.time, theirs.key)
@@ -98,16 +99,16 @@ def test_unknown_version_is_refused_and_nothing_is_changed(tmp_path, version):
         database.execute(f"PRAGMA user_version = {version}")
     before = {file.name: file.read_bytes() for file in path.iterdir()}
     for use in (lw.open, lw.Ledger, lw.replay, lambda old: lw.migrate(old, tmp_path / "new")):
-        with raises(lw.BadFile, path=str(path)):
+        with raises(lw.errors.BadFile, path=str(path)):
             use(path)
     assert {name: (path / name).read_bytes() for name in before} == before
     assert not (tmp_path / "new").exists()
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         format_of(version)
 
 
 def test_head_of_an_unknown_version_is_refused(tmp_path):
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.Head.of(HEADS["table"].replace("head 2", "head 1"))
     shutil.copytree(GOLDEN / "table", tmp_path / "ledger")
     with lw.Ledger(tmp_path / "ledger") as ledger:

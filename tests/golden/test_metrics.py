@@ -11,9 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from likewise.service.app import App
 from likewise.service.metrics import metric_names
-from likewise.service.metrics.otlp import Otlp
+from likewise.service.metrics.otlp import OtlpExporter
 from likewise.service.service import Service
-from likewise.service.settings import Limits, OtlpSettings, Served, ServiceSettings
+from likewise.service.settings import Limits, MonitorSettings, OtlpSettings, ServiceSettings
 from tests import golden_files as golden
 from tests.service.asgi_calls import call
 from tests.service.metrics.test_otlp import attributes, collector
@@ -113,11 +113,11 @@ def test_metrics_are_those_of_the_golden_files(tmp_path, collector):
     (tmp_path / "rule.toml").write_text(RULE)
 
     async def scenario():
-        served = Served(rule=str(tmp_path / "rule.toml"), ledger=str(tmp_path / "ledger"))
+        served = MonitorSettings(rule=str(tmp_path / "rule.toml"), ledger=str(tmp_path / "ledger"))
         limits = Limits(pairs=1)
         service = Service(ServiceSettings({"default": served}, limits=limits))
         app = App(service)
-        otlp = Otlp(service, OtlpSettings(url))
+        otlp = OtlpExporter(service, OtlpSettings(url))
         await asyncio.to_thread(service.open)
         await busy(app)
         texts = []
@@ -132,7 +132,7 @@ def test_metrics_are_those_of_the_golden_files(tmp_path, collector):
     (plain, page), (newer, newer_page) = asyncio.run(scenario())
     families = scraped(page, text_string_to_metric_families)
     samples = {name for family in families.values() for name in family["samples"]}
-    for metric in metric_names.ALL:
+    for metric in metric_names.ALL_METRICS:
         there = f"{metric.name}_count" if metric.kind == "histogram" else metric.name
         assert there in samples, f"{metric.name}: everything that is counted is in the golden file"
     prometheus = {

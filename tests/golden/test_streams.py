@@ -9,7 +9,7 @@ from contextlib import chdir, closing
 
 import pytest
 
-from likewise.sources.open_source import target_of
+from likewise.sources.open_source import make_target
 from tests import golden_files as golden
 from tests.brokers import KINDS, SECONDS, broker, to_address, wait_for
 from tests.commands import likewise
@@ -101,7 +101,7 @@ def test_messages_in_streams_are_those_of_the_golden_file(kind, tmp_path):
         publish(running, [*bodies[:3], *BAD, bodies[0], bodies[3]])
         told = to_address(running, "verdicts")
         with (
-            closing(target_of(to_address(running, "dead"), "dead_letter")) as dead,
+            closing(make_target(to_address(running, "dead"), "dead_letter")) as dead,
             opened(tmp_path / "ledger") as monitor,
             following(monitor, running.address(), to=told, dead=dead) as follower,
         ):

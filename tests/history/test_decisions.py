@@ -83,7 +83,7 @@ def test_erased_rows_are_zero_and_no_longer_counted():
     history.erase(gone)
     kept = np.delete(np.arange(40), gone)
     assert (history.live, history.total) == (36, 40)
-    assert np.flatnonzero(history.alive()).tolist() == kept.tolist()
+    assert np.flatnonzero(history.remembered_flags()).tolist() == kept.tolist()
     assert not history.rows[gone].any() and not norms[gone].any()
     assert history.rows[kept, 0].tolist() == (kept + 1).tolist()
     assert (norms[kept] == 3.0).all()
@@ -97,16 +97,16 @@ def test_erased_rows_are_zero_and_no_longer_counted():
 def test_a_sample_is_of_remembered_rows_spread_over_the_history(most):
     history = filled(64)
     for gone in ([], range(10), range(0, 64, 2), range(3, 64)):
-        fresh = [row for row in gone if history.alive()[row]]
+        fresh = [row for row in gone if history.remembered_flags()[row]]
         history.erase(np.array(fresh, dtype=np.int64))
         rows = history.sample(most)
         assert len(rows) <= most
         assert (np.diff(rows) > 0).all(), "in order, each once"
-        assert history.alive()[rows].all()
+        assert history.remembered_flags()[rows].all()
         assert min(most, history.live) >= len(rows) >= min(most // 2, history.live)
         if most == 10 and not list(gone):
             assert rows[0] == 0 and rows[-1] == 63
-    history.erase(np.flatnonzero(history.alive()))
+    history.erase(np.flatnonzero(history.remembered_flags()))
     assert len(history.sample(most)) == 0
 
 
@@ -123,16 +123,16 @@ def test_values_are_taken_as_they_are_only_if_all_of_them_fit(storage):
         elif given.kind == "f":
             extremes = [np.finfo(given).min, np.finfo(given).max, np.finfo(given).tiny, 0.5]
         values = np.array(extremes, dtype=given)
-        if history.takes(given):
+        if history.can_store(given):
             assert storage not in ("int64", "uint64")
             kept = values.astype(history.dtype)
             assert kept.astype(float).tolist() == values.astype(float).tolist()
-    assert history.takes(np.dtype(storage)) == (storage not in ("int64", "uint64"))
+    assert history.can_store(np.dtype(storage)) == (storage not in ("int64", "uint64"))
 
 
 def test_memory_in_use_is_what_rows_take():
     history = filled(50)
     assert history.used_bytes == 50 * (24 + 8 + 1)
     assert history.disk_bytes == 0
-    history.touched(10**9)  # there is no file to let go of
+    history.note_touched(10**9)  # there is no file to let go of
     assert history.total == 50

@@ -68,7 +68,7 @@ def test_pages_are_let_go_in_time_and_read_back(tmp_path, monkeypatch):
     rows.memory = np.frombuffer(rows._map, dtype=np.uint8)
     for row in range(1_000):
         rows.view(np.uint8, 1_000 << 10)[row << 10] = row % 251
-        rows.touched(1)
+        rows.note_touched(1)
     assert len(let_go) == 1_000 // 65
     assert rows.memory[:: 1 << 10][:1_000].tolist() == [row % 251 for row in range(1_000)]
     rows.close(1_000)
@@ -83,7 +83,7 @@ def test_a_place_that_cannot_be_used_is_refused_and_left_alone(what, tmp_path):
         place.mkdir()
     else:
         place = tmp_path / "not there" / "rows"
-    with raises(lw.BadFile) as error:
+    with raises(lw.errors.BadFile) as error:
         opened(place, 8)
     assert isinstance(error.value, ValueError)
     assert what != "something in it" or place.read_bytes() == b"precious"
@@ -102,7 +102,7 @@ def test_a_file_that_cannot_grow_stays_as_it_was(tmp_path, monkeypatch):
     if not hasattr(os, "posix_fallocate"):
         pytest.skip("space cannot be claimed on this system")
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         rows.grow(10**6)
     assert (rows.size, rows.rows) == (size, held) and (tmp_path / "rows").stat().st_size == size
     assert (rows.view(np.uint8, 160) == 5).all()
@@ -133,7 +133,7 @@ def test_what_was_begun_and_cut_off_is_begun_again(tmp_path):
 
 def test_a_file_is_one_monitors_from_the_beginning(tmp_path):
     first = lw.Monitor(lw.Rule("linf", 0.1), rows=tmp_path / "rows")
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.Monitor(lw.Rule("linf", 0.1), rows=tmp_path / "rows")
     first.observe([0.5], "yes")
     first.close()

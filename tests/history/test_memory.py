@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.search.history.reserved_memory import PAGE, Region, fits
+from likewise.search.history.reserved_memory import PAGE, Region, can_reserve
 from likewise.search.kernels import table as t
 from tests.looping import each
 
@@ -48,7 +48,7 @@ def test_view_is_the_beginning_of_the_region_itself():
 def test_grown_region_begins_with_the_old_content_and_is_zero_beyond():
     region = Region(PAGE)
     region.view(np.int64, 100)[:] = np.arange(100)
-    longer = region.grown(10 * MEGABYTE, 80 * 8)
+    longer = region.enlarge(10 * MEGABYTE, 80 * 8)
     assert longer.size >= 10 * MEGABYTE
     assert longer.view(np.int64, 80).tolist() == list(range(80))
     assert not longer.memory[80 * 8 :].any()
@@ -84,19 +84,19 @@ def test_a_reservation_costs_nothing_until_written_and_again_once_released():
 
 
 def test_fits_refuses_the_absurd_and_admits_the_ordinary():
-    assert fits([])
-    assert fits([PAGE, MEGABYTE])
-    assert not fits([1 << 60])
-    assert not fits([PAGE, 1 << 70])
-    assert not fits([1 << 46] * 5), "all at once is more than there are addresses"
+    assert can_reserve([])
+    assert can_reserve([PAGE, MEGABYTE])
+    assert not can_reserve([1 << 60])
+    assert not can_reserve([PAGE, 1 << 70])
+    assert not can_reserve([1 << 46] * 5), "all at once is more than there are addresses"
 
 
 @needs_statm
 def test_fits_keeps_nothing():
     before = int(STATM.read_text().split()[0])
     for _ in range(20):
-        fits([1 << 34, 1 << 60])
-        fits([1 << 34])
+        can_reserve([1 << 34, 1 << 60])
+        can_reserve([1 << 34])
     after = int(STATM.read_text().split()[0])
     assert (after - before) * PAGE < 1 << 34
 
@@ -220,7 +220,7 @@ def test_growing_keeps_values_through_growth_and_release():
     growing = reserved_memory.Growing(np.int64)
     rows = growing._rows
     rows._region = reserved_memory.Region(1 << 16)  # small, so that it has to grow
-    rows._view = rows._viewed(rows._region)
+    rows._view = rows._view_rows(rows._region)
     expected = np.arange(60_000) ** 2
     for first in range(0, 60_000, 6_000):
         growing.put(first, expected[first : first + 6_000], 6_000)

@@ -49,8 +49,8 @@ def audit(monitor: lw.Monitor) -> None:
     audit_index(chooser.index, history.total)
     if chooser._challenger is not None:
         assert chooser._challenger is not chooser.index
-        assert 0 <= chooser._fed <= history.total
-        audit_index(chooser._challenger, chooser._fed)
+        assert 0 <= chooser._challenger_rows <= history.total
+        audit_index(chooser._challenger, chooser._challenger_rows)
     explanation = monitor.explain()
     assert explanation.depth == chooser.index.depth()
     assert explanation.leaves == chooser.index.leaves()
@@ -66,7 +66,7 @@ def audit_index(index: LiveTree | FlatScan, known: int) -> None:
 
 def audit_history(history: History) -> None:
     """What is forgotten is gone, what is remembered is counted."""
-    total, alive = history.total, history.alive()
+    total, alive = history.total, history.remembered_flags()
     assert set(np.unique(alive).tolist()) <= {0, 1}
     assert int(np.count_nonzero(alive)) == history.live
     assert total <= history.capacity <= history.reserved
@@ -107,7 +107,7 @@ class _Audit:
         self.ids = self.array(t.IDS, np.int64, blocks * BLOCK).reshape(blocks, BLOCK)
         self.count = self.array(t.COUNT, np.int64, blocks)
         self.next = self.array(t.NEXT, np.int64, blocks)
-        self.alive = self.history.alive()[:known]
+        self.alive = self.history.remembered_flags()[:known]
         self.marks = self.array(t.JOB_MARKS, np.uint8, known)
         self.outputs = self.array(t.OUTPUTS, np.float64, known * self.history.out_width)
         self.outputs = self.outputs.reshape(known, self.history.out_width)

@@ -29,7 +29,7 @@ class _Audit:
         self.known = known
         self.axes, self.blocks = self.slot(t.AXES), self.slot(t.BLOCKS)
         self.groups = self.slot(t.TREES)
-        self.alive = self.history.alive()[:known]
+        self.alive = self.history.remembered_flags()[:known]
         width = self.history.out_width
         self.outputs = self.array(t.OUTPUTS, np.float64, known * width).reshape(known, width)
         self.seats = self.array(t.SEATS, np.int64, known)

@@ -23,13 +23,13 @@ N = 1_500
 def moves(monkeypatch):
     """Start with room for 40 rows; count how often an array had to move."""
     counted = []
-    grown = reserved_memory.Region.grown
+    grown = reserved_memory.Region.enlarge
 
     def counting(region, size, used):
         counted.append(size)
         return grown(region, size, used)
 
-    monkeypatch.setattr(reserved_memory.Region, "grown", counting)
+    monkeypatch.setattr(reserved_memory.Region, "enlarge", counting)
     monkeypatch.setattr(reserved_memory, "_SMALLEST", 64)
     monkeypatch.setattr(history.History, "_affordable", lambda self: 40)
     monkeypatch.setattr(index_state, "_RESULTS", 8)
@@ -170,7 +170,7 @@ def test_a_system_that_refuses_large_reservations_is_asked_for_less(room, monkey
         asked.append(sum(sizes))
         return sum(sizes) < room
 
-    monkeypatch.setattr(reserved_memory, "fits", refuse)
+    monkeypatch.setattr(reserved_memory, "can_reserve", refuse)
     monkeypatch.setattr(index_state, "_RESULTS", 8)
     rule, X, Z = decisions("linf", "label")
     monitor = lw.Monitor(rule)

@@ -139,8 +139,8 @@ def test_the_chosen_tau_makes_the_predicted_cost_smallest(rows, per_row, build_r
     costs = Costs(build_row, search=2e-5, scan=line(5e-6, per_row))
     best = costs.best_tau(rows, tau=64)
     every = range(64, 200_000)
-    predicted = costs.predicted(rows, np.array(every))
-    assert costs.predicted(rows, best) <= predicted.min() * (1 + 1e-9)
+    predicted = costs.predict_seconds(rows, np.array(every))
+    assert costs.predict_seconds(rows, best) <= predicted.min() * (1 + 1e-9)
     if best > 64:  # rounded to a whole number
         assert abs(best - every[int(predicted.argmin())]) <= 1
 
@@ -151,7 +151,7 @@ def test_predicted_is_the_formula_of_the_paper():
     for n, tau in ((0, 1), (1_000, 64), (20_000, 700)):
         scans = sum(4e-6 + 5e-8 * i for i in range(1, tau + 1))
         paper = (2e-6 * (n + tau) + tau * 3e-5 + scans) / tau
-        assert costs.predicted(n, tau) == pytest.approx(paper, rel=1e-6)
+        assert costs.predict_seconds(n, tau) == pytest.approx(paper, rel=1e-6)
 
 
 def test_the_best_tau_grows_with_the_root_of_the_history():

@@ -109,7 +109,7 @@ def test_an_answer_that_is_no_row_numbers_is_refused(answer, wrap):
     oracle.load(X, Z)
     right = False
     for verb in ("observe", "check", "observe_many"):
-        with raises(lw.BadRule):
+        with raises(lw.errors.BadRule):
             offer(monitor, verb, X, Z)
     right = True
     assert_goes_on(monitor, oracle)
@@ -451,7 +451,7 @@ def test_an_object_cannot_forget_and_says_so(wrap):
     monitor.observe_many(X, Z)
     oracle.load(X, Z)
     for rows in (3, [5, 6], range(30)):
-        with raises(lw.BadRule):
+        with raises(lw.errors.BadRule):
             monitor.forget(rows)
     assert monitor.forget([]) == 0
     assert monitor.explain().forgotten == 0
@@ -469,9 +469,9 @@ def test_a_refused_first_decision_does_not_use_an_object_up(x, z):
     index = scan_of("linf", 3)
     monitor = lw.Monitor(RULE, index=index)
     for _ in range(2):
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             monitor.observe(x, z)
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             monitor.check(x, z)
     monitor.check([0.1, 0.2, 0.3], "yes")
     assert index.rows == []
@@ -489,14 +489,14 @@ def test_an_object_that_failed_half_way_is_not_asked_again():
     make.countdown["add, before"] = 4
     with pytest.raises(Broken):
         monitor.observe_many(X, Z)
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         monitor.observe(X[0], Z[0])
     assert len(monitor) == 20
 
 
 def test_an_object_in_several_parts_is_refused_and_nothing_is_remembered():
     monitor = lw.Monitor(RULE, index=lw.Split(scan_of("linf", 3), 2))
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         monitor.observe([0.1, 0.2, 0.3], "yes")
     assert len(monitor) == 0
 

@@ -9,7 +9,7 @@ import likewise as lw
 from likewise.search.indexes import live_tree
 from likewise.search.kernels import add, rebuild
 from likewise.search.kernels import table as t
-from likewise.search.kernels.maintain_tree import tend
+from likewise.search.kernels.maintain_tree import maintain_tree
 from likewise.search.kernels.table import BLOCK
 from tests.indexes.beside import Beside
 from tests.indexes.shapes import drift, duplicates, random, shells
@@ -47,7 +47,7 @@ def finish(both: Beside, budget: int = 5_000) -> None:
         if phase(both) == add.IDLE:
             return
         both.monitor._engine.index.state.ensure(0, 256)
-        tend(both.table.ctypes.data, budget)
+        maintain_tree(both.table.ctypes.data, budget)
     raise AssertionError("the rebuild does not end")
 
 
@@ -57,14 +57,14 @@ def advance_to(both: Beside, wanted: int) -> None:
         if phase(both) == wanted:
             return
         assert phase(both) != add.IDLE, "the rebuild never came to that phase"
-        tend(both.table.ctypes.data, 1 if phase(both) != add.PARTITION else 50)
+        maintain_tree(both.table.ctypes.data, 1 if phase(both) != add.PARTITION else 50)
     raise AssertionError("the rebuild does not end")
 
 
 @pytest.fixture
 def slowly(monkeypatch):
     """Decisions leave a rebuild almost where it was."""
-    monkeypatch.setattr(live_tree, "_TEND_BUDGET", 20)
+    monkeypatch.setattr(live_tree, "_MAINTENANCE_BUDGET", 20)
 
 
 def mixed(n: int, seed: int = 5, dims: int = 3) -> np.ndarray:
@@ -84,7 +84,7 @@ def keep_the_index(both: Beside) -> None:
     """No other may take over from now on: it would have no part in the rebuild."""
     chooser = both.monitor._engine.chooser
     chooser._job = chooser._challenger = None
-    chooser._due = lambda: None
+    chooser._next_challenge = lambda: None
     both.monitor._busy = False
 
 
@@ -172,7 +172,7 @@ def test_verdicts_stay_exact_through_every_phase_of_a_rebuild(metric, dims, slow
             both.observe(mixed(3, steps, dims))
         elif deed == 1:
             both.forget(rng.integers(len(both.oracle.outputs), size=2))
-        tend(both.table.ctypes.data, int(rng.choice([1, 20, 300])))
+        maintain_tree(both.table.ctypes.data, int(rng.choice([1, 20, 300])))
     assert phase(both) == add.IDLE, "the rebuild does not end"
     assert seen == set(PHASES.values())
     both.audit()
@@ -248,7 +248,7 @@ def test_the_smallest_steps_end_too():
     for _ in range(FAR_TOO_MANY):
         if phase(both) == add.IDLE:
             break
-        tend(both.table.ctypes.data, 1)
+        maintain_tree(both.table.ctypes.data, 1)
     assert phase(both) == add.IDLE
     both.audit()
     assert both.ask_some(random(), 40) > 40
@@ -344,7 +344,7 @@ def test_row_numbers_beyond_a_rebuild_of_forgotten_rows_are_not_confused():
         for _ in range(6):
             begin(both)
             for _step in range(12):
-                tend(both.table.ctypes.data, int(rng.choice([1, 50, 400, 3_000])))
+                maintain_tree(both.table.ctypes.data, int(rng.choice([1, 50, 400, 3_000])))
                 alive = np.flatnonzero(both.oracle.alive)
                 both.forget(rng.choice(alive, min(len(alive) - 1, 60), replace=False))
                 both.observe(mixed(60, seed=int(rng.integers(1 << 30))))

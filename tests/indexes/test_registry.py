@@ -15,7 +15,7 @@ ALL = "auto, live, flat, brute, kdtree, snn, bdd"
 
 
 def refusal(index: object, metric: str = "linf") -> str:
-    with pytest.raises(lw.BadRule) as error:
+    with pytest.raises(lw.errors.BadRule) as error:
         lw.Monitor(lw.Rule(metric, 0.1), index=index)
     return str(error.value)
 
@@ -118,14 +118,14 @@ def test_an_object_is_not_taken_for_something_that_builds():
 
 @pytest.mark.parametrize("tau", [0, -1, 1.5, True, "often", None, "64", float("nan")], ids=repr)
 def test_a_period_is_a_whole_number_from_one_or_auto(tau):
-    with pytest.raises(lw.BadRule) as error:
+    with pytest.raises(lw.errors.BadRule) as error:
         lw.Periodic("kdtree", tau)
     assert str(error.value) == f"tau is {tau!r}; expected a whole number from 1, or 'auto'"
 
 
 @pytest.mark.parametrize("parts", [0, -1, 1.5, False, "many", None, "2", float("inf")], ids=repr)
 def test_parts_are_a_whole_number_from_one_or_auto(parts):
-    with pytest.raises(lw.BadRule) as error:
+    with pytest.raises(lw.errors.BadRule) as error:
         lw.Split("kdtree", parts)
     assert str(error.value) == f"parts is {parts!r}; expected a whole number from 1, or 'auto'"
 
@@ -135,7 +135,7 @@ def test_parts_are_a_whole_number_from_one_or_auto(parts):
 )
 def test_a_refused_index_is_refused_before_there_is_a_monitor(index, tmp_path):
     rows = tmp_path / "rows"
-    with pytest.raises(lw.BadRule):
+    with pytest.raises(lw.errors.BadRule):
         lw.Monitor(lw.Rule("l2", 0.1), index=index, rows=rows)
     assert not rows.exists()
 
@@ -164,7 +164,7 @@ for name in ("brute", "kdtree", "bdd", "snn", "live"):
         try:
             monitor = lw.Monitor(lw.Rule("l2" if name == "snn" else "linf", 0.1), index=index)
             print(monitor.observe([0.5, 0.2], "yes").row)
-        except lw.BadRule as error:
+        except lw.errors.BadRule as error:
             print(error)
 """
 

@@ -38,7 +38,7 @@ def test_directions_are_orthonormal_and_the_centre_finite(make):
     width = sample.shape[1]
     learnt = rotation.learn(sample, 77)
     assert learnt.rows == 77
-    assert learnt.directions.shape == (width, rotation.leading(width))
+    assert learnt.directions.shape == (width, rotation.direction_count(width))
     assert learnt.directions.flags.c_contiguous
     products = learnt.directions.T @ learnt.directions
     assert np.abs(products - np.eye(len(products))).max() < 1e-12
@@ -60,14 +60,14 @@ def test_what_varies_most_comes_first(count):
 
 @pytest.mark.parametrize("width", [1, 2, 127, 128, 129, 3_072, 200_000])
 def test_before_anything_is_learnt_directions_are_coordinates_spread_over_the_input(width):
-    assert 1 <= rotation.leading(width) <= min(width, 128)
+    assert 1 <= rotation.direction_count(width) <= min(width, 128)
     if width > 10_000:
         return
-    unlearnt = rotation.unlearnt(width)
+    unlearnt = rotation.initial_rotation(width)
     assert unlearnt.rows == 0 and not unlearnt.centre.any()
-    assert unlearnt.directions.shape == (width, rotation.leading(width))
+    assert unlearnt.directions.shape == (width, rotation.direction_count(width))
     picked, _ = np.nonzero(unlearnt.directions)
-    assert len(set(picked.tolist())) == rotation.leading(width)
+    assert len(set(picked.tolist())) == rotation.direction_count(width)
     assert (unlearnt.directions.sum(axis=0) == 1).all()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.sources.binding import bind_features, bind_vectors, judge_with
+from likewise.sources.binding import bind_features, bind_vectors, make_judge
 from likewise.sources.chunk import Chunk
 from tests.lazily import polars as pl
 from tests.refusals import raises
@@ -32,7 +32,7 @@ def chunk(table):
 
 def test_features_are_bound_to_the_columns_that_they_use():
     binding = bind_features(TABLE_RULE, ["note", "age", "id", "grade", "z"], **NAMES)
-    assert binding.wanted == ("id", "age", "grade", "z")
+    assert binding.columns == ("id", "age", "grade", "z")
     assert binding.types["age"] == "number"
     assert binding.types["grade"] == "listed"
     assert binding.types["z"] == "text"
@@ -48,14 +48,14 @@ def test_features_are_bound_to_the_columns_that_they_use():
     ],
 )
 def test_columns_that_do_not_fit_are_the_fault_of_the_data(columns, unfit):
-    with raises(lw.BadTable, path="d.csv", columns=unfit):
+    with raises(lw.errors.BadTable, path="d.csv", columns=unfit):
         bind_features(TABLE_RULE, columns, **NAMES)
 
 
 def test_columns_that_the_rule_does_not_know_are_not_read_where_it_says_so():
     rule = replace(TABLE_RULE, extra="ignore")
     binding = bind_features(rule, ["id", "age", "grade", "z", "other"], **NAMES)
-    assert binding.wanted == ("id", "age", "grade", "z")
+    assert binding.columns == ("id", "age", "grade", "z")
 
 
 def test_vectors_are_all_columns_but_the_output():
@@ -73,10 +73,10 @@ def test_vectors_are_all_columns_but_the_output():
 @pytest.mark.parametrize(
     ("rule", "columns", "error"),
     [
-        (VECTOR_RULE, ["a"], lw.BadTable),
-        (VECTOR_RULE, ["z"], lw.BadTable),
-        (lw.Rule("linf", 1, weights=(1, 2)), ["a", "z"], lw.WrongShape),
-        (lw.Rule("linf", 1, output="probabilities"), ["a", "z"], lw.BadRule),
+        (VECTOR_RULE, ["a"], lw.errors.BadTable),
+        (VECTOR_RULE, ["z"], lw.errors.BadTable),
+        (lw.Rule("linf", 1, weights=(1, 2)), ["a", "z"], lw.errors.WrongShape),
+        (lw.Rule("linf", 1, output="probabilities"), ["a", "z"], lw.errors.BadRule),
     ],
 )
 def test_vectors_that_cannot_be_read_are_told_by_whose_fault_it_is(rule, columns, error):
@@ -86,22 +86,24 @@ def test_vectors_that_cannot_be_read_are_told_by_whose_fault_it_is(rule, columns
 
 @pytest.mark.parametrize("frame", [False, True], ids=["rows", "frame"])
 def test_column_beside_is_read_and_not_judged(frame):
-    binding = bind_vectors(VECTOR_RULE, ["a", "z"], "z", **VECTOR_NAMES).with_beside(["t"])
-    assert binding.wanted == ("a", "z", "t")
+    binding = bind_vectors(VECTOR_RULE, ["a", "z"], "z", **VECTOR_NAMES).with_extra_columns(["t"])
+    assert binding.columns == ("a", "z", "t")
     rows = [{"a": 1.0, "z": "x", "t": "monday"}]
     inputs, _ = binding.arguments(pl.DataFrame(rows) if frame else rows)
     assert inputs.tolist() == [[1.0]]
 
 
 def test_column_beside_that_the_rule_knows_is_judged_too():
-    binding = bind_features(TABLE_RULE, ["id", "age", "grade", "z"], **NAMES).with_beside(["age"])
-    assert binding.wanted == ("id", "age", "grade", "z")
-    assert binding.beside == ()
+    binding = bind_features(TABLE_RULE, ["id", "age", "grade", "z"], **NAMES).with_extra_columns(
+        ["age"]
+    )
+    assert binding.columns == ("id", "age", "grade", "z")
+    assert binding.extra_columns == ()
 
 
 def test_monitor_judges_what_the_binding_gives_it_with_further_settings():
     binding = bind_vectors(VECTOR_RULE, ["a", "z"], "z", **VECTOR_NAMES)
-    judge = judge_with(
+    judge = make_judge(
         lw.Monitor(VECTOR_RULE), binding, lambda rows: {"keys": rows.places.tolist()}
     )
     verdicts = judge(chunk([{"a": 0.0, "z": "x"}, {"a": 0.1, "z": "y"}]))

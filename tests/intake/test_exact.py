@@ -15,7 +15,13 @@ from hypothesis.extra import numpy as hnp
 
 import likewise as lw
 from likewise.tables import exact_values
-from likewise.tables.exact_values import BadMessage, TooManyMessageParts, decoder_of, pack, unpack
+from likewise.tables.exact_values import (
+    BadMessagePack,
+    TooManyMessageParts,
+    decoder_of,
+    pack,
+    unpack,
+)
 from likewise.tables.named_array import names_of, with_names
 
 SINGLE = st.one_of(
@@ -63,7 +69,7 @@ def alike(one, other):
 def test_values_come_back_with_their_types(value):
     try:
         packed = pack(value)
-    except lw.BadDecision:  # a lone surrogate, which no text can hold
+    except lw.errors.BadDecision:  # a lone surrogate, which no text can hold
         assert "\\ud" in repr(value)
         return
     assert alike(unpack(packed), value)
@@ -89,7 +95,7 @@ def test_what_python_has_no_type_for_and_what_cannot_be_sent():
     named = with_names(np.zeros((2, 2)), ("age", "debt"))
     assert names_of(unpack(pack(named))) == ("age", "debt")
     for wrong in (object(), {1: 2}, {"a": {2, 3}}, np.ma.masked_array([1], [True]), "\ud800"):
-        with pytest.raises(lw.UnexpectedValue):
+        with pytest.raises(lw.errors.UnexpectedValue):
             pack(wrong)
 
 
@@ -101,14 +107,14 @@ def test_damaged_bytes_are_refused_or_read_and_nothing_else(data):
         packed[at] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(packed)))
     for body in (bytes(packed), bytes(packed[:cut])):
-        with contextlib.suppress(BadMessage):
+        with contextlib.suppress(BadMessagePack):
             unpack(body)
 
 
 def test_every_shorter_body_is_refused():
     packed = pack({"x": np.arange(6.0), "z": ["a", (1, 2.5)], "day": datetime.date(2026, 1, 31)})
     for cut in range(len(packed)):
-        with pytest.raises(BadMessage):
+        with pytest.raises(BadMessagePack):
             unpack(packed[:cut])
 
 
@@ -164,7 +170,7 @@ HOSTILE = [
 def test_what_makes_no_sense_is_refused_at_little_cost(body):
     tracemalloc.start()
     try:
-        with pytest.raises(BadMessage):
+        with pytest.raises(BadMessagePack):
             unpack(body)
         assert tracemalloc.get_traced_memory()[1] < 4_000_000
     finally:
@@ -196,7 +202,7 @@ def test_more_parts_than_are_read_are_refused_and_numbers_are_no_parts(monkeypat
 def test_parts_are_counted_exactly(value):
     try:
         packed = pack(value)
-    except lw.BadDecision:
+    except lw.errors.BadDecision:
         return
 
     def parts_of(one):

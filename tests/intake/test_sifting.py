@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.errors import BadDecision, RepeatedKey
-from likewise.monitor.bad_rows import Judged, Unfit, reason, sifted
+from likewise.monitor.bad_rows import JudgedRows, RejectedRow, describe_refusal, isolate_bad_rows
 from tests.refusals import raises
 
 RULE = lw.Rule("linf", 0.5)
@@ -34,9 +34,9 @@ def one_by_one(rows):
 def test_sifted_rows_are_those_that_are_judged_one_by_one(rows):
     verdicts, bad = [], []
     monitor, place = lw.Monitor(RULE), 0
-    for outcome in sifted(rows, judge_with(monitor)):
+    for outcome in isolate_bad_rows(rows, judge_with(monitor)):
         assert outcome.rows == rows[place : place + len(outcome.rows)]  # in their order, none left
-        if isinstance(outcome, Unfit):
+        if isinstance(outcome, RejectedRow):
             assert len(outcome.rows) == 1
             bad.append(place)
         else:
@@ -55,7 +55,7 @@ def test_judging_takes_no_more_parts_than_promised(good):
         if not all(rows):
             raise BadDecision("no")
 
-    outcomes = list(sifted(good, judge))
+    outcomes = list(isolate_bad_rows(good, judge))
     bad = good.count(False)
     assert len(calls) <= max(1, 2 * bad * (len(good).bit_length() + 1))
     assert len(calls) <= max(1, 2 * len(good))
@@ -63,8 +63,8 @@ def test_judging_takes_no_more_parts_than_promised(good):
 
 
 def test_batch_without_a_bad_row_is_judged_once_and_whole():
-    assert list(sifted([1, 2, 3], sum)) == [Judged([1, 2, 3], 6)]
-    assert list(sifted([], sum)) == []
+    assert list(isolate_bad_rows([1, 2, 3], sum)) == [JudgedRows([1, 2, 3], 6)]
+    assert list(isolate_bad_rows([], sum)) == []
 
 
 def test_nothing_is_judged_that_nobody_asks_for():
@@ -75,8 +75,8 @@ def test_nothing_is_judged_that_nobody_asks_for():
         if 0 in rows:
             raise BadDecision("a zero")
 
-    outcomes = sifted([0, 1, 2, 3], judge)
-    assert isinstance(next(outcomes), Unfit)
+    outcomes = isolate_bad_rows([0, 1, 2, 3], judge)
+    assert isinstance(next(outcomes), RejectedRow)
     assert calls == [[0, 1, 2, 3], [0, 1], [0]]
 
 
@@ -88,9 +88,9 @@ def test_only_the_refusal_that_is_named_is_about_a_row():
             raise BadDecision("a nine")
         return rows
 
-    outcomes = sifted([1, 0, 2, 9], judge, RepeatedKey)
-    assert next(outcomes) == Judged([1], [1])
-    assert isinstance(next(outcomes), Unfit)
+    outcomes = isolate_bad_rows([1, 0, 2, 9], judge, RepeatedKey)
+    assert next(outcomes) == JudgedRows([1], [1])
+    assert isinstance(next(outcomes), RejectedRow)
     with raises(BadDecision):
         list(outcomes)
 
@@ -100,12 +100,12 @@ def test_other_errors_end_the_sifting():
         raise RuntimeError("the disk")
 
     with pytest.raises(RuntimeError, match="the disk"):
-        list(sifted([1, 2], judge))
+        list(isolate_bad_rows([1, 2], judge))
 
 
 def test_reason_names_no_row_of_a_part_and_is_short():
     told = BadDecision("the output is missing.", place=0, advice="Say what it is.")
     assert str(told) == "row 0: the output is missing. Nothing was stored. Say what it is."
-    assert reason(told) == "the output is missing. Say what it is."
-    assert reason(BadDecision("no output.")) == "no output."
-    assert len(reason(BadDecision("x" * 100_000))) < 600
+    assert describe_refusal(told) == "the output is missing. Say what it is."
+    assert describe_refusal(BadDecision("no output.")) == "no output."
+    assert len(describe_refusal(BadDecision("x" * 100_000))) < 600

@@ -15,7 +15,7 @@ import numpy as np
 import likewise as lw
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.flat_index import FlatScan
-from likewise.search.indexes.index_state import State
+from likewise.search.indexes.index_state import IndexState
 from likewise.search.indexes.live_tree import LiveTree
 from likewise.search.indexes.rotation import Rotation
 from likewise.search.kernels import table as t
@@ -64,7 +64,7 @@ def state_for(
     storage: str = "float64",
     out_width: int = 1,
     coordinates: list[int] | None = None,
-) -> State:
+) -> IndexState:
     """Memory for a few rows under a rule, and a tree over all coordinates or over these."""
     history = history_for(rule, width, storage, out_width)
     sketched = None if coordinates is None else np.array(coordinates, dtype=np.int64)

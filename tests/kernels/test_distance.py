@@ -25,8 +25,8 @@ largest = compiled(distance.largest)
 gap_terms = compiled(distance.gap_terms)
 output_distance = compiled(distance.output_distance)
 outputs_agree = compiled(distance.outputs_agree)
-agreement = compiled(search.agreement)
-agrees = compiled(search.agrees)
+agreement = compiled(search.agreeing_interval)
+agrees = compiled(search.must_agree)
 
 kept_state = cache(lambda metric, width, storage: state_for(lw.Rule(metric, 1.0), width, storage))
 
@@ -36,7 +36,7 @@ def input_distance(metric, x, y, weights, reach, storage="float64", row=5):
     width = len(x)
     state = kept_state(metric, width, storage)
     state.history.weights[:width] = weights
-    query = state.desk.small[t.QUERY]
+    query = state.scratch.small[t.QUERY]
     query[:width] = x
     assert not query[width:].any(), "sums in eight lanes run over the end of an input"
     state.history.rows[row] = y
@@ -44,7 +44,7 @@ def input_distance(metric, x, y, weights, reach, storage="float64", row=5):
     if metric == "cosine":
         norm = lane_sum(weights * x * x)
         state.region(t.NORMS).view(float, row + 1)[row] = lane_sum(weights * y * y)
-    state.desk.small[t.PART][:] = np.nan
+    state.scratch.small[t.PART][:] = np.nan
     return kernel(state.table, row, reach, norm)
 
 
@@ -249,7 +249,7 @@ def test_outputs_agree_only_if_none_between_low_and_high_differs(kind):
 def test_agreement_holds_only_numbers_that_do_not_differ():
     rule = lw.Rule("linf", 1.0, output="number")
     state = state_for(rule, 1)
-    given, numbers = state.desk.small[t.GIVEN], state._settings[t.NUMBERS]
+    given, numbers = state.scratch.small[t.GIVEN], state._settings[t.NUMBERS]
 
     @prove(
         300,
@@ -274,7 +274,7 @@ def test_agreement_holds_only_numbers_that_do_not_differ():
 def test_agreement_of_labels_is_equality_until_delta_is_one():
     for delta in (0.0, 0.999):
         state = state_for(lw.Rule("linf", 1.0, delta=delta), 1)
-        state.desk.small[t.GIVEN][0] = 5.0
+        state.scratch.small[t.GIVEN][0] = 5.0
         assert agreement(state.table) == (5.0, 5.0)
     state = state_for(lw.Rule("linf", 1.0, delta=0.5), 1)
     state._settings[t.NUMBERS][t.DELTA] = 1.0  # which no rule has
@@ -299,7 +299,7 @@ def test_a_node_agrees_as_its_outputs_do():
         past, (z,) = some_outputs(rng, kind, 3, width), some_outputs(rng, kind, 1, width)
         if rng.random() < 0.3:
             past[:] = z = past[0]
-        state.desk.small[t.GIVEN][:] = z
+        state.scratch.small[t.GIVEN][:] = z
         low, high = past.min(axis=0), past.max(axis=0)
         corner = np.where(np.abs(z - low) > np.abs(z - high), low, high)
         delta = output_distance_twin(kind, z, corner, 0, width)

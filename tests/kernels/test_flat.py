@@ -31,7 +31,7 @@ METRICS = ("l2", "cosine")
 DIGITS = Context(prec=60, Emax=10**6, Emin=-(10**6))
 UNSEEN = 1e-15  # of the reach, by what squares that vanish may err; TURNED_REACH has 1e-9 to spare
 
-turn = compiled(rotate_encode.turn)
+turn = compiled(rotate_encode.rotate_row)
 scan = compiled(flat._scan)
 scan_block = compiled(flat.scan_block)
 tail_sum = compiled(flat.tail_sum)
@@ -179,7 +179,7 @@ def rotation_for(rng, kind, rule, values):
     """Some directions for inputs like these."""
     width = values.shape[1]
     if kind == "unlearnt":
-        return rotation.unlearnt(width)
+        return rotation.initial_rotation(width)
     learnt = rotation.learn(placed(rule, values), 1)
     if kind == "learnt":
         return learnt
@@ -284,7 +284,7 @@ def test_a_rotation_makes_no_pair_longer_than_its_norm_says():
         rng = np.random.default_rng(seed)
         rule = lw.Rule("l2", 1.0)
         learnt = rotation_for(rng, how, rule, rng.normal(size=(30, width)))
-        assert learnt.directions.shape == (width, rotation.leading(width))
+        assert learnt.directions.shape == (width, rotation.direction_count(width))
         longest = np.linalg.norm(learnt.directions, ord=2)
         assert longest <= learnt.norm()
         if how in ("learnt", "unlearnt", "arbitrary"):
@@ -428,7 +428,7 @@ def test_a_point_that_leaves_is_replaced_by_the_last_of_its_block():
     labels = rng.integers(0, 2, 400)
     write(index, values, labels)
     index.insert(0, 400, 1, None)
-    table, alive = index.state.table, index.state.history.alive()
+    table, alive = index.state.table, index.state.history.remembered_flags()
     remembered = set(range(400))
     for _ in range(30):
         gone = rng.choice(sorted(remembered), int(rng.choice([1, 7, 40])) % len(remembered))
@@ -444,5 +444,5 @@ def test_a_point_that_leaves_is_replaced_by_the_last_of_its_block():
             remembered |= {row, row + 1, row + 2}
             audit_flat(index)
     assert table[t.BLOCKS] <= 16, "room that was left is used again"
-    assert sorted(remembered) == np.flatnonzero(index.state.history.alive()).tolist()
+    assert sorted(remembered) == np.flatnonzero(index.state.history.remembered_flags()).tolist()
     assert len(alive) == 400

@@ -10,7 +10,7 @@ import likewise as lw
 from likewise.search.indexes.flat_index import FlatScan
 from likewise.search.indexes.live_tree import LiveTree
 from likewise.search.indexes.python_index import PythonIndex
-from likewise.search.indexes.rotation import unlearnt
+from likewise.search.indexes.rotation import initial_rotation
 from likewise.search.kernels import table as t
 from tests.index_cases import Scan
 from tests.kernels.calling import history_for
@@ -21,8 +21,8 @@ COUNT = 300
 INDEXES = {
     "tree": LiveTree,
     "sketch": lambda history: LiveTree(history, np.array([0, 2], dtype=np.int64)),
-    "flat": lambda history: FlatScan(history, unlearnt(history.width)),
-    "proposed": lambda history: PythonIndex(history, Scan, "scan", wants_likes=True),
+    "flat": lambda history: FlatScan(history, initial_rotation(history.width)),
+    "proposed": lambda history: PythonIndex(history, Scan, "scan", wants_comparable=True),
 }
 
 
@@ -119,4 +119,4 @@ def test_likes_of_many_rows_are_those_of_each(metric):
 
 
 def test_the_table_has_room_for_what_is_asked():
-    assert max(t.SINCE, t.SINCES, t.LIKES, t.WANTS_LATEST, t.LATEST) < t.SLOTS
+    assert max(t.SINCE, t.SINCES, t.COMPARABLE_ROWS, t.WANTS_LATEST, t.LATEST) < t.SLOTS

@@ -79,7 +79,7 @@ def test_no_two_probabilities_differ_by_more_than_is_taken_for_granted(output_me
     rule = state.history.rule
     one, other = np.eye(20)[rng.integers(20, size=2)] * rng.choice([0.999, 1.001], (2, 1))
     one[rng.random(20) < 0.3] -= 1e-9
-    given_output = state.desk.small[t.GIVEN]
+    given_output = state.scratch.small[t.GIVEN]
     given_output[:] = one
     assert farthest_below(state.table, 0) >= output_distances(rule, [other], one)[0]
 
@@ -111,7 +111,7 @@ def decisions(metric, output, width=3, n=170):
 def hunting_monitor(rule, **question):
     """A monitor whose trees answer the question."""
     tree = partial(NearestTree, **question)
-    return lw.Monitor.of(VectorReader(rule), Engine(rule, index="live", tree=tree))
+    return lw.Monitor.from_parts(VectorReader(rule), Engine(rule, index="live", tree=tree))
 
 
 @pytest.mark.parametrize("question", ["nearest", "steepest", "steepest in squares"])

@@ -294,7 +294,7 @@ def test_a_row_is_remembered_with_its_output_and_erased_with_it(storage, metric)
     for row in range(4):
         assert table[t.TOTAL] == table[t.LIVE] == row
         assert admit(table, row, np.array([1.0, 2.0, row + 3.0]), False) == 0
-        state.desk.small[t.GIVEN][:] = [0.25, 0.75]
+        state.scratch.small[t.GIVEN][:] = [0.25, 0.75]
         remember_output(table, row)
         assert outputs[row].tolist() == [0.25, 0.75]
         assert (outputs[row + 1 :] == 9.0).all()

@@ -193,7 +193,7 @@ def test_a_mark_is_of_the_text_that_an_entry_is_made_of(tmp_path, monkeypatch):
         with (tmp_path / "distance.py").open("a") as file:  # which others import
             file.write("# more\n")
         changed = {name for name, mark in marks().items() if mark != second[name]}
-        assert {"decide", "flat", "hunt"} <= changed and "unseat_rows" not in changed
+        assert {"decide", "flat", "search_best"} <= changed and "unseat_rows" not in changed
     finally:
         monkeypatch.undo()
         native.text_mark.cache_clear()

@@ -32,7 +32,7 @@ def check(folder, said):
     acknowledged = [line.removeprefix("done ") for line in said if line.startswith("done ")]
     try:
         ledger = lw.Ledger(folder)
-    except lw.BadFile as error:
+    except lw.errors.BadFile as error:
         assert "open" not in acknowledged, error
         assert "holds no ledger" in str(error), error
         return 0
@@ -44,7 +44,7 @@ def check(folder, said):
         assert ledger.rows >= max(told, default=0)
         assert ledger.first in (0, feeding.FIRST)
         assert ledger.first == feeding.FIRST or "drop" not in acknowledged
-        erased = set(ledger.erased().tolist())
+        erased = set(ledger.erased_rows().tolist())
         assert erased in (set(), set(feeding.ERASED))
         if "erase" in acknowledged:
             assert erased

@@ -19,13 +19,13 @@ import numpy as np
 
 from likewise.errors import BadFile
 from likewise.ledger import layout
-from likewise.ledger.entries import NONE_KEPT, WITNESS, Kept
+from likewise.ledger.entries import NO_STORED_WITNESSES, WITNESS, StoredWitnesses
 from likewise.ledger.store import Entries, Store
 from likewise.rule.rule import Rule
 
 RULE = Rule("linf", 0.1, output="number")
 SEGMENT = 64
-LAYOUT = layout.Layout(1, SEGMENT, shape=(2,), storage="float64")
+LAYOUT = layout.RecordLayout(1, SEGMENT, shape=(2,), storage="float64")
 PARTS = (1, 69, 20, 58)
 """How many decisions each transaction holds."""
 ERASED = (3, 65)
@@ -50,7 +50,7 @@ def entries(first, count):
     rows = range(first, first + count)
     inputs = np.array([value(row)[0] for row in rows])
     some = [row for row in rows if witnesses(row) is not None]
-    found = np.concatenate([NONE_KEPT.found, *map(witnesses, some)])
+    found = np.concatenate([NO_STORED_WITNESSES.records, *map(witnesses, some)])
     return Entries(
         times=np.array([1_700_000_000_000_000 + 1_000_000 * row for row in rows]),
         inputs=inputs.view(np.uint8).reshape(count, -1),
@@ -58,7 +58,7 @@ def entries(first, count):
         keys=[key(row) for row in rows],
         firsts=np.zeros(count, np.int64),
         counts=np.array([int(row % 5 == 4) for row in rows]),
-        witnesses=Kept(np.array(some, np.int64) - first, found),
+        witnesses=StoredWitnesses(np.array(some, np.int64) - first, found),
         words=[("", row // 40, f"label {row // 40}") for row in rows if row % 40 == 0],
     )
 

@@ -36,7 +36,7 @@ def main(disk, durability):
         at += 1
         try:
             verdict = monitor.observe(x[at], z[at], key=at)
-        except lw.BadFile as error:
+        except lw.errors.BadFile as error:
             assert "Make room" in str(error), error
             refused += 1
             return False
@@ -52,7 +52,7 @@ def main(disk, durability):
     rows = monitor.rows  # a batch that cannot be written: all of it is refused
     try:
         monitor.observe_many(x[at + 1 : at + 8001], z[at + 1 : at + 8001])
-    except lw.BadFile as error:
+    except lw.errors.BadFile as error:
         stored = monitor.rows - rows
         assert stored == 0 or f"Decisions {rows} to {rows + stored - 1} are stored" in str(error)
         refused += 8000 - stored

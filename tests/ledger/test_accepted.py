@@ -59,23 +59,23 @@ def test_accepted_decisions_get_the_verdicts_of_their_order(tmp_path, kind):
     twin = lw.Monitor(rule).observe_many(**given(0, 300))
     with small_segments(), lw.open(tmp_path, rule) as monitor:
         found = list(monitor.observe_many(**given(0, 60)))
-        assert monitor.judge_accepted() is None and monitor.accepted == 0
+        assert monitor.judge_accepted() is None and monitor.accepted_count == 0
         assert monitor.accept(**given(60, 100)) == range(60, 100)
         assert monitor.accept(**given(100, 200)) == range(100, 200)
-        assert monitor.accepted == 140
+        assert monitor.accepted_count == 140
         with lw.Ledger(tmp_path) as ledger:
             verified = ledger.verify()
             assert verified.ok and (verified.rows, verified.pending) == (200, 140)
             assert ledger.pending == 140 and ledger.stats().decisions == 60
             assert [one.count for one in ledger.entries(60)] == [None] * 140
         found += monitor.judge_accepted(30)
-        assert monitor.accepted == 110
+        assert monitor.accepted_count == 110
         assert monitor.accept(**given(200, 210)) == range(200, 210)
         while (some := monitor.judge_accepted(50)) is not None:
             found += some
         assert monitor.accept(**given(210, 250)) == range(210, 250)
         later = list(monitor.observe_many(**given(250, 300)))  # judges the others first
-        assert monitor.accepted == 0 and monitor.rows == 300
+        assert monitor.accepted_count == 0 and monitor.rows == 300
         same(found, list(twin)[:210])
         same(later, list(twin)[250:])
         assert monitor.verify().ok
@@ -96,7 +96,7 @@ def test_what_is_refused_leaves_no_trace_and_what_was_accepted_still_waits(tmp_p
                     {"x": x[:1], "z": z[:1], "keys": [55]}):  # fmt: skip
             with pytest.raises(lw.LikewiseError):
                 monitor.accept(**bad)
-            assert monitor.accepted == 10
+            assert monitor.accepted_count == 10
         monitor.accept(x[60:], z[60:])
         assert monitor.rows == 100
     twin = lw.Monitor(VECTORS).observe_many(x, z)
@@ -120,7 +120,7 @@ def test_accepted_decisions_can_be_erased_before_they_are_judged(tmp_path, kind,
     monitor.accept(**given(40, 120))
     assert monitor.erase(key="case 50").rows == (50,)
     assert monitor.erase(rows=[7, 40, 51, 52, 119]).rows == (7, 40, 51, 52, 119)
-    assert monitor.accepted == 80
+    assert monitor.accepted_count == 80
     with lw.Ledger(tmp_path) as ledger:
         assert ledger.verify().ok and ledger.pending == 80
     if reopen:
@@ -151,7 +151,7 @@ def test_a_backup_of_accepted_decisions_judges_them_when_it_is_opened(tmp_path):
         monitor.observe_many(x[:40], z[:40])
         monitor.accept(x[40:], z[40:])
         lw.back_up(tmp_path / "a", tmp_path / "b")
-        assert monitor.accepted == 60
+        assert monitor.accepted_count == 60
     twin = lw.Monitor(VECTORS).observe_many(x, z)
     for copy in ("a", "b"):
         with lw.Ledger(tmp_path / copy) as ledger:

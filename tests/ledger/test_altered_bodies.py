@@ -134,13 +134,13 @@ def put(folder, number, body):
 
 def told(folder, rule):
     """Whoever opens or verifies it is told; whoever looks gets no other error than likewise's."""
-    with pytest.raises(lw.BadFile):
+    with pytest.raises(lw.errors.BadFile):
         lw.open(folder, rule).close()
-    with pytest.raises(lw.BadFile):
+    with pytest.raises(lw.errors.BadFile):
         lw.open(folder, models=False).close()
     try:
         ledger = lw.Ledger(folder)
-    except lw.BadFile:
+    except lw.errors.BadFile:
         return
     with ledger:
         assert not ledger.verify().ok
@@ -151,7 +151,7 @@ def told(folder, rule):
             lambda: list(ledger.violations()),
             lambda: [len(ledger), str(ledger.head), ledger.window, ledger.vector_types()],
         ):
-            with suppress(lw.BadFile, lw.BadRow):
+            with suppress(lw.errors.BadFile, lw.errors.BadRow):
                 look()
     unchecked(folder, rule)
 

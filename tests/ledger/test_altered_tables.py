@@ -91,7 +91,7 @@ def is_found(folder):
     try:
         with lw.Ledger(folder) as ledger:
             found = ledger.verify()
-    except lw.BadFile:
+    except lw.errors.BadFile:
         told = True
     else:
         told = not found.ok
@@ -226,7 +226,7 @@ def test_altered_groups_are_found_and_the_table_is_named(copy, name):
         found = ledger.verify(head)
         assert not found.ok and "'member'" in found.problem
     assert independent(folder).returncode != 0
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.open(folder)
 
 
@@ -256,7 +256,7 @@ def test_erased_key_stays_erased(copy):
     folder = copy()
     with lw.open(folder) as monitor:
         for key in ("case 131", 132):
-            with raises(lw.BadDecision):
+            with raises(lw.errors.BadDecision):
                 monitor.observe({**person(131), "id": key})
     others = "UPDATE event SET body = replace(body, '\"marks\"', '\"others\"')"
     assert alter(folder, f"{others} WHERE kind = 'erased'")

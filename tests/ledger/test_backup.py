@@ -82,7 +82,7 @@ def test_a_copy_is_restored_into_a_new_folder_and_gone_on_with(tmp_path):
     with lw.open(tmp_path / "ledger") as monitor:
         some(monitor, 10, rng)
         assert monitor.rows == 210
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.restore(tmp_path / "copy", tmp_path / "ledger")
 
 
@@ -91,13 +91,13 @@ def test_a_copy_of_another_ledger_is_not_replaced(tmp_path):
         with lw.open(tmp_path / name, RULE) as monitor:
             monitor.observe([0.1, 0.1], "a")
     lw.back_up(tmp_path / "one", tmp_path / "copy")
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.back_up(tmp_path / "two", tmp_path / "copy")
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.back_up(tmp_path / "one", tmp_path / "one")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").touch()
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.back_up(tmp_path / "one", tmp_path / "folder")
 
 
@@ -110,7 +110,7 @@ def test_an_altered_ledger_is_not_copied_over_a_good_copy(tmp_path):
     content = bytearray(name.read_bytes())
     content[3] ^= 1
     name.write_bytes(content)
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.back_up(tmp_path / "ledger", tmp_path / "copy")
     assert entries(tmp_path / "copy") == good
 
@@ -136,7 +136,7 @@ def test_a_copy_that_was_cut_off_after_its_last_step_is_made_again_at_once(tmp_p
 def test_opening_waits_for_another_process_to_let_go(tmp_path):
     first = lw.open(tmp_path, RULE)
     first.observe([0.1, 0.1], "a")
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.open(tmp_path, wait=0.1)
     threading.Timer(0.3, first.close).start()
     with lw.open(tmp_path, wait=20) as second:

@@ -70,7 +70,7 @@ def looked_at(folder):
     with lw.Ledger(folder) as ledger:
         verified = ledger.verify()
         if not verified.ok:
-            raise lw.BadFile(verified.problem)
+            raise lw.errors.BadFile(verified.problem)
         inputs = [columns.inputs["input"].tobytes() for columns in ledger.columns()]
         keys = [ledger.row_of(key) for key in ("k1", "k20", "k50", "k99", 70_030, "none")]
         entries = [repr(entry) for entry in ledger.entries()]  # NaN is no other NaN
@@ -89,7 +89,7 @@ def gone_on_with(folder):
         erasure = monitor.erase(key="k50")
         verified = monitor.verify()
         if not verified.ok:
-            raise lw.BadFile(verified.problem)
+            raise lw.errors.BadFile(verified.problem)
     with lw.open(folder) as monitor:
         said.append((erasure, len(monitor), monitor.rows, monitor.row_of("further")))
     return said
@@ -239,7 +239,7 @@ def test_a_record_file_that_is_missing(whole, tmp_path):
         folder = copied(whole, tmp_path)
         (folder / name).unlink()
         assert told_or_harmless(folder, whole)
-        with raises(lw.BadFile):
+        with raises(lw.errors.BadFile):
             lw.open(folder)
 
 
@@ -300,7 +300,9 @@ def test_a_log_that_is_lost_is_told_of_before_anything_is_written(whole, tmp_pat
         pytest.skip("closed in good order, so there is no log")
     flip(folder / "ledger.sqlite-wal", 5000, 1)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with raises(lw.BadFile, text=False):  # whether there is a log depends on the moment of the kill
+    with raises(
+        lw.errors.BadFile, text=False
+    ):  # whether there is a log depends on the moment of the kill
         lw.open(folder)
     after = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert {k: v for k, v in after.items() if k[-3:] not in ("shm", "ock")} == {
@@ -421,5 +423,5 @@ def test_a_row_that_is_there_twice_is_told(tmp_path):
             "DROP TABLE event; ALTER TABLE twice RENAME TO event;"
         )
         reader = LedgerReader(folder, database)
-        with raises(lw.BadFile):
+        with raises(lw.errors.BadFile):
             list(reader.format.walk(reader, None).chunks())

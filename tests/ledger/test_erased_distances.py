@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.ledger.entries import Kept
+from likewise.ledger.entries import StoredWitnesses
 
 RULE = lw.Rule(
     "l2",
@@ -179,7 +179,7 @@ def what_is_left(folder):
 
 
 def test_ledger_that_names_witnesses_by_distance_does_not_verify(tmp_path, monkeypatch):
-    monkeypatch.setattr(Kept, "by_row", Kept.nearest_first)
+    monkeypatch.setattr(StoredWitnesses, "by_row", StoredWitnesses.nearest_first)
     folder = by_income(tmp_path / "ledger", INCOMES[0])
     with lw.Ledger(folder) as ledger:
         checked = ledger.verify()

@@ -166,7 +166,7 @@ def test_row_that_left_the_window_but_not_the_disk_can_be_erased(tmp_path, by, k
         assert monitor.erase(rows=[3]).rows == ()
         assert monitor.verify().ok
         if by == "key":
-            with raises(lw.BadRow):
+            with raises(lw.errors.BadRow):
                 monitor.erase(**asked)
     with lw.Ledger(folder) as ledger:
         assert ledger.entry(3).erased and not ledger.entry(4).erased
@@ -200,7 +200,7 @@ def test_key_of_a_row_that_is_still_on_disk_is_refused_at_once(tmp_path, keyed, 
                     first = ledger.first
                 assert monitor.row_of(first + 2) is None  # it has left the window
                 before = monitor.rows
-                with raises(lw.BadDecision):
+                with raises(lw.errors.BadDecision):
                     observe(monitor, 0, first + 2)
                 assert monitor.rows == before
                 assert observe(monitor, 0, monitor.rows).row == before
@@ -209,7 +209,7 @@ def test_key_of_a_row_that_is_still_on_disk_is_refused_at_once(tmp_path, keyed, 
                 monitor.flush()
                 assert monitor.verify().ok
                 monitor.erase(key=first + 2)
-                with pytest.raises(lw.ErasedKey):
+                with pytest.raises(lw.errors.ErasedKey):
                     observe(monitor, 0, first + 2)
                 observe(monitor, 0, 1_000_000 + first)
                 monitor.flush()
@@ -227,7 +227,7 @@ def test_erasure_that_fails_changes_nothing(tmp_path, monkeypatch):
         head = monitor.head()
         with closing(sqlite3.connect(folder / "ledger.sqlite", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")  # and nobody else can write
-            with raises(lw.BadFile):
+            with raises(lw.errors.BadFile):
                 monitor.erase(key="person 7")
         assert monitor.head() == head
         assert monitor.row_of("person 7") == 7 and len(monitor) == 40

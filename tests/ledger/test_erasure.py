@@ -88,12 +88,12 @@ def test_nothing_of_a_person_is_left_in_any_file(tmp_path, seed, kind):
     assert again.ok and again.skipped == len(gone) and again.in_part > 0
     with lw.Ledger(folder) as ledger:
         assert ledger.verify().erased == len(gone)
-        assert sorted(gone) == ledger.erased().tolist()
+        assert sorted(gone) == ledger.erased_rows().tolist()
     with lw.open(folder) as monitor:
         assert len(monitor) == len(people) + 1
         x, z = people[0][1:]
         assert monitor.check(x, z + 0.5).over.absent == len(gone)
-        with raises(lw.BadRow):
+        with raises(lw.errors.BadRow):
             monitor.erase(key="nobody")
 
 
@@ -135,7 +135,7 @@ def test_what_was_said_of_a_person_in_words_is_gone_too(tmp_path):
         verdict = monitor.observe({"age": 33.0, "job": "baker", "answer": "granted"})
         assert verdict.over.absent == 2
     with lw.open(folder) as monitor:  # the same words may come again, as new ones
-        with raises(lw.ErasedKey, key="citizen seventy-seven"):
+        with raises(lw.errors.ErasedKey, key="citizen seventy-seven"):
             monitor.observe(rows[77], key="citizen seventy-seven")
         assert left(folder, needles) == []
         monitor.observe(rows[77], key="another citizen")

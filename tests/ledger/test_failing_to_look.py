@@ -64,7 +64,7 @@ def test_without_file_descriptors_verify_fails_and_does_not_answer(folder):
             lw.Ledger(folder)
         assert monitor.verify().ok and ledger.verify().ok
         assert monitor.observe([0.1], 1).row == 50
-    with NoFiles(), pytest.raises(lw.BadFile):
+    with NoFiles(), pytest.raises(lw.errors.BadFile):
         lw.open(folder)
     with lw.open(folder) as monitor:
         assert monitor.rows == 51 and monitor.verify().ok
@@ -92,7 +92,7 @@ def test_file_that_may_not_be_read_is_no_alteration(name):
         try:
             with pytest.raises(CannotLook), lw.Ledger(folder) as ledger:
                 ledger.verify()
-            with pytest.raises(lw.BadFile):
+            with pytest.raises(lw.errors.BadFile):
                 lw.open(folder)
         finally:
             os.seteuid(0)
@@ -186,7 +186,7 @@ def test_file_of_records_that_is_not_there_is_an_alteration(folder, damage):
             path.mkdir()
         found = ledger.verify()
         assert not found.ok and RECORDS in found.problem
-    with pytest.raises(lw.BadFile) as told:
+    with pytest.raises(lw.errors.BadFile) as told:
         lw.Ledger(folder)
     assert not isinstance(told.value, CannotLook)
     likewise("verify", folder, code=3)

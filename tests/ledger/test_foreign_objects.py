@@ -73,7 +73,7 @@ def independent(folder):
 def test_what_the_format_does_not_list_is_refused(folder, script):
     execute(folder, script)
     for way in (lw.Ledger, lw.open, lambda path: lw.open(path, check=False), lw.replay):
-        with raises(lw.BadFile):
+        with raises(lw.errors.BadFile):
             way(folder)
     done = likewise("verify", folder, code=3)
     assert "are not those of its format" in done.stdout + done.stderr
@@ -94,7 +94,7 @@ def test_what_comes_in_while_it_is_open_fails_verify(folder, script):
 def test_nothing_is_erased_while_a_trigger_could_keep_it(folder):
     with lw.open(folder) as monitor:
         execute(folder, KEEP)
-        with raises(lw.BadFile):
+        with raises(lw.errors.BadFile):
             monitor.erase(key="person number 2")
         with closing(sqlite3.connect(folder / "ledger.sqlite")) as database:
             assert database.execute("SELECT * FROM elsewhere").fetchall() == []
@@ -142,7 +142,7 @@ def test_orphan_fails_verify(folder, script):
     with lw.Ledger(folder) as ledger:
         found = ledger.verify()
     assert not found.ok and "of decisions that are not there" in found.problem, found
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.open(folder)
     assert "not verified" in likewise("verify", folder, code=3).stdout
     assert independent(folder).returncode != 0

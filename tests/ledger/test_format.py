@@ -135,7 +135,7 @@ def test_alteration_is_found_and_its_row_named(lived, tmp_path, name):
     try:
         with lw.Ledger(path) as ledger:
             found = ledger.verify()
-    except lw.BadFile:
+    except lw.errors.BadFile:
         assert name == "the last run gone"
     else:
         assert not found.ok
@@ -143,7 +143,7 @@ def test_alteration_is_found_and_its_row_named(lived, tmp_path, name):
         assert found.head is None
     if name not in UNSEEN_BY_THE_SCRIPT:
         assert independent(path).returncode != 0
-    with pytest.raises(lw.BadFile):
+    with pytest.raises(lw.errors.BadFile):
         lw.open(path).close()
 
 
@@ -198,7 +198,7 @@ def test_head_kept_elsewhere_shows_a_chain_written_anew(lived, tmp_path):
         assert not found.ok and "not the one that the head given" in found.problem
         assert ledger.verify(heads[1]).ok
         assert not ledger.verify(lw.Head(9, 9, bytes(32))).ok
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.Head.of("likewise-head 3 0 0 00")
     assert lw.Head.of(str(heads[0])) == heads[0]
 

@@ -42,7 +42,7 @@ def test_close_at_every_line(tmp_path, settings):
         monitor.close()
         try:
             opened(folder, check=False).close()
-        except lw.BadFile as error:
+        except lw.errors.BadFile as error:
             error.add_note(f"interrupted at {where}")
             raise
     with lw.Ledger(folder) as ledger:
@@ -75,6 +75,6 @@ def test_open_at_every_line(tmp_path, new):
         try:
             with opened(place(step), check=False, **settings) as monitor:
                 assert monitor.rows == 1 - new
-        except lw.BadFile as error:
+        except lw.errors.BadFile as error:
             error.add_note(f"interrupted at {where}")
             raise

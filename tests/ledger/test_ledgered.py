@@ -82,19 +82,22 @@ for i in range(9):
 
 def test_other_rule_is_refused_and_the_difference_told(folder):
     lw.open(folder, lw.Rule("linf", 0.1, weights=[1, 2])).close()
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.open(folder, lw.Rule("l2", 0.1, slack=0))
     lw.open(folder, lw.Rule("linf", 0.1, weights=[1, 2])).close()  # and the lock is free again
 
 
 REFUSED = {
-    "no rule": (lw.open, lw.BadFile),
-    "no such rule": (lambda path: lw.open(path, "linf"), lw.BadRule),
-    "durability": (lambda path: lw.open(path, RULE, durability="x"), lw.BadRule),
-    "window": (lambda path: lw.open(path, RULE, window="5 cats"), lw.BadRule),
-    "no window": (lambda path: lw.open(path, RULE, window="0 rows"), lw.BadRule),
-    "batch": (lambda path: lw.open(path, RULE, durability="batch", batch_rows=0), lw.BadRule),
-    "nothing to look at": (lw.Ledger, lw.BadFile),
+    "no rule": (lw.open, lw.errors.BadFile),
+    "no such rule": (lambda path: lw.open(path, "linf"), lw.errors.BadRule),
+    "durability": (lambda path: lw.open(path, RULE, durability="x"), lw.errors.BadRule),
+    "window": (lambda path: lw.open(path, RULE, window="5 cats"), lw.errors.BadRule),
+    "no window": (lambda path: lw.open(path, RULE, window="0 rows"), lw.errors.BadRule),
+    "batch": (
+        lambda path: lw.open(path, RULE, durability="batch", batch_rows=0),
+        lw.errors.BadRule,
+    ),
+    "nothing to look at": (lw.Ledger, lw.errors.BadFile),
 }
 
 
@@ -108,20 +111,20 @@ def test_what_cannot_be_opened_is_refused_and_leaves_no_folder(folder, do, kind)
 def test_folder_with_other_files_is_left_alone(folder):
     folder.mkdir()
     (folder / "thesis.txt").write_text("years of work")
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.open(folder, RULE)
     assert [file.name for file in folder.iterdir()] == ["thesis.txt"]
 
 
 BAD = {
-    "a key twice": ({"key": "a"}, lw.RepeatedKey),
-    "a key that is a list": ({"key": [1]}, lw.UnexpectedValue),
-    "a key without UTF-8": ({"key": "\ud800"}, lw.UnexpectedValue),
-    "a key too large": ({"key": 2**63}, lw.UnexpectedValue),
-    "no time": ({"time": "noon"}, lw.UnexpectedValue),
-    "an endless time": ({"time": float("inf")}, lw.UnexpectedValue),
-    "a label of no known type": ({"z": object}, lw.UnexpectedValue),
-    "an input": ({"x": [np.nan]}, lw.UnexpectedValue),
+    "a key twice": ({"key": "a"}, lw.errors.RepeatedKey),
+    "a key that is a list": ({"key": [1]}, lw.errors.UnexpectedValue),
+    "a key without UTF-8": ({"key": "\ud800"}, lw.errors.UnexpectedValue),
+    "a key too large": ({"key": 2**63}, lw.errors.UnexpectedValue),
+    "no time": ({"time": "noon"}, lw.errors.UnexpectedValue),
+    "an endless time": ({"time": float("inf")}, lw.errors.UnexpectedValue),
+    "a label of no known type": ({"z": object}, lw.errors.UnexpectedValue),
+    "an input": ({"x": [np.nan]}, lw.errors.UnexpectedValue),
 }
 
 
@@ -140,9 +143,9 @@ def test_refused_decision_leaves_no_trace(folder, change, kind):
             monitor.observe_many([[0.4], x], ["yes", z], **many)
         assert monitor.head() == before
         assert monitor.observe([0.5], "no", key="b").row == 1
-        with raises(lw.WrongShape):
+        with raises(lw.errors.WrongShape):
             monitor.observe_many([[0.4]], ["yes"], keys=["c", "d"])
-        with raises(lw.WrongShape):
+        with raises(lw.errors.WrongShape):
             monitor.load([[0.4]], ["yes"], times=[1, 2])
 
 
@@ -214,7 +217,7 @@ def test_memory_that_was_left_ahead_is_made_anew(folder, durability, monkeypatch
             monitor.observe([i / 50], i % 2)
             twin.observe([i / 50], i % 2)
         with monkeypatch.context() as patch:
-            patch.setattr(write_buffer.Pending, "of_one", interrupt)
+            patch.setattr(write_buffer.UnwrittenDecisions, "of_one", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 monitor.observe([0.5], "never")
         assert monitor.check([0.0], 1).witnesses == twin.check([0.0], 1).witnesses
@@ -234,7 +237,7 @@ def test_closed_ledger_says_so(folder):
     monitor = lw.open(folder, RULE)
     monitor.close()
     monitor.close()
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         monitor.observe([0.5], "yes")
 
 
@@ -242,23 +245,23 @@ def test_row_or_key_that_is_not_there_is_told(folder):
     with lw.open(folder, RULE) as monitor:
         monitor.observe([0.5], "yes", key=5)
         assert (monitor.row_of(5), monitor.row_of("5")) == (0, None)
-        with raises(lw.BadRow):
+        with raises(lw.errors.BadRow):
             monitor.erase(key="5")
-        with pytest.raises(lw.BadRow):
+        with pytest.raises(lw.errors.BadRow):
             monitor.erase(rows=[3])
         with pytest.raises(TypeError, match="erase takes a key, or keys, or rows"):
             monitor.erase()
         assert monitor.erase(key=[5]).rows == (0,)
         assert monitor.erase(rows=[0]).rows == ()
-        with raises(lw.ErasedKey, key=5):
+        with raises(lw.errors.ErasedKey, key=5):
             monitor.observe([0.5], "no", key=5)
         monitor.observe([0.5], "no", key=6)
-        with raises(lw.BadRule):
+        with raises(lw.errors.BadRule):
             monitor.values(1)
     with lw.Ledger(folder) as ledger:
-        with raises(lw.BadRow, row=9):
+        with raises(lw.errors.BadRow, row=9):
             ledger.entry(9)
-        with raises(lw.BadRow, row=0):
+        with raises(lw.errors.BadRow, row=0):
             ledger.values(0)
         assert ledger.entry(0).erased
         assert ledger.row_of(6) == 1
@@ -267,7 +270,7 @@ def test_row_or_key_that_is_not_there_is_told(folder):
 def test_replay_names_the_first_verdict_that_differs(folder, monkeypatch):
     rng = np.random.default_rng(0)
     x, z = rng.random((300, 2)), rng.integers(0, 2, 300).tolist()
-    honest = write_buffer.kept_of_many
+    honest = write_buffer.select_nearest
 
     def forged(verdicts, most):
         kept = honest(verdicts, most)
@@ -275,7 +278,7 @@ def test_replay_names_the_first_verdict_that_differs(folder, monkeypatch):
         return kept
 
     with monkeypatch.context() as patch, lw.open(folder, RULE) as monitor:
-        patch.setattr(write_buffer, "kept_of_many", forged)
+        patch.setattr(write_buffer, "select_nearest", forged)
         monitor.observe_many(x, z)
         assert monitor.verify().ok  # the chain holds, since it was forged before it was made
     found = lw.replay(folder)
@@ -307,5 +310,5 @@ def test_inputs_may_stay_on_disk(tmp_path):
     }
     all_pairs = zip(expected.owners, expected.witnesses.rows, strict=True)
     assert pairs == {(int(i), int(j)) for i, j in all_pairs if j != 3}
-    with raises(lw.BadRule, setting="rows"):
+    with raises(lw.errors.BadRule, setting="rows"):
         lw.open(tmp_path, rows="both")

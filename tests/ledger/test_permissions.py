@@ -93,7 +93,7 @@ def test_new_ledger_writes_through_no_link(tmp_path, name, there):
     if there:
         victim.touch()
     (folder / name).symlink_to(victim)
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.open(folder, RULE)
     assert victim.exists() == there
     assert not there or victim.read_bytes() == b""
@@ -108,7 +108,7 @@ def test_ledger_gone_on_with_writes_through_no_link(tmp_path, name):
     victim.write_bytes(content)
     (folder / name).unlink()
     (folder / name).symlink_to(victim)
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.open(folder)
     assert victim.read_bytes() == content
     with lw.Ledger(folder) as ledger:  # to read through one does no harm
@@ -134,7 +134,7 @@ def test_file_of_rows_is_private_and_no_link_is_followed(tmp_path):
         link.symlink_to(victim)
         if there:
             victim.touch()
-        with raises(lw.BadFile):
+        with raises(lw.errors.BadFile):
             lw.Monitor(RULE, rows=link)
         assert victim.exists() == there
         assert not there or victim.read_bytes() == b""

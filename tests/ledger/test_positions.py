@@ -46,18 +46,18 @@ def test_positions_are_kept_with_decisions_and_there_after_a_restart(tmp_path):
 @pytest.mark.parametrize(
     ("given", "kind"),
     [
-        ({"source": "s"}, lw.BadDecision),
-        ({"position": 3}, lw.BadDecision),
-        ({"source": "", "position": 3}, lw.UnexpectedValue),
-        ({"source": "s", "position": -1}, lw.UnexpectedValue),
-        ({"source": "s", "position": 2**64}, lw.UnexpectedValue),
-        ({"source": "s", "position": 1.0}, lw.UnexpectedValue),
-        ({"source": "s", "position": True}, lw.UnexpectedValue),
-        ({"source": "s", "position": (1, 2, 3)}, lw.UnexpectedValue),
-        ({"source": "s", "position": (5, 1)}, lw.UnexpectedValue),
-        ({"source": "p", "position": 6}, lw.UnexpectedValue),
-        ({"source": "s", "position": 5}, lw.OldPosition),
-        ({"source": "p", "position": (4, 9)}, lw.OldPosition),
+        ({"source": "s"}, lw.errors.BadDecision),
+        ({"position": 3}, lw.errors.BadDecision),
+        ({"source": "", "position": 3}, lw.errors.UnexpectedValue),
+        ({"source": "s", "position": -1}, lw.errors.UnexpectedValue),
+        ({"source": "s", "position": 2**64}, lw.errors.UnexpectedValue),
+        ({"source": "s", "position": 1.0}, lw.errors.UnexpectedValue),
+        ({"source": "s", "position": True}, lw.errors.UnexpectedValue),
+        ({"source": "s", "position": (1, 2, 3)}, lw.errors.UnexpectedValue),
+        ({"source": "s", "position": (5, 1)}, lw.errors.UnexpectedValue),
+        ({"source": "p", "position": 6}, lw.errors.UnexpectedValue),
+        ({"source": "s", "position": 5}, lw.errors.OldPosition),
+        ({"source": "p", "position": (4, 9)}, lw.errors.OldPosition),
     ],
 )
 def test_what_is_no_position_leaves_no_trace(tmp_path, given, kind):
@@ -72,10 +72,10 @@ def test_what_is_no_position_leaves_no_trace(tmp_path, given, kind):
 def test_an_old_position_says_where_its_source_is(tmp_path):
     with lw.open(tmp_path, RULE, durability="batch") as monitor:
         monitor.observe([0.1], "a", source="s", position=5)
-        with pytest.raises(lw.OldPosition) as refused:
+        with pytest.raises(lw.errors.OldPosition) as refused:
             monitor.observe_many([[0.2]] * 2, ["a"] * 2, sources="s", positions=[6, 6])
         assert (refused.value.source, refused.value.position, refused.value.last) == ("s", 6, 6)
-        with pytest.raises(lw.OldPosition):  # though it may not be on disk yet
+        with pytest.raises(lw.errors.OldPosition):  # though it may not be on disk yet
             monitor.observe([0.2], "a", source="s", position=5)
         monitor.flush()
         assert (monitor.rows, monitor.positions) == (1, {"s": 5})
@@ -90,12 +90,12 @@ def test_a_repeat_under_a_key_is_answered_whatever_its_position(tmp_path):
 
 def test_positions_need_a_ledger():
     monitor = lw.Monitor(RULE)
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         monitor.observe([0.1], "a", source="s", position=5)
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         monitor.observe_many([[0.1]], ["a"], sources="s", positions=[5])
     assert monitor.rows == 0 and monitor.observe([0.1], "a").row == 0
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         _ = monitor.positions
 
 
@@ -115,7 +115,7 @@ def test_a_window_remembers_positions_of_sources_whose_rows_have_left(tmp_path, 
         assert ledger.rows - told[-1].at_row <= 64, "few records are to be read"
     with lw.open(tmp_path) as monitor:
         assert monitor.verify().ok
-        with pytest.raises(lw.OldPosition):
+        with pytest.raises(lw.errors.OldPosition):
             monitor.observe([0.1], "a", source="old", position=(3, 4))
     lw.migrate(tmp_path, tmp_path.with_name("copied"))
     lw.migrate(tmp_path, tmp_path.with_name("again"), rule=lw.Rule("linf", 0.2))
@@ -175,7 +175,7 @@ def test_positions_are_those_of_a_dictionary(tmp_path_factory, steps):
                         monitor.observe_many(x, z, sources=sources, positions=positions)
                     else:
                         monitor.observe(x[0], "a", source=sources[0], position=positions[0])
-                except lw.OldPosition:
+                except lw.errors.OldPosition:
                     assert not fits
                 else:
                     assert fits
@@ -216,42 +216,42 @@ def test_after_a_kill_positions_are_those_of_the_rows_on_disk(tmp_path):
 
 def test_position_moves_without_a_decision_where_nothing_could_be_made_of_a_record(tmp_path):
     with lw.open(tmp_path, RULE) as monitor:
-        monitor.passed({"redis": (1700, 4)})  # before the first decision
+        monitor.skip_positions({"redis": (1700, 4)})  # before the first decision
         monitor.observe([0.1], "a", source="decisions/0", position=17)
-        monitor.passed({"decisions/0": 20, "decisions/1": 3})
-        monitor.passed({})
+        monitor.skip_positions({"decisions/0": 20, "decisions/1": 3})
+        monitor.skip_positions({})
         last = {"redis": (1700, 4), "decisions/0": 20, "decisions/1": 3}
         assert monitor.positions == last
         for old in ({"decisions/0": 20}, {"redis": (1700, 4)}, {"decisions/1": 1}):
-            with pytest.raises(lw.OldPosition):
-                monitor.passed(old)
-        with pytest.raises(lw.OldPosition):
+            with pytest.raises(lw.errors.OldPosition):
+                monitor.skip_positions(old)
+        with pytest.raises(lw.errors.OldPosition):
             monitor.observe([0.1], "a", source="decisions/0", position=20)
-        with raises(lw.UnexpectedValue):
-            monitor.passed({"redis": 5000})
+        with raises(lw.errors.UnexpectedValue):
+            monitor.skip_positions({"redis": 5000})
         monitor.observe([0.1], "a", source="decisions/0", position=21)
     with lw.open(tmp_path) as monitor:
         assert monitor.positions == {**last, "decisions/0": 21}
         assert monitor.verify().ok
     assert lw.Ledger(tmp_path).positions == {**last, "decisions/0": 21}
-    with raises(lw.BadRule):
-        lw.Monitor(RULE).passed({"redis": 1})
+    with raises(lw.errors.BadRule):
+        lw.Monitor(RULE).skip_positions({"redis": 1})
 
 
 def test_loss_and_the_position_behind_it_are_one_step(tmp_path):
     with lw.open(tmp_path, RULE) as monitor:
         monitor.observe([0.1], "a", source="decisions/0", position=17)
-        monitor.lost(4, "expired", source="decisions/0", position=21)
+        monitor.record_loss(4, "expired", source="decisions/0", position=21)
         assert (monitor.missing, monitor.positions) == (4, {"decisions/0": 21})
-        with pytest.raises(lw.OldPosition):
-            monitor.lost(4, "expired", source="decisions/0", position=21)
+        with pytest.raises(lw.errors.OldPosition):
+            monitor.record_loss(4, "expired", source="decisions/0", position=21)
         assert monitor.missing == 4
-        with raises(lw.BadDecision):
-            monitor.lost(1, "expired", source="decisions/0")
+        with raises(lw.errors.BadDecision):
+            monitor.record_loss(1, "expired", source="decisions/0")
         verdict = monitor.observe([0.1], "b", source="decisions/0", position=22)
         assert verdict.missing == 4
     with lw.open(tmp_path) as monitor:
         assert (monitor.missing, monitor.positions) == (4, {"decisions/0": 22})
         assert monitor.verify().ok
-    with raises(lw.BadRule):
-        lw.Monitor(RULE).lost(1, "x", source="s", position=1)
+    with raises(lw.errors.BadRule):
+        lw.Monitor(RULE).record_loss(1, "x", source="s", position=1)

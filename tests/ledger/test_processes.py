@@ -47,7 +47,7 @@ def filled(folder, **how):
 
 def test_a_second_writer_is_refused_and_told_who_writes(folder):
     with filled(folder) as monitor:
-        with raises(lw.BadFile):
+        with raises(lw.errors.BadFile):
             lw.open(folder)
         assert monitor.observe([0.1, 0.2], "no", key="c").violation
     with lw.open(folder) as monitor:
@@ -69,7 +69,7 @@ def feeder(folder):
 
 
 def test_a_writer_that_was_killed_leaves_no_lock(folder, feeder):
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.open(folder)
     os.kill(feeder.child, signal.SIGKILL)
     assert any(json.loads(line) == ["gone", signal.SIGKILL] for line in feeder.stdout)
@@ -94,7 +94,9 @@ def test_readers_see_a_whole_ledger_while_it_is_written(folder, feeder):
             if ledger.rows > ledger.first:
                 try:
                     last = ledger.entry(ledger.rows - 1)
-                except lw.BadRow as error:  # 200 rows were written since this ledger was opened
+                except (
+                    lw.errors.BadRow
+                ) as error:  # 200 rows were written since this ledger was opened
                     assert error.row == ledger.rows - 1
                     continue
                 _, z, key = crashing.decision("7", last.row)
@@ -111,7 +113,7 @@ def test_a_row_that_left_the_window_while_somebody_looks_is_not_called_damaged(f
             assert ledger.entry(0).output == "yes"
             for _ in range(500):
                 monitor.observe([0.0], "yes")
-            with raises(lw.BadRow, row=0):
+            with raises(lw.errors.BadRow, row=0):
                 ledger.entry(0)
         with lw.Ledger(folder) as ledger:
             assert ledger.first > 0
@@ -186,17 +188,17 @@ def test_a_read_only_folder_can_be_looked_at(nobody, killed):
     become(True)
     with pytest.raises(PermissionError):  # it is what it is meant to be
         (folder / "new").touch()
-    with raises(lw.BadFile, text=False):  # the folder is not one of pytest's
+    with raises(lw.errors.BadFile, text=False):  # the folder is not one of pytest's
         lw.open(folder)
     try:
         ledger = lw.Ledger(folder)
-    except lw.BadFile as error:
+    except lw.errors.BadFile as error:
         assert killed and "cannot be used" in str(error)  # SQLite must write to read a log
     else:
         with ledger:
             assert ledger.verify().ok
             assert [entry.output for entry in ledger.entries()] == ["yes", "no"]
-    with raises(lw.BadFile, text=False):
+    with raises(lw.errors.BadFile, text=False):
         lw.open(folder / "new", RULE)
     become(False)
     assert content(folder) == before
@@ -251,7 +253,7 @@ def test_a_newer_format_is_refused_politely(folder):
     database.close()
     before = content(folder)
     for way in (lw.open, lw.Ledger, lw.replay):
-        with raises(lw.BadFile):
+        with raises(lw.errors.BadFile):
             way(folder)
     assert content(folder) == before
 
@@ -263,7 +265,7 @@ def test_a_database_that_is_no_ledger_is_left_alone(folder):
     database.close()
     before = content(folder)
     for way in (lambda path: lw.open(path, RULE), lw.Ledger):
-        with raises(lw.BadFile):
+        with raises(lw.errors.BadFile):
             way(folder)
     assert content(folder) == before
 
@@ -273,9 +275,9 @@ def test_a_folder_whose_making_was_cut_short_is_made(folder, there):
     folder.mkdir()
     for name in there:
         (folder / name).touch()
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.open(folder)
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.Ledger(folder)
     with filled(folder) as monitor:
         assert monitor.verify().ok

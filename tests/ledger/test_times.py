@@ -56,7 +56,7 @@ def test_time_ahead_of_the_clock_is_refused_and_nothing_is_stored(folder, call, 
     with lw.open(folder, RULE, window="24 hours") as monitor:
         monitor.observe([0.5], "yes")
         head = monitor.head()
-        with raises(lw.UnexpectedValue, text=False):
+        with raises(lw.errors.UnexpectedValue, text=False):
             call(monitor, when())
         assert monitor.head() == head and monitor.rows == len(monitor) == 1
         verdict = monitor.observe([0.5], "no", time=seconds_ahead(MINUTE))  # a clock may be off
@@ -66,20 +66,20 @@ def test_time_ahead_of_the_clock_is_refused_and_nothing_is_stored(folder, call, 
 def test_hint_says_milliseconds_where_that_would_fit(folder):
     with lw.open(folder, RULE) as monitor:
         for when in (FAR, float(FAR), np.int64(FAR), time.time() * 1000):
-            with raises(lw.UnexpectedValue, text=False) as told:
+            with raises(lw.errors.UnexpectedValue, text=False) as told:
                 monitor.observe([0.5], "yes", time=when)
             assert "milliseconds" in told.value.advice
-        with raises(lw.UnexpectedValue, text=False, place=1):
+        with raises(lw.errors.UnexpectedValue, text=False, place=1):
             monitor.observe_many([[0.5], [0.6]], ["yes", "no"], times=np.array([1.7e9, 1.7e12]))
         for factor in (1e6, 1e9):
-            with raises(lw.UnexpectedValue):
+            with raises(lw.errors.UnexpectedValue):
                 monitor.observe([0.5], "yes", time=1.7e9 * factor)
-        with pytest.raises(lw.BadDecision) as told:
+        with pytest.raises(lw.errors.BadDecision) as told:
             monitor.observe([0.5], "yes", time=seconds_ahead(86400))
         assert "milliseconds" not in str(told.value)
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             monitor.observe([0.5], "yes", time=np.datetime64("300000-01-01"))
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             monitor.observe_many([[0.5]], ["yes"], times=np.array(["-300000"], "datetime64[Y]"))
         assert monitor.rows == 0
 
@@ -88,7 +88,7 @@ def test_hint_says_milliseconds_where_that_would_fit(folder):
 def test_how_far_ahead_can_be_said(folder, given):
     with lw.open(folder, RULE, max_ahead=given) as monitor:
         monitor.observe([0.5], "yes", time=seconds_ahead(86400))
-        with raises(lw.UnexpectedValue, text=False):
+        with raises(lw.errors.UnexpectedValue, text=False):
             monitor.observe([0.5], "yes", time=seconds_ahead(3 * 86400))
 
 
@@ -100,7 +100,7 @@ def test_any_time_can_be_allowed(folder):
 
 @pytest.mark.parametrize("given", ["10 rows", "soon", -1, float("nan"), None, True, "all", [5]])
 def test_how_far_ahead_is_a_duration(folder, given):
-    with raises(lw.BadRule, setting="max_ahead"):
+    with raises(lw.errors.BadRule, setting="max_ahead"):
         lw.open(folder, RULE, max_ahead=given)
     assert not folder.exists()
 
@@ -108,7 +108,7 @@ def test_how_far_ahead_is_a_duration(folder, given):
 def test_zero_allows_nothing_ahead(folder):
     with lw.open(folder, RULE, max_ahead=0) as monitor:
         monitor.observe([0.5], "yes", time=seconds_ahead(-1))
-        with raises(lw.UnexpectedValue, text=False):
+        with raises(lw.errors.UnexpectedValue, text=False):
             monitor.observe([0.5], "yes", time=seconds_ahead(2))
 
 
@@ -122,7 +122,7 @@ def test_ledger_that_has_such_a_time_opens_and_is_shown(folder, window, when):
         assert monitor.verify().ok
         assert monitor.observe([0.5], "maybe", key="c").row == 2  # by our own clock
         assert monitor.check([0.5], "no").over.first <= 2
-        with raises(lw.UnexpectedValue, text=False):
+        with raises(lw.errors.UnexpectedValue, text=False):
             monitor.observe([0.5], "yes", time=FAR)
     with lw.Ledger(folder) as ledger:
         shown = [entry.time for entry in ledger.entries()]

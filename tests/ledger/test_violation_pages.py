@@ -6,7 +6,7 @@ import pytest
 import likewise as lw
 from likewise.ledger import violation_query
 from likewise.ledger.ledger import Ledger
-from likewise.ledger.violation_query import Place, ViolationQuery, place_of
+from likewise.ledger.violation_query import PageCursor, ViolationQuery, place_of
 
 pytestmark = pytest.mark.pairwise
 
@@ -79,7 +79,7 @@ def test_a_page_goes_on_behind_any_row(folder):
             place = place_of(ledger.reader, "nearest", every[at])
             rest = ledger.violations_page(nearest, behind=place, limit=1000).rows
             assert rest == every[at + 1 :]
-        query, place = ViolationQuery("newest"), Place(every[3])
+        query, place = ViolationQuery("newest"), PageCursor(every[3])
         newest = ledger.violations_page(query, behind=place, limit=1000).rows
         assert newest == sorted((row for row in every_row(ledger) if row < every[3]), reverse=True)
         query = ViolationQuery("oldest")
@@ -112,7 +112,7 @@ def test_who_names_a_row_is_found_however_far_each_look_goes(folder, stride, mon
         for row in [*list(naming)[:12], 299]:
             rows, after = [], None
             while True:
-                page = ledger.named_by(row, after=after, limit=3, seconds=0.0)
+                page = ledger.find_rows_naming(row, after=after, limit=3, seconds=0.0)
                 rows += page.rows
                 if page.next is None:
                     break
@@ -134,7 +134,7 @@ def test_the_database_follows_its_indexes_and_sorts_nothing(folder):
         for order in ("oldest", "newest", "nearest"):
             query = ViolationQuery(order, model="m1", review="open", within=0.05)
             ledger.violations_page(query, limit=3)
-        ledger.named_by(3)
+        ledger.find_rows_naming(3)
     assert seen
     for plan in seen:
         assert not any("TEMP B-TREE" in step for step in plan), plan

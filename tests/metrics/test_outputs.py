@@ -74,7 +74,7 @@ def joined(value):
     monitor = lw.Monitor(VECTORS)
     answers = monitor.observe_each([Decision([float(9 * i)], value) for i in range(3)])
     for one in answers:
-        if isinstance(one, lw.BadDecision):
+        if isinstance(one, lw.errors.BadDecision):
             raise one
     return monitor
 
@@ -97,7 +97,7 @@ WAYS = (alone, in_batch, joined, in_row, in_column)
 def stored(way, value):
     try:
         return float(np.ravel(way(value).past.outputs(np.array([0])))[0])
-    except lw.BadDecision:
+    except lw.errors.BadDecision:
         return "refused"
 
 
@@ -126,6 +126,6 @@ def test_probability_is_the_same_whichever_way_it_comes(half):
             else:
                 monitor.observe([0.0], [half, 0.5])
             answers.add(str(np.ravel(monitor.past.outputs(np.array([0])))))
-        except lw.BadDecision:
+        except lw.errors.BadDecision:
             answers.add("refused")
     assert len(answers) == 1

@@ -59,7 +59,7 @@ def assert_helps(error: pytest.ExceptionInfo, says: tuple[str, ...], stored: boo
     message = str(error.value)
     for pattern in says:
         assert re.search(pattern, message, re.IGNORECASE), f"no {pattern!r} in: {message}"
-    if stored and isinstance(error.value, lw.BadDecision):
+    if stored and isinstance(error.value, lw.errors.BadDecision):
         assert "nothing was stored" in message.lower()
     assert isinstance(error.value, (lw.LikewiseError, ValueError))
 
@@ -74,7 +74,7 @@ class Bad:
     rule: dict[str, Any] = field(default_factory=dict)
     first: bool = True  # refused even as the very first decision
     placed: bool = True  # in a batch, its position is named
-    error: tuple[type[Exception], ...] = (lw.BadDecision,)
+    error: tuple[type[Exception], ...] = (lw.errors.BadDecision,)
 
     def make_rule(self) -> lw.Rule:
         return lw.Rule(**{"metric": "linf", "epsilon": 0.1, **self.rule})
@@ -98,7 +98,7 @@ NUMBER = {"output": "number", "delta": 0.5}
 CHANCES = {"output": "probabilities", "delta": 0.5}
 MISFIT: dict[str, Any] = {  # whose fault it is, the rule's or the input's, is open
     "rule": {"weights": [1.0] * WIDTH},
-    "error": (lw.BadDecision, lw.BadRule),
+    "error": (lw.errors.BadDecision, lw.errors.BadRule),
 }
 BYTES = {"storage": "uint8", "epsilon": 1}
 
@@ -275,7 +275,7 @@ def test_the_first_of_two_bad_decisions_is_named(bad, threads):
     rows = list(X)
     for place in (417, 823):
         rows[place], Z[place] = bad.decision(rule)
-    with raises(lw.UnexpectedValue):
+    with raises(lw.errors.UnexpectedValue):
         monitor.observe_many(np.array(rows), Z, threads=threads)
     assert_twins(monitor, twin, WIDTH)
 
@@ -286,7 +286,7 @@ def test_a_bad_input_is_named_whatever_the_labels_are(call):
     X = np.ones((30, WIDTH))
     X[17, 2] = NAN
     labels = [(1, "x"), "a", ("y",), None, 2.5, frozenset({3}), b"a", (), "", True] * 3
-    with pytest.raises(lw.BadDecision) as error:
+    with pytest.raises(lw.errors.BadDecision) as error:
         getattr(monitor, call)(X, labels)
     assert_helps(error, ("nan", r"\b17\b"))
     assert_twins(monitor, twin, WIDTH)
@@ -300,7 +300,7 @@ def test_as_many_outputs_as_inputs_are_expected(rule, past, call):
     X, Z = good(rule, 13, WIDTH)
     for inputs, outputs in ((X, Z[:11]), (X[:11], Z)):
         monitor, twin = with_past(rule) if past else (lw.Monitor(rule), lw.Monitor(rule))
-        with pytest.raises(lw.BadDecision) as error:
+        with pytest.raises(lw.errors.BadDecision) as error:
             getattr(monitor, call)(inputs, outputs)
         assert_helps(error, (r"\b13\b", r"\b11\b"))
         assert_twins(monitor, twin, WIDTH)
@@ -323,7 +323,7 @@ BAD_BATCHES = {
 def test_a_batch_that_is_no_table_of_numbers_is_refused(X, past, call):
     rule = lw.Rule("linf", 0.1)
     monitor, twin = with_past(rule) if past else (lw.Monitor(rule), lw.Monitor(rule))
-    with pytest.raises(lw.BadDecision) as error:
+    with pytest.raises(lw.errors.BadDecision) as error:
         getattr(monitor, call)(X, ["a", "b"])
     assert_helps(error, ())
     assert_twins(monitor, twin, WIDTH if past else WIDTH + 1)
@@ -333,7 +333,7 @@ def test_a_batch_that_is_no_table_of_numbers_is_refused(X, past, call):
 @pytest.mark.parametrize("call", ["observe_many", "load"])
 def test_a_batch_of_another_shape_is_refused(call, shape):
     monitor, twin = with_past(lw.Rule("linf", 0.1))
-    with pytest.raises(lw.BadDecision) as error:
+    with pytest.raises(lw.errors.BadDecision) as error:
         getattr(monitor, call)(np.ones(shape), ["a"] * 3)
     assert_helps(error, (rf"\b{shape[1]}\b", r"\b5\b"))
     assert_twins(monitor, twin, WIDTH)
@@ -343,12 +343,12 @@ def test_a_refused_first_input_does_not_settle_the_storage():
     rule = lw.Rule("linf", 0.1, slack=0)
     monitor, twin = lw.Monitor(rule), lw.Monitor(rule)
     for bad in (one(NAN, np.float32), one(INF, np.float16)):
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             monitor.observe(bad, "a")
     for output in ([], NAN):
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             monitor.observe(np.ones(3, dtype=np.uint8), output)
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             monitor.observe_many(np.ones((2, 3), dtype=np.float32), ["a", output])
     assert_twins(monitor, twin, WIDTH)
 
@@ -356,11 +356,11 @@ def test_a_refused_first_input_does_not_settle_the_storage():
 def test_a_refused_first_output_does_not_settle_the_number_of_classes():
     rule = lw.Rule("linf", 0.1, **CHANCES)
     monitor, twin = lw.Monitor(rule), lw.Monitor(rule)
-    with pytest.raises(lw.BadDecision):
+    with pytest.raises(lw.errors.BadDecision):
         monitor.observe(np.ones(WIDTH), [0.5, 0.6])
-    with pytest.raises(lw.BadDecision):
+    with pytest.raises(lw.errors.BadDecision):
         monitor.observe(one(NAN), [0.5, 0.5])
-    with pytest.raises(lw.BadDecision):
+    with pytest.raises(lw.errors.BadDecision):
         monitor.observe_many(np.ones((2, WIDTH)), [[0.5, 0.5], [0.5, 0.6]])
     monitor.check(np.ones(WIDTH), [0.5, 0.5])
     assert_twins(monitor, twin, WIDTH)
@@ -396,7 +396,7 @@ BAD_ROWS = {
 @each("rows", BAD_ROWS.values(), ids=BAD_ROWS)
 def test_asking_for_a_row_that_is_not_there_changes_nothing(rows, verb):
     monitor, twin = with_past(lw.Rule("linf", 0.1))
-    with raises(lw.BadRow) as error:
+    with raises(lw.errors.BadRow) as error:
         getattr(monitor, verb)(rows)
     assert isinstance(error.value, IndexError)
     assert_twins(monitor, twin, WIDTH)
@@ -405,7 +405,7 @@ def test_asking_for_a_row_that_is_not_there_changes_nothing(rows, verb):
 @pytest.mark.parametrize("rows", [3, [0, 3], np.array([30, 31]), range(40)], ids=str)
 def test_the_input_of_a_forgotten_row_is_not_to_be_had(rows):
     monitor, twin = with_past(lw.Rule("linf", 0.1))
-    with raises(lw.BadRow):
+    with raises(lw.errors.BadRow):
         monitor.inputs(rows)
     assert_twins(monitor, twin, WIDTH)
 
@@ -414,7 +414,7 @@ def test_the_input_of_a_forgotten_row_is_not_to_be_had(rows):
 @each("rows", [0, [0], -1, range(3), np.array([0])], ids=str)
 def test_an_empty_history_has_no_row(rows, verb):
     monitor, twin = lw.Monitor(lw.Rule("linf", 0.1)), lw.Monitor(lw.Rule("linf", 0.1))
-    with pytest.raises(lw.BadRow):
+    with pytest.raises(lw.errors.BadRow):
         getattr(monitor, verb)(rows)
     assert_twins(monitor, twin, WIDTH)
 
@@ -430,11 +430,11 @@ def test_a_closed_monitor_refuses_everything_and_says_so():
         lambda: monitor.observe_many(X, Z),
         lambda: monitor.load(X, Z),
     ):
-        with pytest.raises(lw.BadDecision) as error:
+        with pytest.raises(lw.errors.BadDecision) as error:
             call()
         assert_helps(error, ("closed", "new"))
     for call in (monitor.forget, monitor.inputs):
-        with pytest.raises(lw.BadRow):
+        with pytest.raises(lw.errors.BadRow):
             call(0)
     assert len(monitor) == 0
     assert monitor.explain().remembered == 0
@@ -443,7 +443,7 @@ def test_a_closed_monitor_refuses_everything_and_says_so():
 def test_a_closed_monitor_that_saw_nothing_is_closed_too():
     with lw.Monitor(lw.Rule("linf", 0.1)) as monitor:
         pass
-    with raises(lw.BadDecision):
+    with raises(lw.errors.BadDecision):
         monitor.observe(np.ones(WIDTH), "a")
 
 
@@ -469,16 +469,16 @@ def test_rows_to_forget_come_as_a_number_or_as_any_collection(rows):
 
 
 def test_an_unknown_index_is_refused():
-    with raises(lw.BadRule, setting="index"):
+    with raises(lw.errors.BadRule, setting="index"):
         lw.Monitor(lw.Rule("linf", 0.1), index="nonsense")
 
 
 def test_errors_are_caught_as_the_builtin_errors_they_resemble():
     for error, builtin in (
-        (lw.BadRule, ValueError),
-        (lw.BadDecision, ValueError),
-        (lw.BadRow, IndexError),
-        (lw.BadFile, ValueError),
+        (lw.errors.BadRule, ValueError),
+        (lw.errors.BadDecision, ValueError),
+        (lw.errors.BadRow, IndexError),
+        (lw.errors.BadFile, ValueError),
     ):
         assert issubclass(error, lw.LikewiseError)
         assert issubclass(error, builtin)
@@ -497,5 +497,5 @@ def test_errors_are_caught_as_the_builtin_errors_they_resemble():
     ],
 )
 def test_messages_tell_values_as_python_writes_them(x, z):
-    with raises(lw.UnexpectedValue):
+    with raises(lw.errors.UnexpectedValue):
         lw.Monitor(lw.Rule("linf", 0.1)).observe(x, z)

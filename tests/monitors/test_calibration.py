@@ -153,17 +153,17 @@ def test_epsilon_for_is_the_largest_that_keeps_the_rate(slack):
         assert found.rate(epsilon) <= rate < found.rate(np.nextafter(epsilon, np.inf))
     assert found.epsilon_for(1.0) == math.inf
     assert steps[0] == 0
-    with raises(lw.BadRule, setting="rate"):
+    with raises(lw.errors.BadRule, setting="rate"):
         found.epsilon_for(0.0)
 
 
 def test_rates_and_radii_that_are_none_are_refused():
     found = some_calibration()
     for rate in (-0.1, 1.1, math.nan):
-        with raises(lw.BadRule, setting="rate"):
+        with raises(lw.errors.BadRule, setting="rate"):
             found.epsilon_for(rate)
     for epsilon in (-1, math.nan):
-        with raises(lw.BadRule, setting="epsilon"):
+        with raises(lw.errors.BadRule, setting="epsilon"):
             found.rate(epsilon)
 
 
@@ -206,11 +206,11 @@ def test_text_says_how_many_and_how_near():
 
 
 def test_bad_decisions_are_refused_in_the_words_of_a_monitor():
-    with raises(lw.UnexpectedValue, place=2):
+    with raises(lw.errors.UnexpectedValue, place=2):
         lw.calibrate(lw.Rule("l2", 1), [[0.0, 1], [1, 1], [1, math.nan]], [0, 1, 0])
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.calibrate("linf", [[0.0]], [0])
-    with raises(lw.BadRule, setting="threads"):
+    with raises(lw.errors.BadRule, setting="threads"):
         lw.calibrate(lw.Rule("l2", 1), [[0.0, 1]], [0], threads=0)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.verdict.context import ComparedRows
 from tests.refusals import raises
 
 RULE = lw.Rule("linf", 0.1)
@@ -47,11 +48,11 @@ def test_reviews_are_chained_and_the_last_one_counts(folder):
 @pytest.mark.parametrize(
     ("given", "error", "facts"),
     [
-        ((2, None, "error", "a", "b"), lw.BadRow, {"row": 2}),
-        ((1, 3, "error", "a", "b"), lw.BadRow, {"row": 3}),
-        ((1, 0, "fine", "a", "b"), lw.BadRule, {}),
-        ((1, 0, "error", " ", "b"), lw.BadRule, {}),
-        ((1, 0, "error", "a", ""), lw.BadRule, {}),
+        ((2, None, "error", "a", "b"), lw.errors.BadRow, {"row": 2}),
+        ((1, 3, "error", "a", "b"), lw.errors.BadRow, {"row": 3}),
+        ((1, 0, "fine", "a", "b"), lw.errors.BadRule, {}),
+        ((1, 0, "error", " ", "b"), lw.errors.BadRule, {}),
+        ((1, 0, "error", "a", ""), lw.errors.BadRule, {}),
     ],
 )
 def test_a_review_that_makes_no_sense_is_refused(folder, given, error, facts):
@@ -69,15 +70,15 @@ def test_an_overruled_decision_stays_as_evidence_and_accuses_no_one(folder):
         assert (verdict.row, verdict.witnesses.rows.tolist()) == (4, [3])
         later = monitor.observe([0.1, 0.25], "yes", key="gus")
         assert later.witnesses.rows.tolist() == [3]
-        assert later.over == lw.Compared(0, 5, 1)
-        with raises(lw.BadRow):
+        assert later.over == ComparedRows(0, 5, 1)
+        with raises(lw.errors.BadRow):
             monitor.supersede("ben", "no", by="eve", why="again")
         assert monitor.rows == 6 and len(monitor) == 5
     with lw.open(folder) as monitor:  # the same after a restart
         assert monitor.check([0.1, 0.25], "yes").witnesses.rows.tolist() == [3]
         assert len(monitor) == 5
     with lw.Ledger(folder) as ledger:
-        (told,) = ledger.superseded()
+        (told,) = ledger.supersessions()
         assert (told.row, told.by_row, told.by) == (1, 4, "eve")
         assert told.why == "the appeal was granted"
         old, new = ledger.entry(1), ledger.entry(4)
@@ -119,10 +120,10 @@ def test_what_people_said_goes_with_the_person(folder):
     assert b"Graz" not in content and b"repaid" not in content and b"of ann" not in content
     assert b"nothing to do" in content
     with lw.Ledger(folder) as ledger:
-        assert ledger.erased().tolist() == [0, 5]  # and the decision that took its place
+        assert ledger.erased_rows().tolist() == [0, 5]  # and the decision that took its place
         reasons = [one.reason for one in ledger.reviews()]
         assert reasons == [None, None, "has nothing to do with her"]
-        assert ledger.truths()[0].value is None and ledger.superseded()[0].why is None
+        assert ledger.truths()[0].value is None and ledger.supersessions()[0].why is None
         assert math.isnan(ledger.entry(1).nearest[0].input_distance)
 
 
@@ -130,7 +131,7 @@ def test_truths_keep_their_type(folder):
     with lw.open(folder) as monitor:
         for key, value in (("ann", True), ("ben", 12.5), ("cid", "repaid")):
             monitor.truth(key, value)
-        with raises(lw.BadRow):
+        with raises(lw.errors.BadRow):
             monitor.truth("zoe", 1)
     with lw.Ledger(folder) as ledger:
         assert [(one.row, one.value) for one in ledger.truths()] == [
@@ -148,7 +149,7 @@ def test_stats_count_a_stretch_of_time_with_its_denominators(folder):
         part = ledger.stats(since=1.7e9 + 10, until=1.7e9 + 30)
         assert (part.decisions, part.violations) == (2, 1)
         assert ledger.stats(last="1 hour").decisions == 0
-        with raises(lw.BadRule, setting="last"):
+        with raises(lw.errors.BadRule, setting="last"):
             ledger.stats(last="soon")
         assert [e.row for e in ledger.violations(since=1.7e9 + 15)] == [3]
         assert [e.row for e in ledger.violations(until=1.7e9 + 15)] == [1]

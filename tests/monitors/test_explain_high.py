@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.verdict.index_report import Explanation
 from tests.oracle import assert_same_verdict, assert_same_verdicts
 from tests.play import Foreseen, radius_on_an_edge
 from tests.wide_streams import (
@@ -52,7 +53,7 @@ STREAMS = {
 }
 
 
-def assert_makes_sense(told: lw.Explanation, monitor: lw.Monitor) -> None:
+def assert_makes_sense(told: Explanation, monitor: lw.Monitor) -> None:
     assert told.remembered == len(monitor)
     assert told.index in ("live", "flat")
     assert (told.index == "flat") == (told.shape == "flat scan")

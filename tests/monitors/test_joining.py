@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.errors import LikewiseError
-from likewise.monitor.batching import FEW, MOST, batch_of, joined
+from likewise.monitor.batching import FEW_DECISIONS, MOST_JOINED, join_decisions, make_batch
 from likewise.monitor.protocol import Decision
 from likewise.monitor.readers.protocol import FROM_ROW
 
@@ -29,7 +29,7 @@ def same(answers, expected):
             assert type(answer) is type(other) and str(answer) == str(other)
         else:
             assert answer == other
-            assert answer.beside._replace(past=None) == other.beside._replace(past=None)
+            assert answer.context._replace(past=None) == other.context._replace(past=None)
 
 
 numbers = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1, 2**53, 2**53 + 1, True, None, "a"])
@@ -78,9 +78,9 @@ def test_what_comes_together_is_answered_as_one_by_one(groups, comparable):
         (False, None, 40, None),
         (False, 3, 40, "30 rows"),
         (False, 3, 40, "1 hour"),
-        (False, None, FEW + 10, "30 rows"),
+        (False, None, FEW_DECISIONS + 10, "30 rows"),
         (True, None, 40, None),
-        (True, 3, FEW + 10, None),
+        (True, 3, FEW_DECISIONS + 10, None),
     ],
 )
 def test_the_same_holds_with_a_ledger(tmp_path, keyed, bad, count, window):
@@ -116,7 +116,7 @@ def test_one_that_is_refused_in_a_group_leaves_no_trace_and_the_others_are_taken
     wrong = [Decision([0.0, 0.0], float("nan")), Decision([1.0, 0.0], "b")]
     answers = monitor.observe_each([*good[:4], *wrong, *good[4:]])
     assert [answer.row for i, answer in enumerate(answers) if i != 4] == list(range(9))
-    assert isinstance(answers[4], lw.BadDecision)
+    assert isinstance(answers[4], lw.errors.BadDecision)
     assert [witness.row for witness in answers[5].witnesses] == [1]
     assert monitor.rows == 9 and monitor.observe([1.0, 0.0], "c").count == 2
 
@@ -147,7 +147,7 @@ def test_what_an_index_of_the_caller_raises_refuses_no_other(tmp_path, ledger):
         group = [Decision([float(i), 0.0], "a") for i in range(1, 4)]
         group.insert(2, Decision([9.0, 0.0], "a"))
         answers = monitor.observe_each(group)
-        assert isinstance(answers[2], lw.BadDecision)
+        assert isinstance(answers[2], lw.errors.BadDecision)
         assert "ZeroDivisionError: too far" in str(answers[2])
         assert isinstance(answers[2].__cause__, ZeroDivisionError)
         assert [answer.row for i, answer in enumerate(answers) if i != 2] == [1, 2, 3]
@@ -160,10 +160,10 @@ def test_what_an_index_of_the_caller_raises_refuses_no_other(tmp_path, ledger):
 
 def test_most_groups_are_joined_and_odd_ones_are_not():
     group = [Decision([0.0, 1], "a"), Decision([0.5, 0.5], "b")]
-    assert joined(group).inputs.tolist() == [[0.0, 1.0], [0.5, 0.5]]
+    assert join_decisions(group).inputs.tolist() == [[0.0, 1.0], [0.5, 0.5]]
     arrays = [Decision(np.array(one.x, np.float32), one.z) for one in group]
-    assert joined(arrays).inputs.tolist() == [[0.0, 1.0], [0.5, 0.5]]
-    assert joined(arrays).inputs.dtype == np.float32
+    assert join_decisions(arrays).inputs.tolist() == [[0.0, 1.0], [0.5, 0.5]]
+    assert join_decisions(arrays).inputs.dtype == np.float32
     others = [
         [*arrays, Decision(np.zeros(2), "a")],
         [*arrays, Decision(np.zeros(3, np.float32), "a")],
@@ -178,10 +178,10 @@ def test_most_groups_are_joined_and_odd_ones_are_not():
         [*group, Decision([0.0, 1.0], "a", time=5)],
         [*group, Decision([0.0, 1.0], "a", source="s", position=1)],
         [*group, Decision(np.zeros(2), "a")],
-        group * MOST,
+        group * MOST_JOINED,
         [],
     ]
-    assert [joined(one) for one in others] == [None] * len(others)
+    assert [join_decisions(one) for one in others] == [None] * len(others)
 
 
 times = st.one_of(st.none(), st.just(1.7e9))
@@ -197,12 +197,12 @@ def test_batch_of_decisions_is_answered_as_they_are_one_by_one(several, rows):
         replace_row(one._replace(time=time)) if rows else one._replace(time=time)
         for one, time in several
     ]
-    batch = batch_of(group)
+    batch = make_batch(group)
     if batch is None:
         return
     together, alone = lw.Monitor(rule), lw.Monitor(rule)
     expected = one_by_one(alone, group)
-    said = {name: one for name, one in batch.said._asdict().items() if one is not None}
+    said = {name: one for name, one in batch.raw_metadata._asdict().items() if one is not None}
     given = () if rows else (batch.outputs,)
     if any(isinstance(one, LikewiseError) for one in expected):
         with pytest.raises(LikewiseError):

@@ -14,9 +14,9 @@ RULE = lw.Rule("linf", 0.1)
 
 
 def test_losses_of_one_reason_are_one_loss():
-    both = Loss(2, "full", 7, 8, 100, 110).and_then(Loss(1, "full", 12, 12, 130, 130))
+    both = Loss(2, "full", 7, 8, 100, 110).merge(Loss(1, "full", 12, 12, 130, 130))
     assert both == Loss(3, "full", 7, 12, 100, 130)
-    assert Loss(1, "full").and_then(Loss(1, "full", last=4)) == Loss(2, "full", last=4)
+    assert Loss(1, "full").merge(Loss(1, "full", last=4)) == Loss(2, "full", last=4)
     assert Loss(1, "crash").to_dict() == {"count": 1, "reason": "crash"}
 
 
@@ -39,7 +39,7 @@ def test_clean_means_that_nothing_stands_against_it(settings, told, clean):
     verdicts = again.observe_many([x for x, _ in told], [z for _, z in told])
     assert verdicts.clean.tolist() == [one.clean for one in verdicts]
     assert bool(verdicts.clean[-1]) is clean
-    again.lost(1, "full")
+    again.record_loss(1, "full")
     assert not again.observe([9.0], "yes").clean
     assert not again.observe_many([[9.0], [9.0]], ["yes", "yes"]).clean.any()
 
@@ -48,11 +48,11 @@ def test_what_is_shown_of_a_verdict_says_how_many_are_missing():
     monitor = lw.Monitor(RULE)
     assert "missing" not in monitor.observe([0.1], "yes")._repr_html_()
     assert "missing" not in monitor.observe([0.1], "yes").to_dict()
-    monitor.lost(1, "full")
+    monitor.record_loss(1, "full")
     verdict = monitor.observe([0.9], "yes")
     assert verdict._repr_html_().endswith("; 1 earlier decision is known to be missing</p>")
     assert verdict.to_dict()["missing"] == 1
-    monitor.lost(1_233, "full")
+    monitor.record_loss(1_233, "full")
     verdicts = monitor.observe_many([[0.7], [0.7]], ["yes", "no"])
     assert "1,234 earlier decisions are known to be missing" in verdicts._repr_html_()
     assert [one["missing"] for one in verdicts.to_dicts()] == [1_234, 1_234]
@@ -64,7 +64,7 @@ def test_what_is_shown_of_a_verdict_says_how_many_are_missing():
 
 def test_slope_says_how_many_are_missing():
     slopes = slope_monitor(lw.Rule("l2", 1, output="number"))
-    slopes.lost(2, "timeout")
+    slopes.record_loss(2, "timeout")
     first, second = slopes.observe([0.5], 0.2), slopes.observe([0.6], 0.3)
     assert (first.missing, first.slope, second.missing) == (2, 0.0, 2) and second.slope > 0
     assert not first.clean
@@ -80,9 +80,9 @@ def events(folder):
 def test_ledger_keeps_losses_as_events_of_its_chain(tmp_path, durability):
     with lw.open(tmp_path, RULE, durability=durability) as monitor:
         monitor.observe([0.1], "yes")
-        monitor.lost(2, "full", first=1, last=2, since=1_700_000_000)
+        monitor.record_loss(2, "full", first=1, last=2, since=1_700_000_000)
         monitor.observe([0.2], "yes")
-        monitor.lost(3, "crash")
+        monitor.record_loss(3, "crash")
         assert monitor.durable and monitor.missing == 5
         assert monitor.observe([0.3], "yes").missing == 5
     lost = events(tmp_path)
@@ -108,7 +108,7 @@ def test_losses_are_remembered_when_their_events_have_left_the_window(tmp_path, 
     x = np.random.default_rng(1).random((4_000, 2))
     with lw.open(tmp_path, RULE, durability="off", window="100 rows") as monitor:
         monitor.observe_many(x[:50], [0] * 50)
-        monitor.lost(7, "full")
+        monitor.record_loss(7, "full")
         for start in range(50, 4_000, 50):
             assert monitor.observe_many(x[start : start + 50], [0] * 50).missing == 7
         assert monitor.missing == 7
@@ -126,7 +126,7 @@ def test_a_loss_may_be_interrupted_at_any_bytecode(tmp_path):
         monitor.observe([0.5], "yes")
         told, step, where = 0, 0, "begin"
         while where:
-            where = at_step(5 * step, lambda: monitor.lost(2, "full"))
+            where = at_step(5 * step, lambda: monitor.record_loss(2, "full"))
             now = monitor.missing
             assert now in (told, told + 2), where
             verdict = monitor.observe([float(step)], "yes")
@@ -142,7 +142,7 @@ def test_a_loss_in_memory_may_be_interrupted_at_any_bytecode():
     monitor = lw.Monitor(RULE)
     told, step, where = 0, 0, "begin"
     while where:
-        where = at_step(step, lambda: monitor.lost(2, "full"))
+        where = at_step(step, lambda: monitor.record_loss(2, "full"))
         now = monitor.missing
         assert now in (told, told + 2) and monitor.observe([0.5], "yes").missing == now, where
         told, step = now, step + 1

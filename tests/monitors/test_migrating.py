@@ -90,14 +90,14 @@ def test_a_rule_that_changes_no_verdict_is_an_event(old):
     with lw.Ledger(old) as ledger:
         assert [event.kind for event in ledger.events()].count("rule") == 2
         assert ledger.rule.favourable == "no" and ledger.verify().ok
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.open(old, PEOPLE)
 
 
 def test_a_rule_that_changes_verdicts_needs_a_new_folder(old):
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.migrate(old, rule=lw.Rule(features=dict(PEOPLE.features), epsilon=2, output_column="ok"))
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.migrate(old)
 
 
@@ -107,7 +107,7 @@ def test_categories_are_renamed_and_columns_added(old, tmp_path):
         output_column="ok",
         favourable="granted",
     )
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.migrate(old, tmp_path / "new", rule=rule)
     assert not (tmp_path / "new").exists() and not (tmp_path / "new.partial").exists()
     done = lw.migrate(
@@ -153,7 +153,7 @@ WITHOUT_JOB = lw.Rule(
 )
 def test_what_fits_nothing_is_refused_before_anything_is_written(old, tmp_path, asked):
     for new in (tmp_path / "new", None):
-        with raises(lw.BadRule):
+        with raises(lw.errors.BadRule):
             lw.migrate(old, new, **asked)
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
 
@@ -161,11 +161,11 @@ def test_what_fits_nothing_is_refused_before_anything_is_written(old, tmp_path, 
 def test_vectors_are_not_migrated_to_a_rule_for_tables(tmp_path):
     with lw.open(tmp_path / "old", lw.Rule("linf", 0.1, output="number", delta=0.1)) as monitor:
         monitor.observe([0.5], 1.0)
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.migrate(tmp_path / "old", tmp_path / "new", rule=PEOPLE)
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.migrate(tmp_path / "old", tmp_path / "new", rename={"": {2.0: 3.0}})
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.migrate(tmp_path / "old", tmp_path / "new", rename={"input": {0.5: 3.0}})
     assert lw.migrate(tmp_path / "old", tmp_path / "new", rename={"": {1.0: 3.0}}).judged_again
     with lw.Ledger(tmp_path / "new") as ledger:
@@ -185,7 +185,7 @@ def test_probabilities_are_judged_again(tmp_path):
     assert counts(tmp_path / "new") == expected and sum(expected) > 40
     with lw.Ledger(tmp_path / "new") as ledger:
         assert [entry.output for entry in ledger.entries()] == z.tolist()
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.migrate(tmp_path / "old", tmp_path / "more", rename={"": {(0.5, 0.5): (1, 0)}})
 
 
@@ -196,7 +196,7 @@ def test_a_ledger_without_keys_is_not_judged_by_a_rule_with_a_key_column(tmp_pat
 
     with lw.open(tmp_path / "old", rule(5)) as monitor:
         monitor.observe({"age": 40, "ok": "yes"})
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.migrate(tmp_path / "old", tmp_path / "new", rule=rule(6, id=lw.Feature("key")))
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
 
@@ -220,13 +220,13 @@ def test_numbers_and_missing_values_are_renamed(tmp_path):
 def test_nothing_is_made_of_an_altered_ledger_or_over_something_else(old, tmp_path):
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "file").touch()
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.migrate(old, tmp_path / "there")
     name = next(old.glob("*.rows"))
     content = bytearray(name.read_bytes())
     content[3] ^= 1
     name.write_bytes(content)
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.migrate(old, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -273,7 +273,7 @@ def test_what_a_killed_migration_left_is_not_in_the_way(tmp_path):
     other = tmp_path / "newer.partial"
     other.mkdir()
     (other / "letter.txt").touch()
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         lw.migrate(tmp_path / "old", tmp_path / "newer")
     assert (other / "letter.txt").exists()
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import likewise as lw
+from likewise.verdict.context import ComparedRows
 from tests.refusals import raises
 
 RULE = lw.Rule("linf", 0.15)
@@ -32,7 +33,7 @@ def test_a_batch_that_is_sent_again_in_part_is_answered_in_its_order(tmp_path):
         assert [verdict.key for verdict in again] == ["l", "new", "m", "new"]
         assert {verdict.model for verdict in again} == {"one"}
         assert again.violations.all() and again.comparable.all() and not again.clean.any()
-        assert again[1].over == lw.Compared(0, 3, 0)
+        assert again[1].over == ComparedRows(0, 3, 0)
         assert monitor.rows == 4 and monitor.verify().ok
         copied = pickle.loads(pickle.dumps(again))
         assert [one.to_dict() for one in copied] == again.to_dicts()
@@ -45,9 +46,9 @@ def test_a_batch_that_is_sent_again_in_part_is_answered_in_its_order(tmp_path):
 @pytest.mark.parametrize(
     ("keys", "outputs", "kind", "facts"),
     [
-        (["new", "k"], ["a", "b"], lw.RepeatedKey, {"place": 1, "key": "k", "row": 0}),
-        (["new", "new"], ["a", "b"], lw.RepeatedKey, {"place": 1, "key": "new", "row": 2}),
-        (["k", "erased"], ["a", "a"], lw.ErasedKey, {"key": "erased"}),
+        (["new", "k"], ["a", "b"], lw.errors.RepeatedKey, {"place": 1, "key": "k", "row": 0}),
+        (["new", "new"], ["a", "b"], lw.errors.RepeatedKey, {"place": 1, "key": "new", "row": 2}),
+        (["k", "erased"], ["a", "a"], lw.errors.ErasedKey, {"key": "erased"}),
     ],
 )
 def test_what_is_not_the_same_refuses_the_batch_and_leaves_no_trace(
@@ -65,7 +66,7 @@ def test_what_is_not_the_same_refuses_the_batch_and_leaves_no_trace(
 def test_in_memory_a_repeated_key_still_refuses_the_batch():
     monitor = lw.Monitor(RULE)
     monitor.observe([0.1], "a", key="k")
-    with pytest.raises(lw.RepeatedKey):
+    with pytest.raises(lw.errors.RepeatedKey):
         monitor.observe_many([[0.1]], ["a"], keys=["k"])
     assert monitor.rows == 1
 
@@ -124,7 +125,7 @@ def test_batches_with_repeats_are_those_of_a_dictionary(tmp_path_factory, batche
                 verdicts = monitor.observe_many(told)
             else:
                 verdicts = monitor.observe_many(np.array(xs)[:, None], zs, keys=keys)
-        except lw.RepeatedKey:
+        except lw.errors.RepeatedKey:
             assert not fits
         else:
             assert fits

@@ -51,7 +51,7 @@ def test_another_decision_under_a_key_is_refused(tmp_path, other):
     with lw.open(tmp_path, PEOPLE) as monitor:
         monitor.observe(same)
         assert monitor.observe(same).known
-        with raises(lw.RepeatedKey, place=0, key="p1", row=0):
+        with raises(lw.errors.RepeatedKey, place=0, key="p1", row=0):
             monitor.observe(other)
         assert monitor.rows == 1
         assert monitor.observe({**same, "id": "p2"}).row == 1
@@ -64,9 +64,9 @@ def test_an_erased_decision_that_is_sent_again_is_said_to_be_erased(tmp_path):
         monitor.erase(key="ann")
     for _ in range(2):  # also in another process
         with lw.open(tmp_path) as monitor:
-            with raises(lw.ErasedKey, key="ann"):
+            with raises(lw.errors.ErasedKey, key="ann"):
                 monitor.observe([0.1, 0.2], "a", key="ann")
-            with pytest.raises(lw.ErasedKey):
+            with pytest.raises(lw.errors.ErasedKey):
                 monitor.observe_many([[0.3, 0.3], [0.1, 0.2]], ["a", "a"], keys=["new", "ann"])
             assert monitor.rows == 2
     with lw.open(tmp_path) as monitor:

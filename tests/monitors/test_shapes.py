@@ -63,10 +63,10 @@ def test_inputs_given_back_are_a_copy():
 def test_rows_that_are_not_there_have_no_input(rows):
     X, Z = some(20, (4, 4, 3))
     monitor = lw.Monitor(RULE)
-    with pytest.raises(lw.BadRow):
+    with pytest.raises(lw.errors.BadRow):
         monitor.inputs(0)
     monitor.load(X, Z)
-    with pytest.raises(lw.BadRow):
+    with pytest.raises(lw.errors.BadRow):
         monitor.inputs(rows)
 
 
@@ -76,7 +76,7 @@ def test_forgotten_rows_have_no_input():
     monitor.load(X, Z)
     monitor.forget([4, 9])
     for rows in (4, [0, 9], range(20)):
-        with raises(lw.BadRow):
+        with raises(lw.errors.BadRow):
             monitor.inputs(rows)
     assert np.array_equal(monitor.inputs([3, 5, 10]), X[[3, 5, 10]])
 
@@ -96,7 +96,7 @@ def test_another_shape_is_refused_and_leaves_no_trace(shape, call):
         one.observe_many(X[:20], Z[:20])
     for other in misfits(shape):
         bad = np.ones(other, dtype=np.uint8)
-        with raises(lw.WrongShape):
+        with raises(lw.errors.WrongShape):
             if call in ("observe", "check"):
                 getattr(monitor, call)(bad, 1)
             else:
@@ -112,10 +112,10 @@ def test_another_shape_is_refused_and_leaves_no_trace(shape, call):
 def test_an_input_without_coordinates_is_refused(shape):
     monitor = lw.Monitor(RULE)
     for call in (monitor.observe, monitor.check):
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             call(np.empty(shape), 1)
     for call in (monitor.observe_many, monitor.load):
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             call(np.empty((2, *shape)), [1, 2])
     monitor.observe(np.ones((2, 2)), 1)
     assert monitor.inputs(0).shape == (1, 2, 2)
@@ -133,7 +133,7 @@ def test_weights_are_one_for_each_coordinate_of_the_flattened_input():
     monitor.observe(np.zeros((2, 3)), "a")
     assert monitor.check([[9.0, 1.0, 0.5], [9.0, 0.0, 0.0]], "b").violation
     assert not monitor.check([[0.0, 0.0, 0.6], [0.0, 0.0, 0.0]], "b").violation
-    with raises(lw.WrongShape):
+    with raises(lw.errors.WrongShape):
         lw.Monitor(monitor.rule).observe(np.zeros((2, 4)), "a")
 
 

@@ -180,19 +180,19 @@ def test_result_is_frozen():
 
 @each("exponent", [0, -1, math.nan, math.inf, "1", True, 101])
 def test_exponents_that_make_no_sense_are_refused(exponent):
-    with raises(lw.BadRule, setting="input_exponent"):
+    with raises(lw.errors.BadRule, setting="input_exponent"):
         slope_monitor(lw.Rule("l2", 1), input_exponent=exponent)
 
 
 @pytest.mark.parametrize("limit", [-1, math.nan, "1", True])
 def test_limits_that_make_no_sense_are_refused(limit):
-    with raises(lw.BadRule, setting="slope_limit"):
+    with raises(lw.errors.BadRule, setting="slope_limit"):
         slope_monitor(lw.Rule("l2", 1), slope_limit=limit)
 
 
 def test_rules_with_features_are_refused():
     age = {"age": lw.Feature("number", tolerance=5)}
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         slope_monitor(lw.Rule(features=age, output_column="z"))
 
 
@@ -209,7 +209,7 @@ def test_rules_with_features_are_refused():
     ids=str,
 )
 def test_settings_about_contradictions_are_refused(setting, given):
-    with raises(lw.BadRule, setting=setting):
+    with raises(lw.errors.BadRule, setting=setting):
         slope_monitor(lw.Rule("l2", 1), **given)
 
 
@@ -218,7 +218,7 @@ def test_what_is_about_contradictions_is_refused_and_verdicts_without_the_questi
     monitor.observe([0.0], 0.0)
     verdict = monitor.observe([1.0], 1.0)
     for call in (verdict.explain, monitor.insist_on_contradictions):
-        with raises(lw.BadRule, setting="slope"):
+        with raises(lw.errors.BadRule, setting="slope"):
             call()
     assert verdict.to_dict()["slope"] == 1.0 and not verdict.to_dict()["violation"]
     assert lw.Monitor(lw.Rule("l2", 1)).observe([0.0], "a").slope is None
@@ -226,15 +226,15 @@ def test_what_is_about_contradictions_is_refused_and_verdicts_without_the_questi
 
 def test_bad_decisions_are_refused_in_the_words_of_a_monitor_and_leave_no_trace():
     monitor = slope_monitor(lw.Rule("l2", 1, output="number"))
-    with raises(lw.UnexpectedValue):
+    with raises(lw.errors.UnexpectedValue):
         monitor.observe([0.0, math.nan], 1.0)
     assert len(monitor) == 0
     monitor.observe([0.0], 1.0)
-    with raises(lw.WrongShape):
+    with raises(lw.errors.WrongShape):
         monitor.check([0.0, 1.0], 1.0)
-    with raises(lw.UnexpectedValue):
+    with raises(lw.errors.UnexpectedValue):
         monitor.observe([0.0], math.inf)
-    with raises(lw.UnexpectedValue, place=1):
+    with raises(lw.errors.UnexpectedValue, place=1):
         monitor.observe_many([[0.0], [math.inf]], [1.0, 2.0])
     assert len(monitor) == 1
     assert witness_of(monitor.observe([0.0], 2.0)) == 0
@@ -254,10 +254,10 @@ def test_a_closed_monitor_refuses_everything_and_says_so():
         lambda: monitor.observe_many([[0.0]], [1.0]),
         lambda: monitor.load([[0.0]], [1.0]),
     ):
-        with raises(lw.BadDecision):
+        with raises(lw.errors.BadDecision):
             call()
     for call in (monitor.forget, monitor.inputs):
-        with pytest.raises(lw.BadRow):
+        with pytest.raises(lw.errors.BadRow):
             call(0)
 
 
@@ -268,5 +268,5 @@ def test_a_monitor_is_closed_when_something_fails_inside():
     ):
         monitor.observe([0.0], 1.0)
         raise ZeroDivisionError
-    with raises(lw.BadDecision):
+    with raises(lw.errors.BadDecision):
         monitor.observe([0.0], 1.0)

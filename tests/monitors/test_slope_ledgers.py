@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.ledger.entries import Entries
-from likewise.ledger.layout import Layout
+from likewise.ledger.layout import RecordLayout
 from likewise.ledger.store import Store
-from likewise.verdict.slope import Steepest
+from likewise.verdict.slope import SlopeQuestion
 from tests.commands import likewise
 from tests.interruptions import at_step
 from tests.nearest_oracle import hunt, slope, steepest
@@ -121,8 +121,8 @@ def test_a_window_in_time_is_exact_and_a_check_ahead_takes_nothing_away(tmp_path
 
 def test_decisions_that_wait_are_judged_when_it_is_opened(tmp_path):
     x, z = some(80)
-    store = Store(tmp_path, RULE, sync=False, question=Steepest(2.0))
-    store.set_layout(Layout.of_vectors((3,), "float64", 1))
+    store = Store(tmp_path, RULE, sync=False, question=SlopeQuestion(2.0))
+    store.set_layout(RecordLayout.of_vectors((3,), "float64", 1))
     store.append(
         Entries(
             times=np.arange(80) + NEW_YEAR * 1_000_000,
@@ -154,13 +154,13 @@ def test_each_kind_refuses_the_other_and_changes_nothing(tmp_path):
     with lw.open(contradictions, RULE) as monitor:
         monitor.observe([0.1, 0.2], 0.3)
     before = content(slopes), content(contradictions)
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.open(slopes, window="5 rows")
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         open_slopes(contradictions, RULE, window="5 rows")
-    with raises(lw.BadRule, setting="input_exponent"):
+    with raises(lw.errors.BadRule, setting="input_exponent"):
         open_slopes(slopes, input_exponent=2, window="5 rows", slope_limit=3)
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         open_slopes(slopes, lw.Rule("l1", 1, output="number"), slope_limit=3)
     assert (content(slopes), content(contradictions)) == before
 
@@ -180,7 +180,7 @@ def test_each_kind_refuses_the_other_and_changes_nothing(tmp_path):
     ids=str,
 )
 def test_what_makes_no_sense_begins_no_ledger(tmp_path, wrong):
-    with pytest.raises(lw.BadRule):
+    with pytest.raises(lw.errors.BadRule):
         open_slopes(tmp_path / "new", **{"rule": RULE, **wrong})
     assert not (tmp_path / "new").exists()
 
@@ -203,7 +203,7 @@ def test_the_level_stays_until_another_is_given(tmp_path):
     with opened() as monitor:
         assert monitor.slope.limit == math.inf and monitor.slope.input_exponent == 1.0
     with lw.Ledger(tmp_path) as ledger:
-        assert ledger.question == Steepest()
+        assert ledger.question == SlopeQuestion()
 
 
 def test_a_decision_that_is_sent_again_is_answered_as_it_was(tmp_path):
@@ -223,7 +223,7 @@ def test_a_decision_that_is_sent_again_is_answered_as_it_was(tmp_path):
         one = monitor.observe(x[7], z[7], key="case 7")
         assert one.known and (one.slope, one.witnesses) == (first[7].slope, first[7].witnesses)
         assert [again[i].slope for i in range(10)] == first.slopes[20:].tolist()
-        with pytest.raises(lw.RepeatedKey):
+        with pytest.raises(lw.errors.RepeatedKey):
             monitor.observe(x[8], z[7], key="case 7")
         monitor.erase(rows=[witness_of(one)])
         without = monitor.observe(x[7], z[7], key="case 7")
@@ -236,7 +236,7 @@ def test_what_is_only_in_memory_says_that_it_has_no_ledger():
     monitor = slope_monitor(RULE)
     assert not monitor.durable
     for call in (monitor.verify, monitor.head, lambda: monitor.path):
-        with raises(lw.BadRule):
+        with raises(lw.errors.BadRule):
             call()
     monitor.observe([1.0], 0.5, key="a")
     assert monitor.erase(key="a").rows == (0,) and monitor.window.text == "all"
@@ -271,7 +271,7 @@ def test_commands_look_after_it(tmp_path, ledger):
         assert "holds slopes" in likewise(*command, code=2).stderr
     with lw.Ledger(ledger) as opened:
         for look in (opened.stats, lambda: list(opened.violations())):
-            with raises(lw.BadRule):
+            with raises(lw.errors.BadRule):
                 look()
 
 
@@ -287,7 +287,7 @@ def test_migrating_keeps_what_is_asked(tmp_path, ledger):
         found = [[one.row for one in entry.nearest] for entry in again.entries()]
     assert found == [[row] * (row >= 0) for row, _, _ in hunt(steepest(0.5), other, x, z)]
     age = {"age": lw.Feature("number", tolerance=5)}
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.migrate(ledger, tmp_path / "never", rule=lw.Rule(features=age, output_column="z"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "copied", "ledger"]
     favourable = lw.Rule("l2", 1, output="number", favourable="higher")
@@ -304,7 +304,7 @@ def test_an_altered_witness_is_found(ledger):
         at = bytes(whole).index(opened.values(40)["input"].tobytes())
     whole[at] ^= 1
     segment.write_bytes(whole)
-    with raises(lw.BadFile, row=40):
+    with raises(lw.errors.BadFile, row=40):
         open_slopes(ledger)
 
 

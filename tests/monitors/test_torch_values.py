@@ -90,14 +90,14 @@ def test_a_label_is_the_same_as_a_tensor_and_as_a_number(torch):
 def test_a_tensor_of_several_numbers_is_no_label(torch):
     monitor = lw.Monitor(RULE)
     for z in (torch.tensor([1, 2]), torch.tensor([[1.0]]), torch.tensor([1])):
-        with raises(lw.BadDecision):
+        with raises(lw.errors.BadDecision):
             monitor.observe(ROWS[0], z)
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             monitor.observe_many(ROWS[:2], [z, z])
     for z in (torch.tensor([1, 2]), torch.tensor([[1.0]])):
-        with raises(lw.BadDecision):
+        with raises(lw.errors.BadDecision):
             lw.Monitor(NUMBER).observe(ROWS[0], z)
-    with raises(lw.BadDecision):
+    with raises(lw.errors.BadDecision):
         monitor.observe(ROWS[0], torch.tensor(float("nan")))
     assert len(monitor) == 0
 
@@ -119,27 +119,27 @@ def test_tensors_that_numpy_cannot_have_are_refused(torch):
     ):
         for rule in (RULE, NUMBER):
             monitor = lw.Monitor(rule)
-            with raises(lw.BadDecision):
+            with raises(lw.errors.BadDecision):
                 monitor.observe(x, 1)
-            with raises(lw.BadDecision):
+            with raises(lw.errors.BadDecision):
                 monitor.observe_many([x, x], [1, 1])
             for z in (x, torch.ones((), device="meta")):
-                with pytest.raises(lw.BadDecision):
+                with pytest.raises(lw.errors.BadDecision):
                     monitor.observe(ROWS[0], z)
             if rule is NUMBER or not x.is_complex():  # a complex number is a label
-                with pytest.raises(lw.BadDecision):
+                with pytest.raises(lw.errors.BadDecision):
                     monitor.observe_many(ROWS[:2], x)
-            with pytest.raises(lw.BadDecision):
+            with pytest.raises(lw.errors.BadDecision):
                 monitor.observe_many(ROWS[:2], [x, x])
             assert len(monitor) == 0
 
 
 def test_whole_numbers_that_float64_rounds_are_refused(torch):
-    with raises(lw.BadDecision):
+    with raises(lw.errors.BadDecision):
         lw.Monitor(RULE).observe(torch.tensor([BIG + 1]), "a")
-    with raises(lw.BadDecision):
+    with raises(lw.errors.BadDecision):
         lw.Monitor(NUMBER).observe([1.0], torch.tensor(BIG + 1))
-    with raises(lw.BadDecision):
+    with raises(lw.errors.BadDecision):
         lw.Monitor(RULE).observe([0.5, torch.tensor(BIG + 1)], "a")
     monitor = lw.Monitor(RULE)
     monitor.observe([1.0], torch.tensor(BIG))
@@ -171,13 +171,13 @@ def test_values_of_a_row_may_be_tensors(torch):
     assert monitor.observe(row(2, torch.tensor(2))).witnesses.rows.tolist() == [0, 1]
     assert monitor.observe_many([row(3, 1), row(4, 1)]).counts.tolist() == [1, 1]
     assert monitor.row_of(3) == monitor.row_of(torch.tensor(3)) == 3
-    with raises(lw.BadDecision):
+    with raises(lw.errors.BadDecision):
         monitor.observe(row(0, 1))
     several = torch.tensor([1.0, 2.0])
     for name in ("a", "c", "id", "z"):
-        with raises(lw.BadDecision):
+        with raises(lw.errors.BadDecision):
             monitor.observe({**row(9, 1), name: several})
-    with raises(lw.BadDecision):
+    with raises(lw.errors.BadDecision):
         monitor.observe({**row(9, 1), "a": torch.tensor(BIG + 1)})
     assert len(monitor) == 5
 

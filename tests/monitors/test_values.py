@@ -103,13 +103,13 @@ MEANINGLESS = {
 def test_a_label_that_cannot_be_found_again_is_refused(label):
     monitor = lw.Monitor(RULE)
     for call in (monitor.observe, monitor.check):
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             call(X[0], label)
     labels = np.empty(3, dtype=object)
     labels[:] = ["a", label, "a"]
     for given in (labels.tolist(), labels):
         for call in (monitor.observe_many, monitor.load):
-            with raises(lw.UnexpectedValue, place=1):
+            with raises(lw.errors.UnexpectedValue, place=1):
                 call(X, given)
     assert_untouched(monitor)
 
@@ -162,7 +162,7 @@ def test_numpy_dates_are_what_python_has_for_them(unit):
 def test_dates_in_an_array_that_python_has_none_for_are_refused():
     monitor = lw.Monitor(RULE)
     for dates in (np.array([0, 1, 1000], "M8[ns]"), np.array([0, 0, 2**40], "M8[D]")):
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             monitor.observe_many(X, dates)
     assert_untouched(monitor)
 
@@ -175,9 +175,9 @@ def table_rule(**settings: Any) -> lw.Rule:
 def test_a_category_that_cannot_be_found_again_is_refused():
     monitor = lw.Monitor(table_rule())
     rows = [{"a": 1, "c": "x", "z": 0}, {"a": 1, "c": Plain(), "z": 1}]
-    with raises(lw.UnexpectedValue, place=0):
+    with raises(lw.errors.UnexpectedValue, place=0):
         monitor.observe(rows[1])
-    with raises(lw.UnexpectedValue, place=1):
+    with raises(lw.errors.UnexpectedValue, place=1):
         monitor.observe_many(rows)
     assert len(monitor) == 0
 
@@ -201,9 +201,9 @@ def test_a_key_is_the_same_alone_and_in_a_table():
     monitor.observe({"a": 1, "c": "x", "z": 0, "id": day})
     assert monitor.row_of(day) == monitor.row_of(datetime.date(2020, 1, 1)) == 0
     for key in (day, datetime.date(2020, 1, 1)):
-        with raises(lw.RepeatedKey, place=0, row=0):
+        with raises(lw.errors.RepeatedKey, place=0, row=0):
             monitor.observe_many([{"a": 1, "c": "x", "z": 0, "id": key}])
-    with raises(lw.UnexpectedValue, place=0):
+    with raises(lw.errors.UnexpectedValue, place=0):
         monitor.observe({"a": 1, "c": "x", "z": 0, "id": Plain()})
 
 
@@ -255,7 +255,7 @@ def test_probabilities_may_come_as_a_frame():
 def test_outputs_without_an_order_are_refused():
     monitor = lw.Monitor(RULE)
     for given in ({0: "a", 1: "b", 2: "c"}, {"a", "b", "c"}):
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             monitor.observe_many(X, given)
     assert_untouched(monitor)
 
@@ -273,21 +273,21 @@ def test_masked_places_are_refused():
     one, many = masked([1.0, 2.0, 3.0], 1), masked(np.ones((3, 2)), (1, 0))
     for rule in (RULE, NUMBER):
         monitor = lw.Monitor(rule)
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             monitor.observe(one, 1)
         for given in (many, list(many)):
             for call in (monitor.observe_many, monitor.load):
-                with raises(lw.UnexpectedValue):
+                with raises(lw.errors.UnexpectedValue):
                     call(given, [1, 1, 1])
         for call in (monitor.observe_many, monitor.load):
-            with raises(lw.UnexpectedValue):
+            with raises(lw.errors.UnexpectedValue):
                 call(X, one)
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             monitor.observe(X[0], np.ma.masked)
         assert len(monitor) == 0
-    with raises(lw.UnexpectedValue):
+    with raises(lw.errors.UnexpectedValue):
         lw.Monitor(CHANCES).observe(X[0], masked([0.5, 0.5], 1))
-    with raises(lw.UnexpectedValue):
+    with raises(lw.errors.UnexpectedValue):
         lw.calibrate(RULE, many, [1, 2, 1])
 
 
@@ -299,10 +299,10 @@ def test_masked_columns_are_refused():
     by_place = masked(np.zeros((3, 3)), (2, 1))
     for given in (named, by_place):
         monitor = lw.Monitor(rule)
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             monitor.observe_many(given)
         assert len(monitor) == 0
-    with raises(lw.UnexpectedValue, column="c", place=0):
+    with raises(lw.errors.UnexpectedValue, column="c", place=0):
         lw.Monitor(rule).observe({"a": 1.0, "c": np.ma.masked, "z": 0})
 
 
@@ -336,10 +336,10 @@ WHOLE = {
 def test_an_input_that_float64_rounds_is_refused(whole, storage):
     monitor = lw.Monitor(lw.Rule("linf", 0.1, storage=storage))
     for call in (monitor.observe, monitor.check):
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             call(whole, "a")
     for call in (monitor.observe_many, monitor.load):
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             call([whole, whole], ["a", "b"])
     assert len(monitor) == 0
 
@@ -369,7 +369,7 @@ def test_a_frame_of_whole_numbers_and_fractions_is_not_rounded(name):
     monitor = lw.Monitor(RULE)
     for number in (BIG + 1, -BIG - 1):
         given = frames([1, number], [0.5, 1.5])[name]
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             monitor.observe_many(given, ["a", "b"])
     given = frames([1, 2], [0.5, 1e300])[name]  # a float is what it is
     assert monitor.observe_many(given, ["a", "b"]).pairs == 0
@@ -389,12 +389,12 @@ NUMBERS = {
 def test_a_number_as_output_that_float64_rounds_is_refused(number):
     monitor = lw.Monitor(NUMBER)
     for call in (monitor.observe, monitor.check):
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             call(X[0], number)
     if not isinstance(number, Decimal | fractions.Fraction):
         whole = np.array([1, 2, int(number)], dtype=np.uint64 if number > 0 else np.int64)
         for given in ([1, 0.5, number], whole, pd.Series(whole)):
-            with raises(lw.UnexpectedValue):
+            with raises(lw.errors.UnexpectedValue):
                 monitor.observe_many(X, given)
     assert len(monitor) == 0
 
@@ -436,12 +436,12 @@ def test_a_column_that_float64_rounds_is_refused(hole, sign, tolerance):
     rule = table_rule(a=Feature("number", tolerance=tolerance, missing="mismatch"))
     for name, given in columns(numbers).items():
         monitor = lw.Monitor(rule)
-        with raises(lw.UnexpectedValue, column="a", place=2):
+        with raises(lw.errors.UnexpectedValue, column="a", place=2):
             monitor.observe_many(given)
         assert len(monitor) == 0, name
     monitor = lw.Monitor(rule)
     for row in ({"a": numbers[2]}, {"a": np.int64(numbers[2])}, {"a": Decimal(numbers[2])}):
-        with raises(lw.UnexpectedValue, column="a", place=0):
+        with raises(lw.errors.UnexpectedValue, column="a", place=0):
             monitor.observe({**row, "c": "x", "z": 0})
     assert len(monitor) == 0
 
@@ -450,18 +450,18 @@ def test_a_number_column_as_output_that_float64_rounds_is_refused():
     features = {"a": Feature("number", tolerance=1)}
     rule = lw.Rule(features=features, output="number", output_column="z", delta=0.5)
     monitor = lw.Monitor(rule)
-    with raises(lw.UnexpectedValue, column="z", place=0):
+    with raises(lw.errors.UnexpectedValue, column="z", place=0):
         monitor.observe({"a": 1, "z": BIG + 1})
-    with raises(lw.UnexpectedValue, column="z", place=1):
+    with raises(lw.errors.UnexpectedValue, column="z", place=1):
         monitor.observe_many(pd.DataFrame({"a": [1, 1], "z": [BIG, BIG + 1]}))
-    with raises(lw.UnexpectedValue):
+    with raises(lw.errors.UnexpectedValue):
         monitor.observe({"a": 1}, BIG + 1)
     assert len(monitor) == 0
 
 
 def test_vectors_of_an_embedder_that_float64_rounds_are_refused():
     rule = lw.Rule("linf", 0.1, embed=lambda texts: [[len(text), BIG + 1] for text in texts])
-    with raises(lw.UnexpectedValue):
+    with raises(lw.errors.UnexpectedValue):
         lw.Monitor(rule).observe("a text", "a")
 
 
@@ -503,20 +503,20 @@ def test_a_scalar_array_is_its_number():
         assert not contradicted(monitor, X[0], number)
         assert not contradicted(monitor, X[0], Scalar(number))
         assert contradicted(monitor, X[0], Scalar(number + 1))
-    with raises(lw.UnexpectedValue):
+    with raises(lw.errors.UnexpectedValue):
         lw.Monitor(NUMBER).observe(X[0], Scalar(BIG + 1))
 
 
 def test_an_array_that_does_not_come_is_refused():
     for rule in (RULE, NUMBER, CHANCES):
         monitor = lw.Monitor(rule)
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             monitor.observe(Elsewhere(), "a")
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             monitor.observe_many(Elsewhere(), ["a"])
-        with pytest.raises(lw.BadDecision):
+        with pytest.raises(lw.errors.BadDecision):
             monitor.observe(X[0], Elsewhere())
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             monitor.observe_many(X[:1], [Elsewhere()])
         assert len(monitor) == 0
 
@@ -583,5 +583,5 @@ def test_keys_of_a_type_of_its_own_are_compared_with_nothing_else():
     keys = [_Reserved(i) for i in range(3)]
     monitor.observe_many([[0.0]] * 3, ["a"] * 3, keys=keys)
     assert monitor.observe([0.0], "b", key=_Reserved(9)).count == 3
-    with raises(lw.BadDecision):
+    with raises(lw.errors.BadDecision):
         monitor.observe_many([[0.0]], ["a"], keys=[_Reserved(1)])

@@ -10,7 +10,7 @@ import pytest
 import likewise as lw
 from likewise.monitor import sensitivity
 from likewise.reports.sensitivity_section import lines_of
-from likewise.rule.variation import HOWS
+from likewise.rule.variation import CHANGE_KINDS
 from tests import varied_oracle
 from tests.lazily import pandas as pd
 from tests.lazily import polars as pl
@@ -19,7 +19,7 @@ from tests.varied_oracle import COMPARED, N, expected, people, rule_of
 
 
 def counts(varied):
-    base = varied.as_it_is
+    base = varied.baseline
     found = {(None, None): (base.comparable, base.contradicting)}
     for one in varied.variants:
         assert (one.column, one.how) not in found
@@ -37,7 +37,7 @@ def test_every_change_comes_to_what_all_pairs_say(seed, metric, must_differ):
     found = lw.vary(rule, rows)
     by_hand = expected(rule, rows)
     assert counts(found) == by_hand
-    assert (found.decisions, found.given, found.unchanged) == (N, N, ())
+    assert (found.decisions, found.given_count, found.unchanged) == (N, N, ())
     # Categories that must match are only ignored; the test cannot pass on nothing.
     assert ("home", "halved") not in by_hand and ("job", "halved") in by_hand
     assert 0 < by_hand[None, None][1] < by_hand[None, None][0] < N
@@ -62,7 +62,7 @@ def test_columns_stand_together_in_order_of_their_effect():
     found = lw.vary(rule_of(rows, 4), rows)
     columns = list(dict.fromkeys(one.column for one in found.variants))
     assert sorted(columns) == sorted(COMPARED)
-    base = found.as_it_is
+    base = found.baseline
     effects = [
         max(
             max(abs(one.comparable - base.comparable), abs(one.contradicting - base.contradicting))
@@ -74,7 +74,7 @@ def test_columns_stand_together_in_order_of_their_effect():
     assert effects == sorted(effects, reverse=True) and effects[0] > effects[-1]
     together = [one.column for one in found.variants]
     assert together == sorted(together, key=columns.index)
-    prevented = [one.comparable for one in found.preventing()]
+    prevented = [one.comparable for one in found.rank_blocking_columns()]
     assert prevented == sorted(prevented, reverse=True) and len(prevented) == len(COMPARED)
 
 
@@ -84,7 +84,7 @@ def test_several_columns_are_changed_as_one():
     together = {"where": ["home", "region"], "money": ["income", "months"]}
     found = counts(lw.vary(rule, rows, together=together))
     outputs = [row["z"] for row in rows]
-    for how in HOWS:
+    for how in CHANGE_KINDS:
         by_hand = rule
         for name in together["money"]:
             by_hand = varied_oracle.changed(by_hand, name, how)
@@ -173,7 +173,7 @@ def test_a_decision_that_has_no_direction_without_a_column_is_left_out_there_and
     rule = lw.Rule("cosine", 0.01, compare="within")
     found = lw.vary(rule, x, z, columns=list("abc"), **more)
     lengths = np.linalg.norm(x, axis=1)
-    assert found.as_it_is.without_direction == 0 and found.decisions == len(x)
+    assert found.baseline.without_direction == 0 and found.decisions == len(x)
     models = np.array(more["models"])
     pairs = (np.array(z)[:, None] != np.array(z)), models[:, None] == models
     earlier = np.tri(len(x), k=-1, dtype=bool)
@@ -232,7 +232,7 @@ def test_a_model_embeds_each_text_once():
         },
         output_column="z",
     )
-    rule.embedders()["text"].loaded.settled()
+    rule.embedders()["text"].embedding.find_vector_type()
     asked.clear()
     found = lw.vary(rule, rows)
     assert len(asked) <= 60
@@ -258,13 +258,13 @@ def test_of_many_decisions_the_first_are_looked_at():
     rows = people(10)
     rule = rule_of(rows, 10)
     found = lw.vary(rule, rows, most_rows=120)
-    assert (found.decisions, found.given) == (120, N)
+    assert (found.decisions, found.given_count) == (120, N)
     assert counts(found) == expected(rule, rows, 120) == counts(lw.vary(rule, rows[:120]))
 
 
 def test_of_many_columns_fewer_decisions_are_looked_at_and_the_first_columns(monkeypatch):
-    monkeypatch.setattr(sensitivity, "LEAST", 50)
-    monkeypatch.setattr(sensitivity, "CELLS", 100 * 10 * 7 + 1)  # ten columns, seven rules
+    monkeypatch.setattr(sensitivity, "LEAST_ROWS", 50)
+    monkeypatch.setattr(sensitivity, "MOST_CELLS", 100 * 10 * 7 + 1)  # ten columns, seven rules
     rows = people(11)
     rule = rule_of(rows, 11)
     found = lw.vary(rule, rows, most_columns=2)
@@ -274,8 +274,10 @@ def test_of_many_columns_fewer_decisions_are_looked_at_and_the_first_columns(mon
 
 
 def test_of_a_very_wide_rule_fewer_columns_are_changed(monkeypatch):
-    monkeypatch.setattr(sensitivity, "LEAST", 100)
-    monkeypatch.setattr(sensitivity, "CELLS", 100 * 10 * 3 * 2 + 1)  # two columns in three ways
+    monkeypatch.setattr(sensitivity, "LEAST_ROWS", 100)
+    monkeypatch.setattr(
+        sensitivity, "MOST_CELLS", 100 * 10 * 3 * 2 + 1
+    )  # two columns in three ways
     rows = people(11)
     rule = rule_of(rows, 11)
     found = lw.vary(rule, rows)
@@ -288,8 +290,8 @@ def test_of_a_very_wide_rule_fewer_columns_are_changed(monkeypatch):
 def test_while_there_are_too_many_pairs_fewer_decisions_are_looked_at(monkeypatch):
     rows = people(12)
     rule = rule_of(rows, 12)
-    monkeypatch.setattr(sensitivity, "_STEPS", (7, 16))
-    monkeypatch.setattr(sensitivity, "_AT_ONCE", 900)
+    monkeypatch.setattr(sensitivity, "_ROWS_PER_CALL", (7, 16))
+    monkeypatch.setattr(sensitivity, "_MOST_PAIRS_PER_CALL", 900)
     whole = lw.vary(rule, rows)
     assert counts(whole) == expected(rule, rows)
     rules = [rule, *(one.change.rule for one in whole.variants)]
@@ -297,9 +299,9 @@ def test_while_there_are_too_many_pairs_fewer_decisions_are_looked_at(monkeypatc
     def pairs(count):
         return sum(lw.Monitor(one).observe_many(rows[:count]).pairs for one in rules)
 
-    monkeypatch.setattr(sensitivity, "PAIRS", pairs(N))
+    monkeypatch.setattr(sensitivity, "MOST_PAIRS", pairs(N))
     assert lw.vary(rule, rows).decisions == N
-    monkeypatch.setattr(sensitivity, "PAIRS", pairs(N) // 6)
+    monkeypatch.setattr(sensitivity, "MOST_PAIRS", pairs(N) // 6)
     found = lw.vary(rule, rows)
     assert N // 8 < found.decisions <= N // 2
     assert pairs(found.decisions) <= pairs(N) // 6
@@ -310,9 +312,9 @@ def test_no_decision_and_one_compare_nothing():
     rule = rule_of(people(1), 1)
     for some in ([], people(1)[:1]):
         found = lw.vary(rule, some)
-        assert (found.decisions, found.given) == (len(some), len(some))
+        assert (found.decisions, found.given_count) == (len(some), len(some))
         assert set(counts(found).values()) == {(0, 0)}
-        assert found.as_it_is.rate is None and found.as_it_is.share == 0.0
+        assert found.baseline.rate is None and found.baseline.share == 0.0
 
 
 # What comes back
@@ -322,9 +324,9 @@ def test_results_are_frozen_and_become_json():
     rows = people(13)
     found = lw.vary(rule_of(rows, 13), rows)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        found.given = 0
+        found.given_count = 0
     told = json.loads(json.dumps(found.to_dict()))
-    assert told["decisions"] == N and told["comparable"] == found.as_it_is.comparable
+    assert told["decisions"] == N and told["comparable"] == found.baseline.comparable
     assert len(told["variants"]) == len(found.variants)
     (halved,) = (
         one for one in told["variants"] if (one["column"], one["change"]) == ("debt", "halved")
@@ -336,15 +338,15 @@ def test_results_are_frozen_and_become_json():
 def test_what_cannot_be_varied_is_said():
     rows = people(1)
     rule = rule_of(rows, 1)
-    with raises(lw.BadRule, setting="changes"):
+    with raises(lw.errors.BadRule, setting="changes"):
         lw.vary(rule, rows, changes=("tripled",))
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.vary("linf", rows)
-    with raises(lw.WrongShape):
+    with raises(lw.errors.WrongShape):
         lw.vary(lw.Rule("linf", 1), [[0.0], [1.0], [2.0]], [0, 1])
-    with raises(lw.MissingColumn, column="income", place=0):
+    with raises(lw.errors.MissingColumn, column="income", place=0):
         lw.vary(rule, [{name: row[name] for name in row if name != "income"} for row in rows])
-    with raises(lw.BadRule, setting="columns"):
+    with raises(lw.errors.BadRule, setting="columns"):
         lw.vary(lw.Rule("linf", 1, weights=[1, 2]), [[0.0, 1.0]], [0], columns=["a"])
 
 

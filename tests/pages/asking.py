@@ -8,7 +8,13 @@ from urllib.parse import urlencode
 from likewise.pages import page_router
 from likewise.service.app import App
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, Server, ServiceSettings, Token
+from likewise.service.settings import (
+    Limits,
+    MonitorSettings,
+    ServerSettings,
+    ServiceSettings,
+    Token,
+)
 from likewise.service.tokens import new_token
 from tests.service.asgi_calls import RULE, call
 
@@ -29,12 +35,14 @@ async def paging(
     path = folder / "rule.toml"
     path.write_text(rule)
     monitors = {
-        name: Served(rule=str(path), ledger=str(folder / f"{name}.ledger") if ledger else None)
+        name: MonitorSettings(
+            rule=str(path), ledger=str(folder / f"{name}.ledger") if ledger else None
+        )
         for name in names
     }
     settings = ServiceSettings(
         monitors,
-        server=Server(),
+        server=ServerSettings(),
         limits=limits or Limits(),
         tokens=tuple(tokens),
         pages=pages or {},

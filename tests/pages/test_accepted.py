@@ -27,7 +27,7 @@ def test_pages_count_accepted_decisions_as_pending_and_call_none_of_them_clean(t
 
             told = json.loads(await ask("health.json", "a"))
             page, people = await ask("health", "b"), await ask("people?key=c", "c")
-            assert monitor.accepted == 0, "whoever asks for a key has it judged"
+            assert monitor.accepted_count == 0, "whoever asks for a key has it judged"
             monitor.judge_accepted()
             after = json.loads((await asker.get("/m/default/health.json")).body)
             return told["accepted"], page, people, after["accepted"]

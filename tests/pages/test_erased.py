@@ -13,9 +13,9 @@ from likewise.pages import page_router
 from likewise.service.alerts.settings import AlertsTable
 from likewise.service.app import App
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, ServiceSettings
+from likewise.service.settings import Limits, MonitorSettings, ServiceSettings
 from likewise.tables.exact_values import pack
-from likewise.verdict.exact_body import EXACT
+from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
 from tests.pages.asking import Asker
 from tests.service.asgi_calls import call
 
@@ -84,7 +84,7 @@ async def serving(folder, *, ledger):
     (folder / "rule.toml").write_text(RULE)
     path = str(folder / "ledger") if ledger else None
     settings = ServiceSettings(
-        {"default": Served(rule=str(folder / "rule.toml"), ledger=path)},
+        {"default": MonitorSettings(rule=str(folder / "rule.toml"), ledger=path)},
         limits=Limits(skew_seconds=1e10),
         alerts=AlertsTable(
             outbox=folder / "outbox" / "alerts.sqlite", every_seconds=0.01, keys=True
@@ -235,7 +235,7 @@ async def erase_by_row(app):
 
 async def erase_by_client(app):
     rows = [int(row) for row in rows_of_secrets(app)]
-    await post(app, "forget", pack({"rows": rows}, "it"), EXACT)
+    await post(app, "forget", pack({"rows": rows}, "it"), EXACT_CONTENT_TYPE)
 
 
 async def erase_by_page(app):

@@ -27,7 +27,7 @@ PLAIN = [
 
 
 async def filled(app):
-    hosted = app.service.named("default")
+    hosted = app.service.get_monitor("default")
     for i in range(20):
         await hosted.observe(Decision([i % 4 / 100.0], "ja" if i % 3 else "nein"))
 
@@ -89,7 +89,7 @@ def test_files_that_we_did_not_write_are_as_they_were(tmp_path):
 
 
 def test_every_screen_of_the_navigation_is_there():
-    served = {part.place for part in page_router.PARTS if isinstance(part, Screen)}
+    served = {part.section for part in page_router.PARTS if isinstance(part, Screen)}
     assert {path for path, _ in NAVIGATION} <= served
 
 
@@ -125,12 +125,12 @@ def test_looks_at_people_are_events_where_the_settings_say_so(tmp_path):
     async def play():
         async with paging(tmp_path, pages={"record_looks": True}) as app:
             await filled(app)
-            hosted = app.service.named("default")
+            hosted = app.service.get_monitor("default")
             await Asker(app).get("/m/default/overview")
-            events = await hosted.look(lambda ledger: ledger.reader.events("administration"))
+            events = await hosted.read_ledger(lambda ledger: ledger.reader.events("administration"))
             assert events == []
             await Asker(app).get("/m/default/violations")
-            events = await hosted.look(lambda ledger: ledger.reader.events("administration"))
+            events = await hosted.read_ledger(lambda ledger: ledger.reader.events("administration"))
             assert [event.body["what"] for event in events] == ["look"]
             assert events[0].body["who"] == "local"
 

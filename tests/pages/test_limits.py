@@ -113,10 +113,10 @@ def test_names_of_callers_that_are_counted_are_forgotten(tmp_path, monkeypatch):
         async with paging(tmp_path, limits=Limits(rate=0.1), pages=pages) as app:
             for i in range(3_000):
                 now += 1.0
-                app.door.count(f"user {i}")
-            assert len(app.door._allowance) <= 1_001
-            app.door.count("again")
+                app.guard.count_request(f"user {i}")
+            assert len(app.guard._allowance) <= 1_001
+            app.guard.count_request("again")
             with pytest.raises(request_guard.Refusal):
-                app.door.count("again")
+                app.guard.count_request("again")
 
     asyncio.run(run())

@@ -148,7 +148,7 @@ def test_a_second_look_and_how_far_reviewers_agree(desk):
         look = bo.twin("queue?state=second")
         assert look["pair"]["reviews"][0]["reviewer"] == "ana"
         bo.send("queue/review", fields_of(look, disposition=disposition), "queue?state=second")
-    found = ana.twin("queue")["agreement"]
+    found = ana.twin("queue")["reviewer_agreement"]
     # Ana: error error justified; Bo: error justified justified. Observed 2/3, by chance
     # (2*1 + 1*2) / 9; Cohen's kappa is (2/3 - 4/9) / (1 - 4/9).
     assert found["pairs"] == 3 and found["method"] == "Cohen"

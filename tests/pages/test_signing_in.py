@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from likewise.errors import BadRule
-from likewise.pages.settings import PagesSettings, pages_settings
-from likewise.pages.signing_in import SigningIn
-from likewise.service.running import _behind_proxy
+from likewise.pages.settings import PagesSettings, read_pages_settings
+from likewise.pages.signing_in import PageAuthenticator
+from likewise.service.running import _trust_proxy
 from likewise.service.service import Service
-from likewise.service.settings import Served, ServiceSettings
+from likewise.service.settings import MonitorSettings, ServiceSettings
 from tests.pages.asking import Asker, paging, token
 from tests.refusals import raises
 
@@ -62,10 +62,10 @@ def test_cookie_is_for_this_server_only_and_changes_when_somebody_signs_in(tmp_p
 def test_cookie_is_secure_where_tls_is(tmp_path):
     path = tmp_path / "rule.toml"
     path.write_text("")
-    settings = ServiceSettings({"default": Served(rule=str(path))})
+    settings = ServiceSettings({"default": MonitorSettings(rule=str(path))})
 
     async def made():
-        return SigningIn(Service(settings), PagesSettings())
+        return PageAuthenticator(Service(settings), PagesSettings())
 
     signing_in = run(made())
     plain = SimpleNamespace(url=SimpleNamespace(scheme="http"))
@@ -115,8 +115,8 @@ def test_form_without_the_token_of_its_session_is_refused(tmp_path):
             for fields in ({}, {"csrf": ""}, {"csrf": foreign}):
                 answer = await asker.send(VERIFY, fields)
                 assert answer.status == 403 and b"Nothing was done" in answer.body
-            hosted = app.service.named("default")
-            events = await hosted.look(lambda ledger: ledger.reader.events("administration"))
+            hosted = app.service.get_monitor("default")
+            events = await hosted.read_ledger(lambda ledger: ledger.reader.events("administration"))
             assert events == []
             own = await asker.csrf("/m/default/health")
             assert (await asker.send(VERIFY, {"csrf": own})).status == 303
@@ -210,7 +210,7 @@ def test_address_that_a_client_claims_is_not_that_of_the_proxy(tmp_path):
     async def play(addresses):
         pages = PROXIED | {"proxy_addresses": addresses}
         async with paging(tmp_path, pages=pages) as app:
-            return (await Asker(_behind_proxy(app)).get(OVERVIEW, **claimed)).status
+            return (await Asker(_trust_proxy(app)).get(OVERVIEW, **claimed)).status
 
     assert run(play(["10.1.2.3"])) == 403
     assert run(play(["127.0.0.1"])) == 200
@@ -252,11 +252,13 @@ def signing(tmp_path):
     path = tmp_path / "rule.toml"
     path.write_text("")
     text, line = token("ana", "read")
-    settings = ServiceSettings({"default": Served(rule=str(path))}, tokens=(line,))
+    settings = ServiceSettings({"default": MonitorSettings(rule=str(path))}, tokens=(line,))
     time = Time()
 
     async def made():
-        return SigningIn(Service(settings), PagesSettings(session_hours=1.0, sessions=3), time)
+        return PageAuthenticator(
+            Service(settings), PagesSettings(session_hours=1.0, sessions=3), time
+        )
 
     return run(made()), time, text
 
@@ -297,23 +299,23 @@ def kept(signing_in, cookie):
     from starlette.responses import Response
 
     response = Response()
-    signing_in.keep(request(cookie), response)
+    signing_in.refresh_cookie(request(cookie), response)
     return cookie_of(response)
 
 
 def test_id_rotates_and_the_one_before_ends_while_forms_stay_valid(signing):
     signing_in, time, text = signing
     first = signed_in(signing_in, text)
-    form = signing_in.csrf(request(first))
+    form = signing_in.csrf_token(request(first))
     assert kept(signing_in, first) is None
     time.now += 1000
     second = kept(signing_in, first)
     assert second not in (None, first)
-    assert signing_in.viewer(request(first)).name == "ana"  # what is under way still arrives
+    assert signing_in.identify(request(first)).name == "ana"  # what is under way still arrives
     time.now += 100
-    assert signing_in.viewer(request(first)) is None
-    assert signing_in.viewer(request(second)).name == "ana"
-    signing_in.check_form(request(second), form)
+    assert signing_in.identify(request(first)) is None
+    assert signing_in.identify(request(second)).name == "ana"
+    signing_in.check_csrf(request(second), form)
 
 
 def test_session_ends_after_its_hours_however_often_it_rotated(signing):
@@ -322,13 +324,13 @@ def test_session_ends_after_its_hours_however_often_it_rotated(signing):
     for _ in range(5):
         time.now += 1000
         cookie = kept(signing_in, cookie) or cookie
-    assert signing_in.viewer(request(cookie)) is None
+    assert signing_in.identify(request(cookie)) is None
 
 
 def test_more_sessions_than_allowed_end_the_oldest(signing):
     signing_in, _, text = signing
     cookies = [signed_in(signing_in, text) for _ in range(5)]
-    assert [signing_in.viewer(request(one)) is not None for one in cookies] == [
+    assert [signing_in.identify(request(one)) is not None for one in cookies] == [
         False,
         False,
         True,
@@ -359,6 +361,6 @@ def test_ids_are_kept_as_hashes_only(signing):
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(tmp_path, told, words):
-    settings = ServiceSettings({"default": Served(rule="rule.toml")}, pages=told)
+    settings = ServiceSettings({"default": MonitorSettings(rule="rule.toml")}, pages=told)
     with raises(BadRule):
-        pages_settings(settings)
+        read_pages_settings(settings)

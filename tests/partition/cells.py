@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 
 import likewise as lw
-from likewise.audit.cell_folder import Folder
-from likewise.audit.cells import audit
+from likewise.audit.cell_folder import AuditFolder
+from likewise.audit.cells import audit_partitioned
 from likewise.audit.job import Job
 from likewise.sources.binding import bind_features, bind_vectors
 from tests.lazily import polars as pl
@@ -21,7 +21,7 @@ def bound(rule, frame, beside=()):
         )
     else:
         binding = bind_features(rule, columns, source="a frame", rule_name="the rule")
-    return binding.with_beside(beside)
+    return binding.with_extra_columns(beside)
 
 
 def job_over(folder, rule, frames, *, beside=(), **settings):
@@ -41,14 +41,14 @@ def pairs_found(job, done):
     columns = ("later", "earlier", "distances", "output_distances")
     found = []
     for cell in done.cells:
-        with np.load(Folder(job.folder).result(cell.number, "pairs.npz")) as arrays:
+        with np.load(AuditFolder(job.folder).result(cell.number, "pairs.npz")) as arrays:
             found += zip(*(arrays[name].tolist() for name in columns), strict=True)
     return found
 
 
 def audited(job, workers=None):
     """What came of a job, and its pairs, of which none was found twice."""
-    done = audit(job, workers)
+    done = audit_partitioned(job, workers)
     found = pairs_found(job, done)
     assert len({one[:2] for one in found}) == len(found), "a pair was found twice"
     return done, set(found)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from likewise.audit.cell_cuts import COPIES, Cut, Cuts, Reach, cuts_of
+from likewise.audit.cell_cuts import COPIES, Cut, CutTree, Reach, choose_cuts
 
 
 def cells_of(cuts, points):
@@ -40,7 +40,7 @@ def random_cuts(points, reaches, random, cells):
 
     divide.cells = 0
     divide(cells)
-    return Cuts(tuple(cuts))
+    return CutTree(tuple(cuts))
 
 
 @settings(deadline=None)
@@ -60,7 +60,7 @@ def test_rows_near_in_every_coordinate_are_in_the_home_of_either(seed, at_random
     if at_random:
         cuts = random_cuts(points, reaches, random, int(random.integers(1, 12)))
     else:
-        cuts = cuts_of(points, reaches, most=max(2, count / 8))
+        cuts = choose_cuts(points, reaches, most=max(2, count / 8))
     homes, cells = cells_of(cuts, points)
     near = (gaps <= reach).all(axis=2)
     for i, j in np.argwhere(near).tolist():
@@ -69,7 +69,7 @@ def test_rows_near_in_every_coordinate_are_in_the_home_of_either(seed, at_random
 
 def test_what_must_match_is_cut_without_a_copy():
     points = np.repeat(np.arange(10.0), 30)[:, None]
-    cuts = cuts_of(points, [Reach(None, None)], most=60)
+    cuts = choose_cuts(points, [Reach(None, None)], most=60)
     _, cells = cells_of(cuts, points)
     assert cuts.cells > 4
     assert all(len(one) == 1 for one in cells)
@@ -77,7 +77,7 @@ def test_what_must_match_is_cut_without_a_copy():
 
 def test_earlier_rows_are_copied_forwards_in_time_and_never_back():
     times = np.arange(100.0)[:, None]
-    cuts = cuts_of(times, [Reach(5.0, None)], most=30)
+    cuts = choose_cuts(times, [Reach(5.0, None)], most=30)
     assert cuts.cells > 3
     homes, cells = cells_of(cuts, times)
     for later in range(100):
@@ -90,18 +90,18 @@ def test_earlier_rows_are_copied_forwards_in_time_and_never_back():
 
 def test_a_cell_of_which_most_would_be_copied_is_left_whole():
     points = np.random.default_rng(1).random((1000, 3))
-    assert cuts_of(points, [Reach(0.5, 0.5)] * 3, most=10).cells == 1
-    assert cuts_of(points, [Reach(0.01, 0.01)] * 3, most=100).cells > 8
+    assert choose_cuts(points, [Reach(0.5, 0.5)] * 3, most=10).cells == 1
+    assert choose_cuts(points, [Reach(0.01, 0.01)] * 3, most=100).cells > 8
 
 
 def test_points_that_are_all_the_same_are_left_whole():
-    assert cuts_of(np.ones((100, 2)), [Reach(0.1, 0.1)] * 2, most=10).cells == 1
+    assert choose_cuts(np.ones((100, 2)), [Reach(0.1, 0.1)] * 2, most=10).cells == 1
 
 
 @pytest.mark.parametrize("coordinates", [[None, Reach(0.01, 0.01)], [Reach(0.01, 0.01), None]])
 def test_a_coordinate_that_cannot_be_cut_is_not_cut(coordinates):
     points = np.random.default_rng(2).random((500, 2))
-    cuts = cuts_of(points, coordinates, most=50)
+    cuts = choose_cuts(points, coordinates, most=50)
     assert cuts.cells > 4
     assert all(coordinates[one.coordinate] is not None for one in cuts.cuts)
 
@@ -110,14 +110,14 @@ def test_cuts_come_back_from_json_as_they_were():
     import json
 
     points = np.random.default_rng(3).random((500, 2)) / 3
-    cuts = cuts_of(points, [Reach(0.01, 0.01)] * 2, most=50)
-    assert Cuts.of_list(json.loads(json.dumps(cuts.to_list()))) == cuts
+    cuts = choose_cuts(points, [Reach(0.01, 0.01)] * 2, most=50)
+    assert CutTree.from_list(json.loads(json.dumps(cuts.to_list()))) == cuts
 
 
 @pytest.mark.parametrize("most", [1, 10, 200])
 def test_copies_of_all_cells_together_are_bounded(most):
     points = np.random.default_rng(4).random((4000, 6))
-    cuts = cuts_of(points, [Reach(0.1, 0.1)] * 6, most=most)
+    cuts = choose_cuts(points, [Reach(0.1, 0.1)] * 6, most=most)
     assert cuts.cells > 4
     _, cells = cells_of(cuts, points)
     assert sum(map(len, cells)) <= (1 + COPIES) * len(points)
@@ -126,5 +126,5 @@ def test_copies_of_all_cells_together_are_bounded(most):
 def test_what_copies_nothing_is_cut_also_where_copies_have_come_to_an_end():
     random = np.random.default_rng(5)
     points = np.column_stack([random.random((4000, 6)), random.integers(0, 40, 4000)])
-    cuts = cuts_of(points, [*[Reach(0.1, 0.1)] * 6, Reach(None, None)], most=10)
+    cuts = choose_cuts(points, [*[Reach(0.1, 0.1)] * 6, Reach(None, None)], most=10)
     assert len({cut.cut for cut in cuts.cuts if cut.coordinate == 6}) == 39

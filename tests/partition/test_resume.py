@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.audit.cell_folder import Folder
-from likewise.audit.cells import audit
-from likewise.audit.tasks import Processes
+from likewise.audit.cell_folder import AuditFolder
+from likewise.audit.cells import audit_partitioned
+from likewise.audit.tasks import ProcessRunner
 from likewise.errors import BadFile
 from tests.lazily import polars as pl
 from tests.partition.cells import audited, job_over, judged_by_one, vectors
@@ -32,7 +32,7 @@ def stream(count):
 
 def live(job, workers):
     """One life of an audit."""
-    audit(job, Processes(workers) if workers > 1 else None)
+    audit_partitioned(job, ProcessRunner(workers) if workers > 1 else None)
 
 
 def killed(job, seconds, workers):
@@ -78,7 +78,7 @@ def kill_and_resume(tmp_path, kills, workers, count):
         one.pair.to_dict() for one in done.finished.worst
     ]
     for cell in resumed.cells:  # nothing is left over in the cells that count
-        there = {path.name for path in Folder(again.folder).cell(cell.number).iterdir()}
+        there = {path.name for path in AuditFolder(again.folder).cell(cell.number).iterdir()}
         assert there >= {piece.name for piece in cell.pieces}
 
 
@@ -96,15 +96,15 @@ def test_an_audit_killed_twenty_times_goes_on(workers, tmp_path):
 def test_two_audits_do_not_work_in_one_folder(tmp_path):
     _, parts = stream(200)
     job = job_over(tmp_path, lw.Rule(epsilon=0.05), parts)
-    with Folder(job.folder).alone(), raises(BadFile):
-        audit(job)
+    with AuditFolder(job.folder).lock(), raises(BadFile):
+        audit_partitioned(job)
 
 
 def test_a_cell_that_is_done_is_not_judged_again(tmp_path):
     _, parts = stream(2_000)
     job = job_over(tmp_path, lw.Rule(epsilon=0.05), parts, cell_rows=200)
     first, found = audited(job)
-    folder = Folder(job.folder)
+    folder = AuditFolder(job.folder)
     lost = first.cells[0].number
     folder.result(lost).unlink()
     others = [folder.result(cell.number) for cell in first.cells[1:]]
@@ -121,7 +121,7 @@ def test_a_bad_row_that_a_process_finds_is_told_as_it_is(tmp_path):
     parts[3] = parts[3].with_columns(x1=pl.lit(None, pl.Float64))
     job = job_over(tmp_path, lw.Rule(epsilon=0.05), parts)
     with raises(BadFile):
-        audit(job, Processes(2))
+        audit_partitioned(job, ProcessRunner(2))
 
 
 @pytest.mark.long
@@ -130,7 +130,7 @@ def test_several_processes_find_the_same(tmp_path):
     rule = lw.Rule(epsilon=0.05)
     expected, _ = judged_by_one(rule, frame)
     job = job_over(tmp_path, rule, parts, cell_rows=400)
-    _, found = audited(job, Processes(2))
+    _, found = audited(job, ProcessRunner(2))
     assert found == expected
 
 
@@ -146,7 +146,7 @@ def test_a_folder_with_other_things_is_refused_and_left_as_it_is(tmp_path):
     (other / ".likewise-x.partial").touch()
     job = replace(job_over(tmp_path, lw.Rule(epsilon=0.05), parts), folder=other)
     with raises(BadFile):
-        audit(job)
+        audit_partitioned(job)
     assert names_in(other) == [".likewise-x.partial", "mine.txt"]
 
 
@@ -159,7 +159,7 @@ def test_an_audit_that_is_refused_before_it_begins_leaves_no_folder(there, tmp_p
     if there:
         job.folder.mkdir(parents=True)
     with raises(BadFile):
-        audit(job)
+        audit_partitioned(job)
     assert job.folder.exists() == there
     assert job.folder.parent.exists() == there
     if there:

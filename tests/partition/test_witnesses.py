@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.audit import judge_cell, ordering, spreading
-from likewise.audit.cell_cuts import Cuts
-from likewise.audit.cell_folder import Folder, read_json, write_json
-from likewise.audit.spreading import Prober, look
+from likewise.audit.cell_cuts import CutTree
+from likewise.audit.cell_folder import AuditFolder, read_json, write_json
+from likewise.audit.spreading import ChunkLoader, plan_cells
 from likewise.sources.chunk import Chunk
 from tests.lazily import polars as pl
 from tests.oracle import Oracle, input_distances
@@ -63,16 +63,16 @@ def drawn_rule(random, x, metric, **more):
 
 def cut_anyhow(job, random):
     """Have a job use cuts that nobody would choose."""
-    folder = Folder(job.folder)
-    with folder.alone():
+    folder = AuditFolder(job.folder)
+    with folder.lock():
         folder.begin(job)
-        look(job, folder)
+        plan_cells(job, folder)
     frame = pl.concat([pl.read_parquet(one) for one in job.files])
-    prober = Prober(job)
+    prober = ChunkLoader(job)
     loaded = prober.load(Chunk(frame, np.arange(frame.height)))
     points = prober.points(loaded)
     cuts = random_cuts(points, prober.space.reaches(loaded.probe), random, 8)
-    assert Cuts.of_list(cuts.to_list()) == cuts
+    assert CutTree.from_list(cuts.to_list()) == cuts
     write_json(folder.look, read_json(folder.look) | {"cuts": cuts.to_list()})
 
 

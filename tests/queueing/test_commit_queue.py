@@ -87,7 +87,7 @@ def test_a_refused_call_refuses_no_other(tmp_path):
         ]
         assert answers[0].result().row == 0
         for refused in answers[1:3]:
-            with pytest.raises(lw.BadDecision):
+            with pytest.raises(lw.errors.BadDecision):
                 refused.result()
         assert answers[3].result().witnesses.rows.tolist() == [0]
         assert monitor.rows == 2
@@ -101,13 +101,13 @@ def test_calls_whose_transaction_fails_are_refused_together_and_leave_no_trace(
         store, append = monitor._journal.store, monitor._journal.store.append
 
         def fail(entries):
-            raise lw.BadFile("the disk is full")
+            raise lw.errors.BadFile("the disk is full")
 
         monkeypatch.setattr(store, "append", fail)
         with monitor._lock:  # so that they wait for each other
             answers = [monitor.submit([0.1, 0.1], "no", key=f"k{i}") for i in range(5)]
         for answer in answers:
-            with raises(lw.BadFile):
+            with raises(lw.errors.BadFile):
                 answer.result(30)
         monkeypatch.setattr(store, "append", append)
         assert monitor.rows == 1 and len(monitor) == 1
@@ -130,7 +130,7 @@ def test_submitting_works_in_memory_and_after_a_fork(tmp_path):
 
 
 def test_calls_that_wait_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(group_commit, "MOST", 3)
+    monkeypatch.setattr(group_commit, "MOST_WAITING", 3)
     with lw.open(tmp_path, RULE) as monitor:
         answers = []
 

@@ -133,9 +133,9 @@ def test_what_must_match_contradicts_at_no_epsilon():
 
 def test_what_a_hunt_cannot_answer_is_refused():
     rule, rows = table_of(5, "linf")
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.calibrate(replace(rule, protected_must_differ=True), rows)
     features = {**rule.features, "income": Feature("number", tolerance="10%", missing="match")}
     at = next(i for i, row in enumerate(rows) if row["income"] is None)
-    with raises(lw.BadDecision, place=at):
+    with raises(lw.errors.BadDecision, place=at):
         lw.calibrate(replace(rule, features=features), rows)

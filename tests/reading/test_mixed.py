@@ -40,7 +40,7 @@ def column_gap(feature: Feature, a: Any, b: Any) -> float:
 
 
 def row_distance(rule: lw.Rule, a: dict, b: dict) -> float:
-    gaps = [column_gap(f, a[n], b[n]) for n, f in rule.features.items() if f.measured]
+    gaps = [column_gap(f, a[n], b[n]) for n, f in rule.features.items() if f.is_compared]
     if rule.metric == "linf":
         return max(gaps)
     return sum(gaps) if rule.metric == "l1" else math.sqrt(sum(gap * gap for gap in gaps))
@@ -77,7 +77,7 @@ def drawn_value(rng: np.random.Generator, feature: Feature) -> Any:
 def drawn_table(seed: int) -> tuple[lw.Rule, list[dict]]:
     rng = np.random.default_rng(seed)
     features = {f"c{j}": drawn_feature(rng) for j in range(int(rng.integers(1, 6)))}
-    if not any(feature.measured for feature in features.values()):
+    if not any(feature.is_compared for feature in features.values()):
         features["n"] = Feature("number", tolerance=1)
     features["group"] = Feature("protected", missing="mismatch")
     rows = [

@@ -272,7 +272,7 @@ def test_true_and_false_are_no_numbers(table):
     feature = Feature("number", tolerance=1, missing="match")
     monitor = lw.Monitor(lw.Rule(features={"x": feature}, output_column="z"))
     for look in (monitor.observe_many, monitor.load):
-        with raises(lw.UnexpectedValue, column="x"):
+        with raises(lw.errors.UnexpectedValue, column="x"):
             look(table)
     assert len(monitor) == 0
     as_said = lw.Rule(features={"x": Feature("category", missing="match")}, output_column="z")
@@ -283,9 +283,9 @@ def test_output_that_is_true_is_no_number_and_no_probability():
     feature = {"x": Feature("number", tolerance=1)}
     number = lw.Monitor(lw.Rule(features=feature, output="number", output_column="z"))
     shares = lw.Rule(features=feature, output="probabilities", output_column=["p", "q"])
-    with raises(lw.UnexpectedValue, column="z", place=0):
+    with raises(lw.errors.UnexpectedValue, column="z", place=0):
         number.observe({"x": 1, "z": True})
-    with raises(lw.UnexpectedValue, column="q", place=0):
+    with raises(lw.errors.UnexpectedValue, column="q", place=0):
         lw.Monitor(shares).observe_many([{"x": 1, "p": 1.0, "q": False}])
     assert len(number) == 0
 
@@ -317,7 +317,7 @@ def test_missing_is_whatever_says_so():
 @each("hole", MISSING, ids=repr)
 def test_empty_place_is_refused_where_the_rule_rejects_it(hole):
     monitor = lw.Monitor(RULE)
-    with raises(lw.MissingValue, column="age", place=0):
+    with raises(lw.errors.MissingValue, column="age", place=0):
         monitor.observe({**people(1)[0], "age": hole})
     assert len(monitor) == 0
 
@@ -354,27 +354,27 @@ def closed(n: int, seed: int = 0) -> list[dict[str, Any]]:
 
 
 BAD = {
-    "text": ({"age": "33"}, lw.UnexpectedValue),
-    "bytes": ({"age": b"33"}, lw.UnexpectedValue),
-    "a list": ({"age": [33]}, lw.UnexpectedValue),
-    "a complex number": ({"age": 33j}, lw.UnexpectedValue),
-    "a date": ({"age": datetime.date(2020, 1, 1)}, lw.UnexpectedValue),
-    "true": ({"age": True}, lw.UnexpectedValue),
-    "NumPy's false": ({"age": np.False_}, lw.UnexpectedValue),
-    "infinite": ({"age": INF}, lw.UnexpectedValue),
-    "minus infinite": ({"age": -INF}, lw.UnexpectedValue),
-    "beyond floats": ({"age": 10**400}, lw.UnexpectedValue),
-    "a missing number": ({"age": None}, lw.MissingValue),
-    "a missing category": ({"town": None}, lw.MissingValue),
-    "a missing ordinal": ({"grade": NAN}, lw.MissingValue),
-    "a missing group": ({"sex": pd.NA}, lw.MissingValue),
-    "an unknown grade": ({"grade": "d"}, lw.UnexpectedValue),
-    "an unknown job": ({"job": "king"}, lw.UnexpectedValue),
-    "an unhashable category": ({"town": ["Ulm"]}, lw.UnexpectedValue),
-    "an unhashable group": ({"sex": {}}, lw.UnexpectedValue),
-    "a missing key": ({"id": None}, lw.MissingValue),
-    "an unhashable key": ({"id": [5]}, lw.UnexpectedValue),
-    "a missing output": ({"approved": None}, lw.MissingValue),
+    "text": ({"age": "33"}, lw.errors.UnexpectedValue),
+    "bytes": ({"age": b"33"}, lw.errors.UnexpectedValue),
+    "a list": ({"age": [33]}, lw.errors.UnexpectedValue),
+    "a complex number": ({"age": 33j}, lw.errors.UnexpectedValue),
+    "a date": ({"age": datetime.date(2020, 1, 1)}, lw.errors.UnexpectedValue),
+    "true": ({"age": True}, lw.errors.UnexpectedValue),
+    "NumPy's false": ({"age": np.False_}, lw.errors.UnexpectedValue),
+    "infinite": ({"age": INF}, lw.errors.UnexpectedValue),
+    "minus infinite": ({"age": -INF}, lw.errors.UnexpectedValue),
+    "beyond floats": ({"age": 10**400}, lw.errors.UnexpectedValue),
+    "a missing number": ({"age": None}, lw.errors.MissingValue),
+    "a missing category": ({"town": None}, lw.errors.MissingValue),
+    "a missing ordinal": ({"grade": NAN}, lw.errors.MissingValue),
+    "a missing group": ({"sex": pd.NA}, lw.errors.MissingValue),
+    "an unknown grade": ({"grade": "d"}, lw.errors.UnexpectedValue),
+    "an unknown job": ({"job": "king"}, lw.errors.UnexpectedValue),
+    "an unhashable category": ({"town": ["Ulm"]}, lw.errors.UnexpectedValue),
+    "an unhashable group": ({"sex": {}}, lw.errors.UnexpectedValue),
+    "a missing key": ({"id": None}, lw.errors.MissingValue),
+    "an unhashable key": ({"id": [5]}, lw.errors.UnexpectedValue),
+    "a missing output": ({"approved": None}, lw.errors.MissingValue),
 }
 
 
@@ -440,10 +440,10 @@ def test_refused_value_is_named_behind_an_empty_place(hole):
     }
     monitor = lw.Monitor(lw.Rule(features=features, output_column="z"))
     rows = [{"x": hole, "c": c, "z": 0} for c in ("a", hole, hole, "b", "new", "new")]
-    with raises(lw.UnexpectedValue, column="c", place=4):
+    with raises(lw.errors.UnexpectedValue, column="c", place=4):
         monitor.observe_many(rows)
     rows[5]["c"] = {}
-    with raises(lw.UnexpectedValue, column="c", place=5):
+    with raises(lw.errors.UnexpectedValue, column="c", place=5):
         monitor.observe_many(rows)
 
 
@@ -453,12 +453,12 @@ def test_keys_are_unique_in_the_batch_and_in_the_history():
         one.load(closed(40))
     batch = closed(10, seed=1)
     twice = [*batch, {**batch[2], "town": "Graz"}]
-    with raises(lw.RepeatedKey, place=10, key=1002, row=42):
+    with raises(lw.errors.RepeatedKey, place=10, key=1002, row=42):
         monitor.observe_many(twice)
     known = [*batch[:4], {**batch[4], "id": 7, "town": "Graz"}]
-    with raises(lw.RepeatedKey, place=4, key=7, row=7):
+    with raises(lw.errors.RepeatedKey, place=4, key=7, row=7):
         monitor.load(known)
-    with raises(lw.RepeatedKey, place=0, key=7, row=7):
+    with raises(lw.errors.RepeatedKey, place=0, key=7, row=7):
         monitor.observe(known[-1])
     assert_no_trace(monitor, twin)
 
@@ -493,7 +493,7 @@ def test_wrong_columns_are_named_and_leave_no_trace(change, named):
     batch = closed(5, seed=1)
     batch[1]["town"] = "Graz"
     changed = [change(row) for row in batch]
-    kind = lw.UnknownColumn if named == "shoe size" else lw.MissingColumn
+    kind = lw.errors.UnknownColumn if named == "shoe size" else lw.errors.MissingColumn
     record = pd.DataFrame(changed).to_records(index=False)
     for table in (
         pd.DataFrame(changed),
@@ -513,17 +513,17 @@ def test_wrong_columns_are_named_and_leave_no_trace(change, named):
 @each(
     ("table", "kind"),
     [
-        (5, lw.UnexpectedValue),
-        ("age", lw.UnexpectedValue),
-        (None, lw.UnexpectedValue),
-        ({1, 2}, lw.UnexpectedValue),
-        (pl.LazyFrame({"age": [1]}), lw.UnexpectedValue),
-        ([[1, 2]], lw.UnexpectedValue),
-        ([None], lw.UnexpectedValue),
-        (np.ones((3, 4)), lw.WrongShape),
-        (np.ones(7), lw.WrongShape),
-        (pd.DataFrame([[1, 2]], columns=["age", "age"]), lw.BadDecision),
-        (pd.DataFrame([[1, 2]]), lw.MissingColumn),
+        (5, lw.errors.UnexpectedValue),
+        ("age", lw.errors.UnexpectedValue),
+        (None, lw.errors.UnexpectedValue),
+        ({1, 2}, lw.errors.UnexpectedValue),
+        (pl.LazyFrame({"age": [1]}), lw.errors.UnexpectedValue),
+        ([[1, 2]], lw.errors.UnexpectedValue),
+        ([None], lw.errors.UnexpectedValue),
+        (np.ones((3, 4)), lw.errors.WrongShape),
+        (np.ones(7), lw.errors.WrongShape),
+        (pd.DataFrame([[1, 2]], columns=["age", "age"]), lw.errors.BadDecision),
+        (pd.DataFrame([[1, 2]]), lw.errors.MissingColumn),
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
@@ -536,16 +536,16 @@ def test_what_is_no_table_is_refused(table, kind):
 
 @pytest.mark.parametrize("x", [[1, 2], 5, "age", np.ones(3), pd.Series([1, 2])])
 def test_single_decision_has_names_of_columns(x):
-    with raises(lw.UnexpectedValue):
+    with raises(lw.errors.UnexpectedValue):
         lw.Monitor(CLOSED).observe(x)
 
 
 def test_wrong_number_of_outputs_leaves_no_trace():
     monitor, twin = lw.Monitor(CLOSED), lw.Monitor(CLOSED)
     batch = closed(5, seed=1)
-    with raises(lw.WrongShape):
+    with raises(lw.errors.WrongShape):
         monitor.observe_many(batch, ["yes"] * 4)
-    with raises(lw.UnexpectedValue, place=1):
+    with raises(lw.errors.UnexpectedValue, place=1):
         monitor.observe_many(batch, ["yes", NAN, "no", "no", "no"])
     assert_no_trace(monitor, twin)
 
@@ -564,13 +564,13 @@ SCORE = lw.Rule(
 @pytest.mark.parametrize(
     ("rule", "row", "kind"),
     [
-        (CHANCES, {"x": 1, "no": "?", "yes": 1.0}, lw.UnexpectedValue),
-        (CHANCES, {"x": 1, "no": None, "yes": 1.0}, lw.MissingValue),
-        (CHANCES, {"x": 1, "no": 0.5, "yes": 1.0}, lw.UnexpectedValue),
-        (CHANCES, {"x": 1, "no": -0.5, "yes": 1.5}, lw.UnexpectedValue),
-        (SCORE, {"x": 1, "s": "high"}, lw.UnexpectedValue),
-        (SCORE, {"x": 1, "s": pd.NA}, lw.MissingValue),
-        (SCORE, {"x": 1, "s": INF}, lw.UnexpectedValue),
+        (CHANCES, {"x": 1, "no": "?", "yes": 1.0}, lw.errors.UnexpectedValue),
+        (CHANCES, {"x": 1, "no": None, "yes": 1.0}, lw.errors.MissingValue),
+        (CHANCES, {"x": 1, "no": 0.5, "yes": 1.0}, lw.errors.UnexpectedValue),
+        (CHANCES, {"x": 1, "no": -0.5, "yes": 1.5}, lw.errors.UnexpectedValue),
+        (SCORE, {"x": 1, "s": "high"}, lw.errors.UnexpectedValue),
+        (SCORE, {"x": 1, "s": pd.NA}, lw.errors.MissingValue),
+        (SCORE, {"x": 1, "s": INF}, lw.errors.UnexpectedValue),
     ],
     ids=str,
 )
@@ -598,13 +598,13 @@ def test_columns_of_a_table_come_by_the_names_that_it_has():
     for table_of in (list, pandas_plain, polars, arrow, structured):
         assert list(table_columns(table_of(rows))) == NAMES
     for nameless in (np.ones((2, 2)), [], [[1, 2]]):
-        with raises(lw.UnexpectedValue):
+        with raises(lw.errors.UnexpectedValue):
             table_columns(nameless)
 
 
 def test_table_without_narwhals_says_what_to_install(monkeypatch):
     monkeypatch.setattr("likewise.tables.frames.find_spec", lambda name: None)
-    with raises(lw.BadDecision):
+    with raises(lw.errors.BadDecision):
         lw.Monitor(RULE).observe_many(pd.DataFrame(columns(people(3))))
     assert len(lw.Monitor(RULE).observe_many(people(3))) == 3
 
@@ -673,26 +673,26 @@ def test_a_row_comes_in_any_form(form):
 def test_a_frame_of_several_rows_is_no_single_decision(frame):
     monitor = lw.Monitor(APPLICANTS)
     several = frame({"age": [1, 2], "job": ["a", "b"], "approved": ["yes", "no"]})
-    with raises(lw.WrongShape):
+    with raises(lw.errors.WrongShape):
         monitor.observe(several)
     assert monitor.rows == 0 and monitor.observe_many(several).pairs == 0
 
 
 def test_a_column_in_other_letters_is_suggested():
-    with raises(lw.MissingColumn, column="age") as refused:
+    with raises(lw.errors.MissingColumn, column="age") as refused:
         lw.Monitor(APPLICANTS).observe_many(
             pd.DataFrame({"Age": [40], "job": ["cook"], "approved": ["yes"]})
         )
     assert "did you mean 'Age'?" in str(refused.value)
     row = {"age": 40, "job": "cook", "approved": "yes", "jobs": "cook"}
-    with raises(lw.UnknownColumn, column="jobs") as refused:
+    with raises(lw.errors.UnknownColumn, column="jobs") as refused:
         lw.Monitor(APPLICANTS).observe(row)
     assert "did you mean 'job'?" in str(refused.value)
 
 
 def test_columns_that_the_rule_does_not_list_are_refused_or_ignored():
     row = {"age": 40, "job": "cook", "approved": "yes", "born": "Graz", "note": None}
-    with raises(lw.UnknownColumn, column="born", place=0):
+    with raises(lw.errors.UnknownColumn, column="born", place=0):
         lw.Monitor(APPLICANTS).observe(row)
     rule = dataclasses.replace(APPLICANTS, extra="ignore")
     assert lw.Rule.from_toml(rule.to_toml()) == rule
@@ -703,11 +703,11 @@ def test_columns_that_the_rule_does_not_list_are_refused_or_ignored():
     assert monitor.observe_many([row, row]).counts.tolist() == [1, 1]
     assert monitor.observe_many(pd.DataFrame([row])).counts.tolist() == [1]
     assert monitor.past.values(0) == {"age": 40, "job": "cook", "approved": "yes"}
-    with raises(lw.MissingColumn, column="job", place=0):
+    with raises(lw.errors.MissingColumn, column="job", place=0):
         monitor.observe({"age": 40, "approved": "yes", "born": "Graz"})
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.Rule(epsilon=1, extra="ignore")
-    with raises(lw.BadRule, setting="extra"):
+    with raises(lw.errors.BadRule, setting="extra"):
         dataclasses.replace(APPLICANTS, extra="drop")
 
 
@@ -722,19 +722,19 @@ def test_whole_numbers_of_128_bits_are_read_as_any_others():
     monitor.observe_many(pl.DataFrame({"a": wide[:1], "b": wide[1:], "z": wide[1:]}))
     assert monitor.past.values(0) == {"a": 3, "b": 2**70, "z": 2**70}
     assert monitor.past.outputs([0]) == [2**70]
-    with raises(lw.UnexpectedValue, text=False, place=1, column="a"):
+    with raises(lw.errors.UnexpectedValue, text=False, place=1, column="a"):
         monitor.observe_many(pl.DataFrame({"a": wide, "b": [1, 1], "z": [1, 1]}))
 
 
 def test_column_of_lists_is_no_column_of_numbers():
     rule = lw.Rule(output_column="z", epsilon=1, features={"a": lw.Feature("number", tolerance=1)})
     lists = np.zeros(1, [("a", "f8", (2,)), ("z", "i8")])
-    with raises(lw.UnexpectedValue, text=False, column="a"):
+    with raises(lw.errors.UnexpectedValue, text=False, column="a"):
         lw.Monitor(rule).observe_many(lists)
 
 
 def test_message_about_a_column_names_a_few_others():
     rule = lw.Rule(output_column="z", epsilon=1, features={"a": lw.Feature("number", tolerance=1)})
-    with pytest.raises(lw.MissingColumn) as error:
+    with pytest.raises(lw.errors.MissingColumn) as error:
         lw.Monitor(rule).observe({f"c{i}": 1 for i in range(100_000)})
     assert len(str(error.value)) < 2000

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.service.arrow_batch import columns_of
+from likewise.service.arrow_batch import read_arrow_batch
 from likewise.tables.exact_values import pack, unpack
 from likewise.tables.named_array import named_array_of, names_of
 from tests.lazily import pandas as pd
@@ -46,12 +46,12 @@ def monitor(request, tmp_path):
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
 def test_columns_in_another_order_are_refused_in_every_call(monitor, library):
-    with raises(lw.WrongShape, text=False):
+    with raises(lw.errors.WrongShape, text=False):
         monitor.observe_many(table(library), ["yes"] * 4)
     monitor.check_many(reordered(library), ["yes"] * 5)  # what was only checked sets nothing
     monitor.observe_many(table(library), ["yes"] * 5)
     for call in (monitor.observe_many, monitor.check_many, monitor.load):
-        with raises(lw.WrongShape):
+        with raises(lw.errors.WrongShape):
             call(reordered(library), ["no"] * 5)
     assert monitor.rows == 5
     assert monitor.observe_many(table(library), ["no"] * 5).violations.all()
@@ -61,11 +61,11 @@ def test_columns_in_another_order_are_refused_in_every_call(monitor, library):
 def test_rows_of_a_frame_have_its_names(monitor):
     frame = table("pandas")
     assert not monitor.observe(frame.iloc[0], "yes").violation
-    with raises(lw.WrongShape):
+    with raises(lw.errors.WrongShape):
         monitor.observe(reordered("pandas").iloc[0], "no")
-    with raises(lw.WrongShape):
+    with raises(lw.errors.WrongShape):
         monitor.check(reordered("pandas").iloc[0], "no")
-    with raises(lw.MissingColumn, column="b"):
+    with raises(lw.errors.MissingColumn, column="b"):
         monitor.observe(table("pandas", names="ac").iloc[0], "no")
     assert monitor.observe(frame.iloc[0], "no").violation
     assert monitor.observe(X[0].tolist(), "maybe").violation
@@ -73,10 +73,10 @@ def test_rows_of_a_frame_have_its_names(monitor):
 
 def test_names_of_what_was_refused_are_not_kept(monitor):
     bad = table("pandas", np.where(X > 0.8, np.nan, X), "ba")
-    with raises(lw.UnexpectedValue, text=False):
+    with raises(lw.errors.UnexpectedValue, text=False):
         monitor.observe_many(bad, ["yes"] * 5)
     monitor.observe_many(table("pandas"), ["yes"] * 5)
-    with raises(lw.WrongShape):
+    with raises(lw.errors.WrongShape):
         monitor.observe_many(reordered("pandas"), ["no"] * 5)
 
 
@@ -84,14 +84,14 @@ def test_names_that_are_numbers_are_none(monitor):
     monitor.observe_many(pd.DataFrame(X), ["yes"] * 5)
     assert monitor.observe_many(pd.DataFrame(X, columns=[1, 0]), ["no"] * 5).violations.all()
     assert monitor.observe_many(table("pandas"), ["maybe"] * 5).violations.all()
-    with raises(lw.WrongShape):
+    with raises(lw.errors.WrongShape):
         monitor.observe_many(reordered("pandas"), ["no"] * 5)
 
 
 def test_slopes_have_names_of_columns():
     slopes = slope_monitor(lw.Rule("linf", 0.1, output="number", delta=0.1))
     slopes.observe_many(table("polars"), np.arange(5.0))
-    with raises(lw.WrongShape):
+    with raises(lw.errors.WrongShape):
         slopes.observe_many(reordered("polars"), np.arange(5.0))
 
 
@@ -111,7 +111,7 @@ def test_a_watched_model_is_not_judged_on_other_columns(background):
         watched(table("pandas").iloc[:1])
         watched(reordered("pandas").iloc[:1])
     assert monitor.rows == 6
-    assert [type(one.error) for one in watched.failures] == [lw.WrongShape] * 2
+    assert [type(one.error) for one in watched.failures] == [lw.errors.WrongShape] * 2
 
 
 @pytest.mark.parametrize("capacity", [2, 100])
@@ -128,7 +128,7 @@ def test_a_buffer_that_accepts_keeps_names(tmp_path, capacity):
         answers = list(buffer.results())
         assert monitor.rows == 7
     refused = [i for i, one in enumerate(answers) if one.refusal is not None]
-    assert refused == [5] and answers[5].refusal.code == lw.WrongShape.code
+    assert refused == [5] and answers[5].refusal.code == lw.errors.WrongShape.code
 
 
 def test_a_cut_off_call_leaves_no_names(monkeypatch):
@@ -140,12 +140,12 @@ def test_a_cut_off_call_leaves_no_names(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(monitor.memory.models), "took", interrupt)
+        patch.setattr(type(monitor.memory.models), "add", interrupt)
         with pytest.raises(KeyboardInterrupt):
             monitor.observe_many(reordered("pandas"), ["yes"] * 5)
     assert monitor.rows == 1
     monitor.observe_many(table("pandas"), ["yes"] * 5)
-    with raises(lw.WrongShape):
+    with raises(lw.errors.WrongShape):
         monitor.observe_many(reordered("pandas"), ["yes"] * 5)
 
 
@@ -154,11 +154,11 @@ def test_an_arrow_stream_to_the_service_keeps_names():
         stream = io.BytesIO()
         with pa.ipc.new_stream(stream, some.schema) as writer:
             writer.write_table(some)
-        return columns_of(stream.getvalue(), RULE, 1 << 20)
+        return read_arrow_batch(stream.getvalue(), RULE, 1 << 20)
 
     monitor = lw.Monitor(RULE)
     monitor.observe_many(**sent(table("arrow").append_column("z", [["yes"] * 5])))
-    with raises(lw.WrongShape):
+    with raises(lw.errors.WrongShape):
         monitor.observe_many(**sent(reordered("arrow").append_column("z", [["no"] * 5])))
 
 
@@ -173,7 +173,7 @@ def test_a_watched_estimator_is_not_judged_on_other_columns():
         watched.predict(table("pandas"))
         watched.predict(reordered("pandas"))
     assert monitor.rows == 5
-    assert [type(one.error) for one in watched.failures] == [lw.WrongShape]
+    assert [type(one.error) for one in watched.failures] == [lw.errors.WrongShape]
 
 
 def test_names_come_back_from_what_a_client_packs():
@@ -192,5 +192,5 @@ def test_frame_of_polars_with_a_column_that_is_not_of_numbers_is_refused(odd):
         "decimal": Decimal(2**53 + 1),
         "128 bits": 2**70,
     }[odd]
-    with pytest.raises(lw.UnexpectedValue):
+    with pytest.raises(lw.errors.UnexpectedValue):
         lw.Monitor(RULE).observe_many(pl.DataFrame({"a": [0.5], "b": [column]}), ["yes"])

@@ -11,9 +11,9 @@ import pytest
 
 import likewise as lw
 from likewise.reports.compare_page import compare_page
-from likewise.reports.compare_words import compared_in_words
+from likewise.reports.compare_words import describe_comparison
 from likewise.reports.comparison import compare
-from likewise.reports.evidence import Evidence, computed
+from likewise.reports.evidence import Evidence, build_provenance
 from likewise.reports.intervals import difference, wilson
 from likewise.reports.judged_history import HistoryTally
 from tests.looping import each
@@ -34,7 +34,7 @@ def history(name, rows, *, keyed, places=None, batches=3):
     return tally.history(
         name,
         monitor.past,
-        computed(Evidence(name), monitor.rule, monitor.explain(), None),
+        build_provenance(Evidence(name), monitor.rule, monitor.explain(), None),
         keys=keys,
     )
 
@@ -66,7 +66,7 @@ def test_planted_pairs_are_new_gone_and_persisting(keyed):
     found = compare(one, other)
     assert (found.new.count, found.gone.count, found.persisting.count) == (7, 3, 5)
     assert (found.new.of_common, found.gone.of_common, found.common) == (7, 3, 52)
-    assert found.told_by == ("keys" if keyed else "places and values")
+    assert found.matched_by == ("keys" if keyed else "places and values")
     assert (found.one.comparable, found.one.flagged) == (26, 8)
     assert (found.other.comparable, found.other.flagged) == (26, 12)
     assert (found.one.in_any_pair.count, found.other.in_any_pair.count) == (16, 24)
@@ -90,7 +90,7 @@ def test_pairs_of_cases_that_one_history_has_are_counted_apart():
     assert (found.gone.count, found.gone.of_common) == (3 + 4, 3)
     assert found.persisting.count == 1
     assert all("z in a" in one.pair.pair.mine for one in found.new.shown)
-    words = " ".join(compared_in_words(found))
+    words = " ".join(describe_comparison(found))
     assert "4 more are new because a case of theirs is only in b" in words
 
 
@@ -100,7 +100,7 @@ def test_without_keys_other_values_in_the_same_place_are_another_case():
     found = compare(history("a", before, keyed=False), history("b", after, keyed=False))
     assert (found.common, found.persisting.count) == (0, 0)
     assert (found.new.count, found.gone.count) == (8, 8)
-    assert "No case is in both" in " ".join(compared_in_words(found))
+    assert "No case is in both" in " ".join(describe_comparison(found))
 
 
 def test_without_keys_the_same_values_in_another_place_are_another_case():
@@ -122,7 +122,7 @@ def test_the_longer_history_is_cut_and_verdicts_are_those_of_the_first_alone():
         for number in ("comparable", "flagged", "share", "in_any_pair", "pairs", "groups"):
             assert getattr(mine, number) == getattr(theirs, number)
     assert (found.new.count, found.gone.count, found.persisting.count) == (7, 3, 5)
-    words = " ".join(compared_in_words(found))
+    words = " ".join(describe_comparison(found))
     assert "the first 30 decisions of each" in words and "The last 22 of a are left out" in words
 
 
@@ -131,7 +131,7 @@ def test_nothing_comparable_on_one_side_says_that_nothing_follows():
     found = compare(history("a", alone, keyed=True), history("b", planted(AFTER), keyed=True))
     assert found.difference is None
     assert [side.name for side in found.nothing_compared] == ["a"]
-    assert compared_in_words(found)[0].startswith("Nothing could be compared in a, so nothing")
+    assert describe_comparison(found)[0].startswith("Nothing could be compared in a, so nothing")
     page = compare_page(found)
     read_strictly(page, more=("a", "script"))
     assert "nothing comparable" in page and 'class="hero nothing"' in page

@@ -6,7 +6,13 @@ import pytest
 
 from likewise.reports.group_section import group_section
 from likewise.reports.group_words import difference, group_sentences, how_compared, p_value
-from likewise.verdict.group_effects import Group, GroupComparison, Groups, GroupSide, ShuffleTest
+from likewise.verdict.group_effects import (
+    Group,
+    GroupComparison,
+    GroupEffects,
+    GroupSide,
+    ShuffleTest,
+)
 from tests import hostile_text
 from tests.report_streams import RULE, SCORES, found, people
 from tests.strict_html import read_strictly
@@ -16,13 +22,13 @@ def side(name: str, *, gap: float | None = 0.1, in_test: int = 200) -> GroupSide
     return GroupSide(Group(name, name, 1_000, 900, 0.5), 300, 290, 0.52, 0.62, 26, 25, gap, in_test)
 
 
-def column(*tests: ShuffleTest | None, name: str = "sex", **changes: object) -> Groups:
+def column(*tests: ShuffleTest | None, name: str = "sex", **changes: object) -> GroupEffects:
     compared = tuple(
         GroupComparison(side(f"a{i}"), side(f"b{i}", gap=-0.1), 8_000, 566, 12, test)
         for i, test in enumerate(tests)
     )
     groups = tuple(one.one.group for one in compared) + tuple(one.other.group for one in compared)
-    made = Groups(name, "share", True, groups, compared, 0, 0, 0, 0, None, 7, 1.0)
+    made = GroupEffects(name, "share", True, groups, compared, 0, 0, 0, 0, None, 7, 1.0)
     return dataclasses.replace(made, **changes)
 
 
@@ -30,7 +36,7 @@ SURE = ShuffleTest(0.12, -0.03, 0.04, 0.001, 0.002, 1_000, 150)
 CHANCE = ShuffleTest(0.02, -0.03, 0.04, 0.3, 0.6, 1_000, 150)
 
 
-def text_of(*columns: Groups) -> str:
+def text_of(*columns: GroupEffects) -> str:
     return " ".join(" ".join(read_strictly(group_section(columns, None)).texts).split())
 
 

@@ -9,7 +9,7 @@ import likewise as lw
 from likewise.reports.compare_page import compare_page
 from likewise.reports.comparison import compare
 from likewise.reports.document import write_document
-from likewise.reports.evidence import Evidence, computed
+from likewise.reports.evidence import Evidence, build_provenance
 from likewise.reports.judged_history import HistoryTally
 from likewise.reports.report_page import write_page
 from tests import hostile_text
@@ -56,7 +56,7 @@ def pages(tmp_path_factory):
 def judged(name, rows):
     monitor, tally = lw.Monitor(hostile_text.rule(), comparable=True), HistoryTally()
     tally.add(monitor.observe_many(rows), np.arange(len(rows)))
-    done = computed(Evidence(name), monitor.rule, monitor.explain(), None)
+    done = build_provenance(Evidence(name), monitor.rule, monitor.explain(), None)
     return tally.history(name, monitor.past, done, keys=None)
 
 

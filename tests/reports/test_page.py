@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.explaining.pair_card import Whereabouts
-from likewise.reports.report_page import page, write_page
-from likewise.verdict.html import both_shown, safe
+from likewise.explaining.pair_card import DecisionOrigin
+from likewise.reports.report_page import render_page, write_page
+from likewise.verdict.html import display_both, escape_html
 from tests import hostile_text
 from tests.looping import each
 from tests.refusals import raises
@@ -27,7 +27,7 @@ from tests.strict_html import Reader, read_strictly
 
 
 def read(findings):
-    return read_strictly(page(findings), more=("a", "script"))
+    return read_strictly(render_page(findings), more=("a", "script"))
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_page_says_everything(findings):
 
 
 def test_page_carries_the_rule_as_it_can_be_used_again(findings):
-    document = page(findings)
+    document = render_page(findings)
     toml = re.search(r'<pre class="rules"[^>]*>(.*?)</pre>', document, re.DOTALL)[1]
     reader = Reader()
     reader.feed(toml)
@@ -88,7 +88,7 @@ def test_page_carries_the_rule_as_it_can_be_used_again(findings):
 def test_page_loads_nothing_and_runs_its_own_script_alone(findings):
     reader = read(findings)
     assert reader.seen.count("script") == 1
-    script = page(findings).partition("<script>")[2].partition("</script>")[0]
+    script = render_page(findings).partition("<script>")[2].partition("</script>")[0]
     written = (Path(lw.__file__).parent / "reports" / "tables.js").read_text()
     assert script == f"\n{written}"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -96,7 +96,7 @@ def test_page_loads_nothing_and_runs_its_own_script_alone(findings):
         if name in ("src", "href", "action", "data", "srcset", "xlink:href"):
             inside = tag == "a" and re.fullmatch(r"#pair-\d+", value)
             assert value == "data:," or inside, (tag, name, value)
-    assert "url(" not in page(findings) and "@import" not in page(findings)
+    assert "url(" not in render_page(findings) and "@import" not in render_page(findings)
     assert (
         "meta",
         "content",
@@ -106,7 +106,7 @@ def test_page_loads_nothing_and_runs_its_own_script_alone(findings):
 
 
 def test_page_says_on_paper_what_is_folded_away(findings):
-    document = page(findings)
+    document = render_page(findings)
     folded = document.count("<details>")
     assert folded >= 2
     assert document.count('</details>\n<p class="on-paper small">') == folded
@@ -114,10 +114,10 @@ def test_page_says_on_paper_what_is_folded_away(findings):
 
 
 def test_cards_show_lines_times_and_ignored_columns(findings):
-    later = Whereabouts(14, "line", "2026-01-03", (("note", "<i>"), ("desk", None)))
-    earlier = Whereabouts(5, "line", "2026-01-01 10:00:00", (("note", "b"), ("desk", None)))
+    later = DecisionOrigin(14, "line", "2026-01-03", (("note", "<i>"), ("desk", None)))
+    earlier = DecisionOrigin(5, "line", "2026-01-01 10:00:00", (("note", "b"), ("desk", None)))
     first = dataclasses.replace(findings.worst[0], later=later, earlier=earlier)
-    document = page(dataclasses.replace(findings, worst=(first,)))
+    document = render_page(dataclasses.replace(findings, worst=(first,)))
     text = " ".join(" ".join(read_strictly(document, more=("a", "script")).texts).split())
     for words in (
         "Line 14 contradicts line 5",
@@ -181,7 +181,7 @@ def test_page_of_hostile_data_is_whole_and_small():
     )
     assert findings.flagged > 0 and findings.groups
     read(findings)
-    assert len(page(findings)) < 3_000_000
+    assert len(render_page(findings)) < 3_000_000
 
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=40)
@@ -207,7 +207,7 @@ def test_page_is_whole_whatever_the_text(source, name, value, output):
 
 @each("text", hostile_text.STRINGS, ids=lambda text: repr(text[:20]))
 def test_safe_text_has_no_markup_and_nothing_unseen(text):
-    made = safe(text)
+    made = escape_html(text)
     assert not set(made) & set("<>\"'")
     assert len(made) < 1_500
     assert made.isprintable() or "\u200d" in made
@@ -215,13 +215,13 @@ def test_safe_text_has_no_markup_and_nothing_unseen(text):
 
 
 def test_safe_text_says_how_long_it_was():
-    assert safe("x" * 1_000).endswith("… (1,000 characters)")
+    assert escape_html("x" * 1_000).endswith("… (1,000 characters)")
 
 
 def test_values_that_differ_look_different():
-    assert both_shown(0.1, 0.2) == ("0.1", "0.2")
-    assert both_shown(0.1 + 0.2, 0.3) == ("0.30000000000000004", "0.3")
-    assert both_shown(None, "a") == ("missing", "a")
+    assert display_both(0.1, 0.2) == ("0.1", "0.2")
+    assert display_both(0.1 + 0.2, 0.3) == ("0.30000000000000004", "0.3")
+    assert display_both(None, "a") == ("missing", "a")
 
 
 # Writing
@@ -235,7 +235,7 @@ def test_page_is_written_as_any_file(findings, tmp_path):
     path = tmp_path / "page.html"
     path.write_text("old")
     write_page(findings, path)
-    assert path.read_text(encoding="utf-8") == page(findings)
+    assert path.read_text(encoding="utf-8") == render_page(findings)
     assert names_in(tmp_path) == ["page.html"]
     (tmp_path / "beside").write_text("")
     assert path.stat().st_mode == (tmp_path / "beside").stat().st_mode
@@ -246,7 +246,7 @@ def test_page_that_cannot_be_written_says_so(findings, tmp_path, where):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("kept")
     before = names_in(tmp_path)
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         write_page(findings, tmp_path / where)
     assert names_in(tmp_path) == before
     assert (tmp_path / "file").read_text() == "kept"
@@ -265,7 +265,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     write_page(findings, {str(path)!r})
-except lw.BadFile as error:
+except lw.errors.BadFile as error:
     print(error)
 """
     done = subprocess.run(

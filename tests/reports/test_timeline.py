@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise.reports.timeline import SHOWN, ByRow, ByTime, read_times
+from likewise.reports.timeline import SHOWN, RowStretches, TimeStretches, read_times
 from tests.lazily import pandas as pd
 from tests.lazily import polars as pl
 from tests.looping import each
@@ -18,7 +18,7 @@ from tests.looping import each
 def test_stretches_by_row_hold_every_decision_once(sizes, seed):
     rng = np.random.default_rng(seed)
     violations = rng.random(sum(sizes)) < 0.2
-    by_row = ByRow()
+    by_row = RowStretches()
     for part in np.split(violations, np.cumsum(sizes)[:-1]) if sizes else ():
         by_row.add(part)
     stretches = by_row.stretches(7)
@@ -34,7 +34,7 @@ def test_stretches_by_row_hold_every_decision_once(sizes, seed):
 
 @each("count", [1, 49, 50, 51, 999, 1_000, 1_001, 10_001, 123_456, 3_000_000])
 def test_stretches_by_row_are_of_a_round_size(count):
-    by_row = ByRow()
+    by_row = RowStretches()
     by_row.add(np.ones(count, dtype=bool))
     stretches = by_row.stretches(0)
     assert len(stretches) <= SHOWN
@@ -52,7 +52,7 @@ TIMES = st.lists(
 @given(times=TIMES, cut=st.integers(0, 60), seed=st.integers(0, 99))
 def test_stretches_by_time_hold_every_decision_in_its_time(times, cut, seed):
     violations = np.random.default_rng(seed).random(len(times)) < 0.5
-    whole, parts = ByTime(), ByTime()
+    whole, parts = TimeStretches(), TimeStretches()
     whole.add(times, violations)
     parts.add(times[:cut], violations[:cut])
     parts.add(times[cut:], violations[cut:])
@@ -81,7 +81,7 @@ def test_stretches_by_time_hold_every_decision_in_its_time(times, cut, seed):
 )
 def test_stretches_by_time_are_as_long_as_a_calendar_has_them(apart, first, second):
     start = datetime.datetime(2026, 3, 2, 8, 30)
-    by_time = ByTime()
+    by_time = TimeStretches()
     by_time.add([start + i * apart for i in range(240)], np.zeros(240, dtype=bool))
     stretches = by_time.stretches()
     assert [one.start for one in stretches[:2]] == [first, second]
@@ -89,7 +89,7 @@ def test_stretches_by_time_are_as_long_as_a_calendar_has_them(apart, first, seco
 
 def test_times_may_come_in_any_order():
     days = [datetime.date(2026, 1, 1 + i) for i in range(20)]
-    forth, back = ByTime(), ByTime()
+    forth, back = TimeStretches(), TimeStretches()
     violations = np.arange(20) % 3 == 0
     forth.add(days, violations)
     for i in reversed(range(20)):

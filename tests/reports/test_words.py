@@ -8,8 +8,8 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.reports.finding_words import found_in_words, in_words
-from likewise.tables.printing import figure, listed, percent
+from likewise.reports.finding_words import describe_findings, describe_rule
+from likewise.tables.printing import format_number, join_names, percent
 from tests.looping import each
 from tests.report_streams import RULE, found, people
 
@@ -18,7 +18,7 @@ RULES = sorted((Path(__file__).parents[2] / "examples" / "rules").glob("*.toml")
 
 def near(**changes):
     features = {"x": Feature("number", tolerance=5), **changes.pop("features", {})}
-    return in_words(lw.Rule(features=features, output_column="z", **changes))
+    return describe_rule(lw.Rule(features=features, output_column="z", **changes))
 
 
 @each(
@@ -35,7 +35,7 @@ def near(**changes):
     ],
 )
 def test_likeness_of_vectors(rule, words):
-    assert words in in_words(rule)[0]
+    assert words in describe_rule(rule)[0]
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_likeness_of_vectors(rule, words):
 )
 def test_models_that_are_compared(compare, words):
     assert words in near(compare=compare)
-    assert words in in_words(lw.Rule("linf", 1, compare=compare))
-    assert not any("model" in line for line in in_words(lw.Rule("linf", 1)))
+    assert words in describe_rule(lw.Rule("linf", 1, compare=compare))
+    assert not any("model" in line for line in describe_rule(lw.Rule("linf", 1)))
 
 
 @each(
@@ -111,11 +111,11 @@ def test_difference(changes, words):
 @pytest.mark.parametrize("metric", ["linf", "l1", "l2", "tv"])
 def test_difference_of_probabilities(metric):
     rule = lw.Rule(epsilon=1, output="probabilities", output_metric=metric, delta=0.2)
-    assert "differ" in in_words(rule)[1] and "by more than 0.2" in in_words(rule)[1]
+    assert "differ" in describe_rule(rule)[1] and "by more than 0.2" in describe_rule(rule)[1]
 
 
 def test_notes_say_what_else_holds():
-    told = in_words(dataclasses.replace(RULE, protected_must_differ=True))
+    told = describe_rule(dataclasses.replace(RULE, protected_must_differ=True))
     assert "sex and race are protected: they take no part in likeness." in told
     assert "Only pairs that differ in a protected column count." in told
     assert "Not looked at: note." in told
@@ -127,9 +127,9 @@ def test_notes_say_what_else_holds():
 @pytest.mark.parametrize("path", RULES, ids=lambda path: path.stem)
 def test_every_compared_column_of_an_example_is_told(path):
     rule = lw.Rule.from_toml(path.read_text(encoding="utf-8"))
-    told = in_words(rule)
+    told = describe_rule(rule)
     for name, feature in rule.features.items():
-        if feature.measured:
+        if feature.is_compared:
             assert any(name in re.split(r", | and |: |- ", one) for one in told if one[0] == "-")
     assert all(one.rstrip().endswith((".", ":")) or one.startswith("- ") for one in told)
 
@@ -144,7 +144,7 @@ def test_many_columns_of_one_condition_are_told_together():
 def test_findings_in_words():
     rows = people(200, seed=1)
     findings = found(RULE, rows)
-    first, second, third, fourth, *_ = found_in_words(findings)
+    first, second, third, fourth, *_ = describe_findings(findings)
     flagged, comparable = findings.flagged, findings.comparable
     share = percent(flagged / comparable)
     assert first == (
@@ -157,22 +157,22 @@ def test_findings_in_words():
     )
     assert third.startswith(f"{findings.margins.identical:,} decisions contradict an earlier one")
     assert fourth.startswith(f"In whatever order: {findings.in_any_pair} of 200 decisions (")
-    assert found_in_words(found(RULE, rows[:1])) == [
+    assert describe_findings(found(RULE, rows[:1])) == [
         "Nothing could be compared, so nothing follows: none of 1 decision had an earlier like"
         " case."
     ]
     alike = [{**rows[0], "id": i} for i in range(2)]
-    assert found_in_words(found(RULE, alike)) == [
+    assert describe_findings(found(RULE, alike)) == [
         "None of 1 comparable decision contradicts an earlier one about a like case.",
         "1 of 2 decisions (50.0%) had an earlier like case to be compared with; the other 1 had"
         " nothing to contradict, which proves nothing.",
     ]
-    unknown = found_in_words(found(RULE, rows, comparable=False))
+    unknown = describe_findings(found(RULE, rows, comparable=False))
     assert unknown[0] == (
         f"{flagged} of 200 decisions ({percent(flagged / 200)}) contradict an earlier one about a"
         " like case. How many had an earlier like case was not looked at."
     )
-    assert found_in_words(found(RULE, [])) == ["There were no decisions to look at."]
+    assert describe_findings(found(RULE, [])) == ["There were no decisions to look at."]
 
 
 @pytest.mark.parametrize(
@@ -195,10 +195,10 @@ def test_shares_are_never_rounded_to_nothing_or_all(share, text):
     ("value", "text"), [(5.0, "5"), (1234567.0, "1,234,567"), (0.1, "0.1"), (1e-9, "1e-09")]
 )
 def test_figures_are_as_people_write_them(value, text):
-    assert figure(value) == text
+    assert format_number(value) == text
 
 
 def test_lists_end_with_and():
-    assert listed(["a"]) == "a"
-    assert listed(["a", "b", "c"]) == "a, b and c"
-    assert listed(range(20), 3) == "0, 1, 2 and 17 more"
+    assert join_names(["a"]) == "a"
+    assert join_names(["a", "b", "c"]) == "a, b and c"
+    assert join_names(range(20), 3) == "0, 1, 2 and 17 more"

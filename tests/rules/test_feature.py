@@ -61,9 +61,9 @@ for bad in ("", "%", "5", "ten%", "0%", "-5%", "nan%", "inf%", "1e7%", "1e-7%", 
 
 @each("settings", BAD.values(), ids=BAD)
 def test_feature_that_makes_no_sense_is_refused(settings):
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         Feature(**settings)
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         Feature.of("c,d", settings)
 
 
@@ -77,7 +77,7 @@ def test_setting_is_refused_where_it_says_nothing(kind, setting):
         assert Feature(kind, **settings).kind == kind
         return
     says = f"{setting} is given, which says nothing for kind {kind!r}; expected "
-    with raises(lw.BadRule) as error:
+    with raises(lw.errors.BadRule) as error:
         Feature(kind, **settings)
     expected = str(error.value).removeprefix(says).split(", ")
     assert set(expected) == SAYS_SOMETHING[kind] or expected == ["no settings"]
@@ -94,7 +94,7 @@ def test_setting_is_refused_where_it_says_nothing(kind, setting):
     ids=["a number", "text", "no kind", "misspelt"],
 )
 def test_feature_of_what_is_none_names_the_column(given):
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         Feature.of("age", given)
 
 
@@ -162,7 +162,7 @@ def test_percentage_is_kept_in_one_way_of_writing(given, kept):
 
 
 def test_only_what_is_measured_takes_part_in_the_distance():
-    measured = {settings["kind"] for settings in GOOD if Feature(**settings).measured}
+    measured = {settings["kind"] for settings in GOOD if Feature(**settings).is_compared}
     assert measured == {"number", "ordinal", "category"}
 
 

@@ -6,8 +6,8 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.reports.finding_words import in_words
-from likewise.rule.value_names import named
+from likewise.reports.finding_words import describe_rule
+from likewise.rule.value_names import name_value
 from tests.refusals import raises
 
 TOML = """
@@ -31,14 +31,14 @@ def test_labels_survive_toml_and_pickle():
     assert rule.output_labels == (("1", "approved"), ("0", "declined"))
     assert lw.Rule.from_toml(rule.to_toml()) == rule == pickle.loads(pickle.dumps(rule))
     assert hash(rule) == hash(lw.Rule.from_toml(rule.to_toml()))
-    assert "The output that everyone wants: approved." in in_words(rule)
+    assert "The output that everyone wants: approved." in describe_rule(rule)
 
 
 def test_labels_are_no_part_of_a_fingerprint():
     labelled, plain = lw.Rule.from_toml(TOML), lw.Rule.from_toml(PLAIN)
     assert labelled != plain
     assert labelled.fingerprint == plain.fingerprint
-    assert labelled.same_but_for_models(plain)
+    assert labelled.is_same_except_models(plain)
 
 
 def test_a_ledger_goes_on_with_other_labels(tmp_path):
@@ -52,14 +52,14 @@ def test_a_ledger_goes_on_with_other_labels(tmp_path):
 
 @pytest.mark.parametrize("value", [1, 1.0, "1.0", True])
 def test_a_number_is_named_however_it_is_written(value):
-    assert named((("1.0", "women"),), value) == "women"
-    assert named((("01", "women"),), "1") == "women"
+    assert name_value((("1.0", "women"),), value) == "women"
+    assert name_value((("01", "women"),), "1") == "women"
 
 
 @pytest.mark.parametrize("value", ["one", None, 2, "nan", float("nan"), ()])
 def test_a_value_without_a_label_stays_what_it_is(value):
-    assert named((("1.0", "women"), ("x", "y")), value) is value
-    assert named(None, value) is value
+    assert name_value((("1.0", "women"), ("x", "y")), value) is value
+    assert name_value(None, value) is value
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_a_value_without_a_label_stays_what_it_is(value):
     ],
 )
 def test_labels_that_are_no_names_are_refused(labels):
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         Feature("protected", labels=labels)
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.Rule(epsilon=1, output_labels=labels)
 
 
 def test_labels_are_for_protected_columns():
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         Feature("number", tolerance=1, labels={"1": "one"})

@@ -245,7 +245,7 @@ def test_protected_may_be_one_name():
 )
 def test_what_cannot_be_proposed_says_why(settings):
     rows = [{"x": i % 9, "sex": "f", "z": i % 2} for i in range(50)]
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.propose_rule(rows, **settings)
 
 
@@ -254,7 +254,7 @@ def test_a_few_numbers_beyond_float64_do_not_hide_a_column():
     rows = [{"x": 2**60 + 1 if i == 7 else i, "z": i % 2} for i in range(50)]
     rule = lw.propose_rule(rows, output="z")
     assert rule.features["x"] == number(2)
-    with raises(lw.UnexpectedValue, column="x", place=7):
+    with raises(lw.errors.UnexpectedValue, column="x", place=7):
         lw.Monitor(rule).observe_many(rows)
 
 
@@ -272,12 +272,12 @@ def test_a_key_may_be_a_whole_number_of_any_size(start):
 def test_a_column_of_lists_has_no_role(role):
     rows = [{"x": i % 9, "many": [i, i], "z": i % 2} for i in range(50)]
     settings = {"output": "z", role: "many"}
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.propose_rule(rows, **settings)
 
 
 def test_infinite_numbers_are_refused_by_row_and_column():
     rows = [{"x": float("inf") if i == 7 else float(i), "z": i % 2} for i in range(50)]
     rows[3]["x"] = None
-    with raises(lw.UnexpectedValue, column="x", place=7):
+    with raises(lw.errors.UnexpectedValue, column="x", place=7):
         lw.propose_rule(rows, output="z")

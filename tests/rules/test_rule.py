@@ -70,16 +70,16 @@ BAD_FIELDS = {
 
 @each("fields", BAD_FIELDS.values(), ids=BAD_FIELDS)
 def test_rule_that_makes_no_sense_is_refused(fields):
-    with raises(lw.BadRule) as error:
+    with raises(lw.errors.BadRule) as error:
         lw.Rule(**{"metric": "linf", "epsilon": 0.1, **fields})
     *_, named = fields  # the others are there for it to be wrong
     assert error.value.setting.startswith(named.removesuffix("s")), "such as weight 1"
 
 
 def test_rule_needs_an_epsilon():
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.Rule("linf")
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.Rule("linf", NAN)
 
 
@@ -195,7 +195,7 @@ def test_rule_survives_being_written_as_toml(**fields):
     ids=["not TOML", "no epsilon", "a misspelt field", "negative", "text", "NaN", "bad weights"],
 )
 def test_toml_that_is_no_rule_is_refused(text, says):
-    with pytest.raises(lw.BadRule) as error:
+    with pytest.raises(lw.errors.BadRule) as error:
         lw.Rule.from_toml(text)
     assert re.search(says, str(error.value), re.IGNORECASE), str(error.value)
 
@@ -223,7 +223,7 @@ def test_hand_written_toml_is_read_with_defaults_and_integers():
     ],
 )
 def test_a_value_that_is_called_otherwise_is_suggested(setting, given, meant):
-    with raises(lw.BadRule, setting=setting, text=False) as refused:
+    with raises(lw.errors.BadRule, setting=setting, text=False) as refused:
         lw.Rule(**{"epsilon": 0.1, setting: given})
     assert str(refused.value).endswith(f"; did you mean {meant!r}?")
 
@@ -235,15 +235,15 @@ def test_other_names_in_a_rule_and_of_an_index_are_suggested():
         ("kind", "Protected", "protected"),
         ("missing", "Reject", "reject"),
     ):
-        with raises(lw.BadRule, setting=setting, text=False) as refused:
+        with raises(lw.errors.BadRule, setting=setting, text=False) as refused:
             lw.Feature(**{"kind": "number", setting: called})
         assert str(refused.value).endswith(f"; did you mean {meant!r}?")
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.Rule.from_toml("epsilom = 1")
-    with raises(lw.BadRule, setting="index", text=False) as refused:
+    with raises(lw.errors.BadRule, setting="index", text=False) as refused:
         lw.Monitor(lw.Rule("linf", 0.1), index="KD-Tree")
     assert str(refused.value).endswith("; did you mean 'kdtree'?")
-    with raises(lw.BadRule, setting="metric", text=False) as refused:
+    with raises(lw.errors.BadRule, setting="metric", text=False) as refused:
         lw.Rule("hamming", 0.1)
     assert "did you mean" not in str(refused.value)
 
@@ -260,16 +260,16 @@ def test_a_rule_is_loaded_from_a_file(tmp_path):
 
 def test_what_is_wrong_with_a_file_names_it(tmp_path):
     path = tmp_path / "rule.toml"
-    with raises(lw.BadFile, path=str(path)):
+    with raises(lw.errors.BadFile, path=str(path)):
         lw.Rule.load(path)
-    with raises(lw.BadFile, path=str(tmp_path)):
+    with raises(lw.errors.BadFile, path=str(tmp_path)):
         lw.Rule.load(tmp_path)
     path.write_bytes(b"epsilon = \xff")
-    with raises(lw.BadFile, path=str(path)):
+    with raises(lw.errors.BadFile, path=str(path)):
         lw.Rule.load(path)
     path.write_text("epsilon = -1")
-    with raises(lw.BadRule, setting="epsilon"):
+    with raises(lw.errors.BadRule, setting="epsilon"):
         lw.Rule.load(path)
     for text in (path, b"epsilon = 1", None):
-        with raises(lw.BadRule):
+        with raises(lw.errors.BadRule):
             lw.Rule.from_toml(text)

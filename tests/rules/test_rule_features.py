@@ -316,7 +316,7 @@ BAD = {
 
 @each("settings", BAD.values(), ids=BAD)
 def test_rule_that_makes_no_sense_is_refused(settings):
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         small(**settings)
 
 
@@ -334,7 +334,7 @@ def test_rule_that_makes_no_sense_is_refused(settings):
     ],
 )
 def test_toml_that_is_no_rule_is_refused(text):
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.Rule.from_toml(text)
 
 
@@ -359,5 +359,5 @@ def test_what_must_match_is_near_within_no_radius(metric, epsilon, missing):
 
 
 def test_names_that_are_no_unicode_are_refused():
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.Rule(features={"age\udcff": Feature("number", tolerance=1)}, output_column="z")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from likewise.service.app import App
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, Server, ServiceSettings
+from likewise.service.settings import Limits, MonitorSettings, ServerSettings, ServiceSettings
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ async def serving(
     path.write_text(rule)
     place = str(folder / "ledger") if ledger else None
     settings = ServiceSettings(
-        {"default": Served(rule=str(path), ledger=place, **served)},
-        server=server or Server(),
+        {"default": MonitorSettings(rule=str(path), ledger=place, **served)},
+        server=server or ServerSettings(),
         limits=limits or Limits(),
         tokens=tuple(tokens),
     )

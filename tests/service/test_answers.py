@@ -7,7 +7,7 @@ import pytest
 
 import likewise as lw
 from likewise.service.body_types import encode
-from likewise.service.recent_verdicts import trimmed, trimmed_batch
+from likewise.service.recent_verdicts import trim_verdict, trim_verdicts
 from likewise.service.settings import Token
 from likewise.service.tokens import Tokens, new_token
 from likewise.verdict.verdict_body import write_bodies, write_body
@@ -27,7 +27,7 @@ def batches(folder):
     full = lw.Monitor(rule, comparable=True, burst=lw.Burst(last=20, alarm=3))
     keys = [key if i % 3 else None for i, key in enumerate(range(2 * COUNT))]
     yield full.observe_many(x[:COUNT], z[:COUNT], keys=keys[:COUNT])
-    full.lost(3, "full")
+    full.record_loss(3, "full")
     models = cycle(["old", None, "new"])
     yield full.observe_many(
         x[COUNT:], z[COUNT:], keys=keys[COUNT:], models=[next(models) for _ in range(COUNT)]
@@ -77,11 +77,11 @@ def test_a_batch_is_trimmed_as_its_verdicts_are(tmp_path, most):
         if verdicts.values is not None:
             continue  # those were only checked, and are not kept
         for places in (fresh, fresh[-2:], fresh[:0]):
-            each = trimmed_batch(verdicts, places, most)
+            each = trim_verdicts(verdicts, places, most)
             assert len(each) == len(places)
             for i, verdict in zip(places.tolist(), each, strict=True):
-                expected = trimmed(verdicts[i], most)
-                assert verdict == expected and verdict.beside == expected.beside
+                expected = trim_verdict(verdicts[i], most)
+                assert verdict == expected and verdict.context == expected.context
             for column in (each.witnesses.rows, each.witnesses.input_distances, each.offsets):
                 assert column.base is None, "it would hold on to the arrays of the whole batch"
 
@@ -91,17 +91,17 @@ def test_a_header_that_was_known_is_known_again_and_others_are_not():
     tokens = Tokens([Token("one", hashed)])
     header = b"Bearer " + token.encode()
     for _ in range(3):
-        assert tokens.of(header).name == "one"
-        assert tokens.of(header + b"x") is None and tokens.of(None) is None
-        assert tokens.of(b"Basic " + token.encode()) is None
-        assert tokens.of(b"bearer  " + token.encode() + b" ").name == "one"
-        assert tokens.of(b"Bearer \xff") is None
+        assert tokens.find(header).name == "one"
+        assert tokens.find(header + b"x") is None and tokens.find(None) is None
+        assert tokens.find(b"Basic " + token.encode()) is None
+        assert tokens.find(b"bearer  " + token.encode() + b" ").name == "one"
+        assert tokens.find(b"Bearer \xff") is None
 
 
 def test_only_so_many_headers_are_remembered():
     token, hashed = new_token()
     tokens = Tokens([Token("one", hashed)])
     for blanks in range(3000):
-        assert tokens.of(b"Bearer " + b" " * blanks + token.encode()).name == "one"
-        assert tokens.of(b"Bearer %d" % blanks) is None
+        assert tokens.find(b"Bearer " + b" " * blanks + token.encode()).name == "one"
+        assert tokens.find(b"Bearer %d" % blanks) is None
     assert len(tokens._by_header) <= 1024

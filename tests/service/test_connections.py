@@ -9,7 +9,7 @@ import uvicorn
 
 from likewise.service.connections import Connections
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, ServiceSettings
+from likewise.service.settings import Limits, MonitorSettings, ServiceSettings
 from tests.serving import SECONDS
 
 HEAD_BYTES = 2000
@@ -80,11 +80,11 @@ async def read_answer(reader):
 
 @contextlib.asynccontextmanager
 async def listening(limits=LIMITS):
-    service = Service(ServiceSettings({"none": Served(rule="none.toml")}, limits=limits))
+    service = Service(ServiceSettings({"none": MonitorSettings(rule="none.toml")}, limits=limits))
     connections, app = Connections(service), App()
     config = uvicorn.Config(
-        connections.watch(app),
-        http=connections.protocol,
+        connections.wrap(app),
+        http=connections.make_protocol,
         lifespan="off",
         log_config=None,
         ws="none",

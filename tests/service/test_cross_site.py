@@ -6,7 +6,7 @@ import json
 import pytest
 
 from likewise.errors import BadRule
-from likewise.service.settings import Server, Token
+from likewise.service.settings import ServerSettings, Token
 from likewise.service.tokens import new_token
 from tests.refusals import raises
 from tests.service.asgi_calls import call, serving
@@ -44,7 +44,7 @@ def asked(folder, requests, **settings):
             hosted = app.service.monitors["default"]
             hosted.monitor.observe([0.1], "a")
             statuses = [(await call(app, *one)).status for one in requests]
-            left = await hosted.look(lambda ledger: ledger.entry(0).erased)
+            left = await hosted.read_ledger(lambda ledger: ledger.entry(0).erased)
             return statuses, hosted.monitor.rows, left
 
     return asyncio.run(play())
@@ -119,7 +119,7 @@ def test_programs_and_own_pages_are_answered(tmp_path, headers):
         ("GET", "/metrics", b"", headers),
         ("GET", "/healthz", b"", headers),
     ]
-    server = Server(hosts=("likewise.example.org",))
+    server = ServerSettings(hosts=("likewise.example.org",))
     statuses, rows, _ = asked(tmp_path, requests, server=server)
     assert (set(statuses), rows) == ({200}, 2)
 
@@ -139,7 +139,7 @@ def test_server_with_tokens_or_a_socket_is_reached_by_any_name(tmp_path, kind):
     text, hashed = new_token()
     settings = {
         "tokens": {"tokens": [Token("scoring", hashed, ("admin",))]},
-        "socket": {"server": Server(uds=str(tmp_path / "socket"))},
+        "socket": {"server": ServerSettings(uds=str(tmp_path / "socket"))},
     }[kind]
     named = {"host": "10.1.2.3:8800", "authorization": f"Bearer {text}"}
     requests = [
@@ -154,4 +154,4 @@ def test_server_with_tokens_or_a_socket_is_reached_by_any_name(tmp_path, kind):
 @pytest.mark.parametrize("name", ["https://likewise.example.org", "likewise.example.org:443", ""])
 def test_hosts_are_names_alone(name):
     with raises(BadRule, setting="hosts"):
-        Server(hosts=(name,))
+        ServerSettings(hosts=(name,))

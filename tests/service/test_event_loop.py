@@ -13,7 +13,7 @@ import pytest
 from likewise.monitor.protocol import Decision
 from likewise.service import served_monitor as hosting
 from likewise.service.routes import decisions
-from likewise.service.served_monitor import Hosted
+from likewise.service.served_monitor import ServedMonitor
 from tests.service.asgi_calls import call, serving
 
 ONE = b'{"x":[0.5],"z":"b"}'
@@ -23,13 +23,13 @@ HELD = {
     "judging of one decision": ("observe", ONE, "monitor", "observe_each"),
     "checking": ("check", ONE, "monitor", "check"),
     "judging of a batch": ("batch", MANY, "monitor", "observe_many"),
-    "answer of a stream": ("stream", ONE, Hosted, "told_bytes"),
-    "answer of one decision": ("observe", ONE, Hosted, "told_bytes"),
-    "answer of a check": ("check", ONE, Hosted, "told_bytes"),
-    "answer of a batch": ("batch", MANY, decisions, "verdicts_body"),
-    "ring after a stream": ("stream", ONE, hosting, "trimmed"),
-    "ring after one decision": ("observe", ONE, hosting, "trimmed"),
-    "ring after a batch": ("batch", MANY, hosting, "trimmed_batch"),
+    "answer of a stream": ("stream", ONE, ServedMonitor, "encode_verdict"),
+    "answer of one decision": ("observe", ONE, ServedMonitor, "encode_verdict"),
+    "answer of a check": ("check", ONE, ServedMonitor, "encode_verdict"),
+    "answer of a batch": ("batch", MANY, decisions, "encode_batch"),
+    "ring after a stream": ("stream", ONE, hosting, "trim_verdict"),
+    "ring after one decision": ("observe", ONE, hosting, "trim_verdict"),
+    "ring after a batch": ("batch", MANY, hosting, "trim_verdicts"),
 }
 
 
@@ -96,7 +96,7 @@ def test_verdicts_of_a_long_batch_are_told_in_order_and_others_get_their_turn(tm
             assert told == list(range(1, 2000, 2))
             told.extend(range(999))
             await turn
-            assert max(np.diff(turns)) <= hosting._BETWEEN
+            assert max(np.diff(turns)) <= hosting._VERDICTS_PER_TURN
 
     asyncio.run(run())
 
@@ -110,9 +110,9 @@ def test_after_a_slow_decision_the_next_ones_leave_the_loop(tmp_path, monkeypatc
             at_once = []
             for slow in (1e9, 0.0, 1e9, 1e9, 1e9, 1e9):
                 monkeypatch.setattr(hosting, "_SLOW", slow)
-                at_once.append(hosted._judges_at_once)
+                at_once.append(hosted._can_judge_now)
                 await hosted.observe(Decision([0.5], "a"))
-                while hosted._pump is not None:
+                while hosted._queue_task is not None:
                     await asyncio.sleep(0)
             assert at_once == [True, True, False, False, False, True]
 

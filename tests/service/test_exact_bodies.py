@@ -13,11 +13,11 @@ from hypothesis.extra import numpy as hnp
 
 import likewise as lw
 from likewise.service.app import App
-from likewise.service.routes.remote_history import LOOKS
+from likewise.service.routes.remote_history import LOOKUPS
 from likewise.service.service import Service
-from likewise.service.settings import Served, ServiceSettings
+from likewise.service.settings import MonitorSettings, ServiceSettings
 from likewise.tables.exact_values import pack, unpack
-from likewise.verdict.exact_body import EXACT, verdict_of, verdicts_of
+from likewise.verdict.exact_body import EXACT_CONTENT_TYPE, verdict_of, verdicts_of
 from likewise.verdict.verdict_body import write_body
 from tests.served_monitors import connected, running
 
@@ -63,7 +63,7 @@ FIELDS = {
     "past": ("rows", "row", "key", "column", "first", "stop"),
 }
 FIELDS |= {"check": FIELDS["observe"], "batch/load": FIELDS["batch"], "flush": ()}
-FIELDS |= {f"past/{look}": FIELDS["past"] for look in LOOKS} | {"past/secrets": ()}
+FIELDS |= {f"past/{look}": FIELDS["past"] for look in LOOKUPS} | {"past/secrets": ()}
 del FIELDS["past"]
 LIKELY = st.one_of(
     ANYTHING, st.just([0.5]), st.just([[0.5]]), st.just("a"), st.just(["a"]), st.just(0)
@@ -71,7 +71,7 @@ LIKELY = st.one_of(
 
 
 def served_routes():
-    app = App(Service(ServiceSettings({"none": Served(rule="none.toml")})))
+    app = App(Service(ServiceSettings({"none": MonitorSettings(rule="none.toml")})))
     return {
         one.path.removeprefix("/v1/monitors/{name}").strip("/")
         for one in app.operations
@@ -97,7 +97,9 @@ def urls(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def http():
-    with httpx2.Client(headers={"content-type": EXACT, "accept": EXACT}, timeout=60) as http:
+    with httpx2.Client(
+        headers={"content-type": EXACT_CONTENT_TYPE, "accept": EXACT_CONTENT_TYPE}, timeout=60
+    ) as http:
         yield http
 
 
@@ -106,7 +108,7 @@ def known(answer, sent):
     if answer.status_code != 200:
         assert answer.json()["message"]
         return
-    assert answer.headers["content-type"] == EXACT
+    assert answer.headers["content-type"] == EXACT_CONTENT_TYPE
     assert isinstance(unpack(answer.content), dict)
 
 
@@ -224,15 +226,15 @@ def test_rows_beyond_every_number_of_a_database_are_not_there(urls, http):
 
 def ask(url, route, fields=None, *, sent=False, wanted=False):
     """A request in JSON or with exact values, and its answer in either."""
-    headers = {"content-type": EXACT if sent else "application/json"}
-    headers["accept"] = EXACT if wanted else "*/*"
+    headers = {"content-type": EXACT_CONTENT_TYPE if sent else "application/json"}
+    headers["accept"] = EXACT_CONTENT_TYPE if wanted else "*/*"
     body = pack(fields) if sent else json.dumps(fields).encode()
     if fields is None:
         answer = httpx2.get(f"{url}/{route}".rstrip("/"), headers=headers)
     else:
         answer = httpx2.post(f"{url}/{route}", content=body, headers=headers)
     assert answer.status_code == 200, answer.text
-    assert answer.headers["content-type"] == (EXACT if wanted else "application/json")
+    assert answer.headers["content-type"] == (EXACT_CONTENT_TYPE if wanted else "application/json")
     assert ("likewise-instance" in answer.headers) == wanted
     return unpack(answer.content) if wanted else answer.json()
 
@@ -243,7 +245,7 @@ def test_every_route_takes_and_answers_both(tmp_path, sent, wanted):
     with connected(lw.open(tmp_path / "ledger", RULE)) as client:
 
         def told(route, fields=None):
-            return ask(client.place.base, route, fields, sent=sent, wanted=wanted)
+            return ask(client.endpoint.monitor_url, route, fields, sent=sent, wanted=wanted)
 
         assert told("batch/load", {"x": [[0.5]], "z": ["a"], "keys": ["first"]}) == {
             "first_row": 0,
@@ -284,7 +286,7 @@ def test_every_route_takes_and_answers_both(tmp_path, sent, wanted):
 def test_json_has_objects_for_values_that_it_has_no_form_for(tmp_path):
     with connected(lw.open(tmp_path / "ledger", RULE)) as client:
         client.observe([0.5], "a", key="one")
-        url, day = client.place.base, {"date": "2026-01-31"}
+        url, day = client.endpoint.monitor_url, {"date": "2026-01-31"}
         ask(url, "truths", {"key": "one", "value": day})
         overruled = {"key": "one", "output": day, "why": "x", "by": "y"}
         assert ask(url, "supersede", overruled)["row"] == 1
@@ -295,17 +297,19 @@ def test_a_kept_answer_is_told_as_what_it_is(urls):
     body, again = pack({"x": np.zeros(1), "z": "a"}), {"likewise-request": "a-kept-answer"}
     first, other = (
         httpx2.post(
-            f"{urls[0]}/observe", content=body, headers={"content-type": EXACT, **more, **again}
+            f"{urls[0]}/observe",
+            content=body,
+            headers={"content-type": EXACT_CONTENT_TYPE, **more, **again},
         )
-        for more in ({"accept": EXACT}, {})
+        for more in ({"accept": EXACT_CONTENT_TYPE}, {})
     )
-    assert other.content == first.content and other.headers["content-type"] == EXACT
+    assert other.content == first.content and other.headers["content-type"] == EXACT_CONTENT_TYPE
     assert other.headers["likewise-instance"] == first.headers["likewise-instance"]
 
 
 def test_json_requests_with_an_id_are_done_once(tmp_path):
     with connected(lw.open(tmp_path / "ledger", RULE)) as client:
-        url, headers = client.place.base, {"content-type": "application/json"}
+        url, headers = client.endpoint.monitor_url, {"content-type": "application/json"}
 
         def sent(route, body, request):
             more = {"likewise-request": request}

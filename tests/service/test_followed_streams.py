@@ -8,7 +8,7 @@ import pytest
 
 from likewise.errors import BadRule
 from likewise.service.service import Service
-from likewise.service.settings import Served, ServiceSettings, StreamSource
+from likewise.service.settings import MonitorSettings, ServiceSettings, StreamSource
 from tests.brokers import broker, to_address, wait_for
 from tests.refusals import raises
 from tests.service import asgi_calls as asgi
@@ -37,7 +37,7 @@ def test_stream_that_is_away_is_not_connected_and_behind(tmp_path):
     async def scenario():
         source = StreamSource("redis://127.0.0.1:1/0?stream=decisions", output_column="z")
         async with asgi.serving(tmp_path, source=source) as app:
-            app.service.begin(app.service.monitors["default"])
+            app.service.start_background(app.service.monitors["default"])
             for _ in range(100):
                 page = (await asgi.call(app, "GET", "/metrics")).body
                 told = stream_metrics(page)
@@ -120,7 +120,7 @@ def test_rule_without_an_output_column_leaves_no_ledger(tmp_path):
     rule = tmp_path / "rule.toml"
     rule.write_text('metric = "linf"\nepsilon = 0.1\n')
     source = StreamSource("redis://127.0.0.1:1/0?stream=decisions")
-    served = Served(rule=str(rule), ledger=str(tmp_path / "ledger"), source=source)
+    served = MonitorSettings(rule=str(rule), ledger=str(tmp_path / "ledger"), source=source)
     with raises(BadRule):
         Service(ServiceSettings({"default": served})).open()
     assert not (tmp_path / "ledger").exists()

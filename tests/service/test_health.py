@@ -8,7 +8,7 @@ from pathlib import Path
 
 from likewise.service.app import App
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, ServiceSettings
+from likewise.service.settings import Limits, MonitorSettings, ServiceSettings
 from likewise.version import __version__
 from tests.service.asgi_calls import RULE, call, serving
 from tests.small_disk import on_small_disk, skip_without
@@ -28,7 +28,9 @@ def test_service_is_alive_before_it_is_ready_and_after(tmp_path):
         path = tmp_path / "rule.toml"
         path.write_text(RULE)
         ledger = str(tmp_path / "ledger")
-        app = App(Service(ServiceSettings({"loans": Served(rule=str(path), ledger=ledger)})))
+        app = App(
+            Service(ServiceSettings({"loans": MonitorSettings(rule=str(path), ledger=ledger)}))
+        )
         assert (await call(app, "GET", "/healthz")).status == 200
         assert await ready(app) == (503, [("loans", "opening")])
         await asyncio.to_thread(app.service.open)
@@ -58,10 +60,10 @@ def test_full_queue_is_not_ready_until_it_has_room(tmp_path):
                 loop.call_soon_threadsafe(entered.set)
                 asyncio.run_coroutine_threadsafe(leave.wait(), loop).result(30)
 
-            waiting = [asyncio.create_task(served.do(slow))]
+            waiting = [asyncio.create_task(served.run_in_turn(slow))]
             await entered.wait()
             assert await ready(app) == (200, [])
-            waiting += [asyncio.create_task(served.do(lambda: None)) for _ in range(2)]
+            waiting += [asyncio.create_task(served.run_in_turn(lambda: None)) for _ in range(2)]
             await asyncio.sleep(0)
             assert await ready(app) == (503, [("default", "queue")])
             assert (await call(app, "GET", "/healthz")).status == 200

@@ -17,7 +17,7 @@ from likewise.pages import page_router
 from likewise.service.alerts.settings import AlertsTable
 from likewise.service.app import App
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, ServiceSettings
+from likewise.service.settings import Limits, MonitorSettings, ServiceSettings
 from tests.service.asgi_calls import RULE, call
 
 TABLE = """
@@ -81,7 +81,7 @@ async def serving_all(folder):
         path.write_text(rule)
         more = {"kind": "slopes", "level": 3.0} if name == "slopes" else {}
         place = None if name == "labels" else str(folder / f"{name}.ledger")
-        served[name] = Served(rule=str(path), ledger=place, **more)
+        served[name] = MonitorSettings(rule=str(path), ledger=place, **more)
     alerts = AlertsTable(outbox=folder / "alerts.db")
     service = Service(ServiceSettings(served, limits=Limits(batch_rows=100), alerts=alerts))
     app = App(service, [page_router])

@@ -78,7 +78,7 @@ def number(rng):
 
 def read(text):
     """The matrix that is read from an array of arrays, as a body has it."""
-    _, matrix = decisions._vectors(b'{"x":%b,"z":[1,2]}' % text.encode())
+    _, matrix = decisions._parse_vectors(b'{"x":%b,"z":[1,2]}' % text.encode())
     return matrix
 
 
@@ -108,7 +108,7 @@ def test_vectors_mean_the_same_wherever_they_stand_in_a_body(vectors):
             f'{{{beside},"x":{vectors}}}',
             f' {{ "x" :\n {vectors} , {beside} }} ',
         ):
-            columns, x = decisions._vectors(body.encode())
+            columns, x = decisions._parse_vectors(body.encode())
             assert x.dtype == expected.dtype and x.tobytes() == expected.tobytes()
             sent = json.loads(body)
             assert [columns.z, columns.keys] == [sent["z"], sent.get("keys")]
@@ -116,7 +116,7 @@ def test_vectors_mean_the_same_wherever_they_stand_in_a_body(vectors):
     with_type = f'{{"x":{vectors},"z":[1,2],"type":"float32"}}'
     with np.errstate(over="ignore"):
         rounded = expected.astype("float32")
-    assert decisions._vectors(with_type.encode())[1].tobytes() == rounded.tobytes()
+    assert decisions._parse_vectors(with_type.encode())[1].tobytes() == rounded.tobytes()
 
 
 @pytest.mark.parametrize("vectors", ["[]", "[[]]", "[[],[]]"])
@@ -141,4 +141,4 @@ def test_a_body_that_ends_early_is_refused():
     whole = b'{"x":[[0.5,-1e3]],"z":[1]}'
     for end in range(len(whole)):
         with pytest.raises(Refusal):
-            decisions._vectors(whole[:end])
+            decisions._parse_vectors(whole[:end])

@@ -26,13 +26,13 @@ def test_new_words_are_refused_at_the_limit_and_known_ones_taken(tmp_path, with_
             ({"age": 3, "job": "pilot", "approved": "yes"}, None),
             ({"age": 3, "job": "cook", "approved": "yes"}, "m2"),
         ):
-            with raises(lw.TooManyNames):
+            with raises(lw.errors.TooManyNames):
                 monitor.observe(row, model=model)
-        with raises(lw.TooManyNames):
+        with raises(lw.errors.TooManyNames):
             monitor.observe_many([{"age": 4, "job": j, "approved": "no"} for j in ("cook", "x")])
         assert (monitor.rows, monitor.memory.words()) == before
         monitor.observe({"age": 5, "job": "cook", "approved": "no"}, model="m1")
-        with raises(lw.TooManyNames):
+        with raises(lw.errors.TooManyNames):
             monitor.observe({"age": 5, "job": "cook", "approved": "perhaps"})
         assert monitor.rows == before[0] + 1
 
@@ -40,7 +40,7 @@ def test_new_words_are_refused_at_the_limit_and_known_ones_taken(tmp_path, with_
 def test_a_batch_counts_its_own_new_labels():
     monitor = lw.Monitor(lw.Rule("linf", 0.1))
     monitor.limit_words(3)
-    with raises(lw.TooManyNames, place=3):
+    with raises(lw.errors.TooManyNames, place=3):
         monitor.observe_many([[0.0]] * 5, ["a", "b", "c", "d", "e"])
     assert monitor.rows == 0
     assert len(monitor.observe_many([[0.0]] * 5, ["a", "b", "c", "b", "a"])) == 5
@@ -51,7 +51,7 @@ def test_a_ledger_made_again_keeps_the_limit(tmp_path):
         monitor.limit_words(1)
         monitor.observe([0.0], "a")
         monitor._journal.restore(check=False)
-        with raises(lw.TooManyNames):
+        with raises(lw.errors.TooManyNames):
             monitor.observe([0.0], "b")
         assert monitor.observe([0.0], "a").row == 1
 
@@ -59,7 +59,7 @@ def test_a_ledger_made_again_keeps_the_limit(tmp_path):
 def test_administration_is_chained_and_verifies(tmp_path):
     with lw.open(tmp_path / "l", lw.Rule("linf", 0.1)) as monitor:
         monitor.observe([0.0], "a")
-        monitor.administered("auditor", "erase", count=1)
+        monitor.record_administration("auditor", "erase", count=1)
         assert monitor.observe([0.0], "b").count == 1
         assert monitor.verify().ok
     with lw.Ledger(tmp_path / "l") as ledger:

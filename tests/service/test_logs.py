@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 
 from likewise.service.request_guard import HotRoute
-from likewise.service.service_log import JsonLogLines, Reporter, TextLines
+from likewise.service.service_log import JsonLogLines, LogReporter, TextLogLines
 from likewise.service.settings import Limits, Token
 from likewise.service.tokens import new_token
 from tests.service.asgi_calls import call, serving
@@ -29,7 +29,7 @@ MONITOR = "/v1/monitors/default"
 @pytest.fixture
 def written():
     """Everything that is logged, at every level, as text and as JSON."""
-    streams = {TextLines: io.StringIO(), JsonLogLines: io.StringIO()}
+    streams = {TextLogLines: io.StringIO(), JsonLogLines: io.StringIO()}
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     handlers = []
@@ -112,7 +112,7 @@ def test_no_line_has_a_value_of_a_person(tmp_path, written):
         tokens = (Token("t", hashed, ("observe",)),)
         limits = Limits(body_bytes=20_000, pair_seconds=1)
         async with serving(tmp_path, ledger=True, tokens=tokens, limits=limits) as app:
-            reporter = Reporter(app.service)
+            reporter = LogReporter(app.service)
             config = uvicorn.Config(app, port=0, log_config=None, lifespan="off", access_log=False)
             server = uvicorn.Server(config)
             serve = asyncio.create_task(server.serve())
@@ -146,14 +146,14 @@ def test_no_line_has_a_value_of_a_person(tmp_path, written):
             ]
             assert {200, 400, 409, 413, 422} >= set(events) > {200, 422}
             # an error that nobody foresaw, which quotes what was sent
-            app._hot["check"] = HotRoute(quoting)
+            app._hot_routes["check"] = HotRoute(quoting)
             status, _ = await sent(MONITOR + "/check", f"{MARK} {NUMBER}".encode())
             assert status == 500
             await asyncio.sleep(1.1)
-            reporter.tell()
+            reporter.report_changes()
             server.should_exit = True
             await serve
-        reporter.ended()
+        reporter.report_end()
 
     asyncio.run(scenario())
     for stream in written.values():
@@ -172,20 +172,20 @@ def test_service_tells_its_start_its_losses_and_its_end(tmp_path, written):
         limits = Limits(pairs=1)
         async with serving(tmp_path, ledger=True, limits=limits) as app:
             served = app.service.monitors["default"]
-            reporter = Reporter(app.service)
-            for told in app.service.opened:
+            reporter = LogReporter(app.service)
+            for told in app.service.on_open:
                 told(served)
-            reporter.ready()
+            reporter.report_ready()
             for i in range(3):
                 body = b'{"predictions": [1, 2]}'
                 path = f"{MONITOR}/cloudevents"
                 await call(app, "POST", path, body, headers("response", f"id{i}"))
-            served.counts.committing.add(3.0)
-            served.counts.committing.add(1.0)
-            reporter.tell()
-            reporter.tell()
+            served.counts.commit_durations.add(3.0)
+            served.counts.commit_durations.add(1.0)
+            reporter.report_changes()
+            reporter.report_changes()
             served.counts.dropped["unpaired response"] += 5
-            reporter.ended()
+            reporter.report_end()
 
     asyncio.run(scenario())
     lines = [line for line in objects(written) if "event" in line]
@@ -219,7 +219,7 @@ def test_error_is_told_by_its_type_and_place_and_not_by_its_text(written):
 
 def test_line_is_one_line_whatever_is_in_it(written):
     logging.getLogger("other").warning("two\nlines %s", "\r\n{")
-    assert written[TextLines].getvalue().count("\n") == 1
+    assert written[TextLogLines].getvalue().count("\n") == 1
     (line,) = objects(written)
     assert line["message"] == "two\nlines \r\n{"
     assert line["level"] == "warning"

@@ -10,8 +10,8 @@ import pytest
 import likewise as lw
 from likewise.service.settings import Limits
 from likewise.sources.follower import Follower
-from likewise.sources.judge_messages import StreamJudge, binding_of
-from likewise.sources.protocol import Record, polled
+from likewise.sources.judge_messages import StreamJudge, make_binder
+from likewise.sources.protocol import Record, make_poll_result
 from likewise.sources.sinks import StreamSink
 from likewise.verdict.verdict_body import write_body
 from tests.served_monitors import Serving
@@ -107,12 +107,12 @@ def test_body_in_python_is_the_same_from_a_single_call_a_batch_and_the_ledger(tm
 class Lines(list):
     """A target in memory that says which line it holds last."""
 
-    name, remembers = "memory", True
+    name, knows_last_line = "memory", True
 
     def send(self, lines):
         self.extend(lines)
 
-    def last(self):
+    def read_last_line(self):
         return self[-1] if self else None
 
     def close(self):
@@ -135,7 +135,7 @@ class Messages:
         self._records = [one for one in self._records if one.position > behind]
 
     def poll(self, most, seconds):
-        return polled(self._records, ended=True)
+        return make_poll_result(self._records, ended=True)
 
     def close(self):
         """Nothing to let go of."""
@@ -166,7 +166,7 @@ def test_lines_that_a_crash_kept_back_are_those_that_were_not_sent(tmp_path):
 
     def follow(source, target, folder):
         with lw.open(folder, rule, **SETTINGS) as monitor:
-            bind = binding_of(rule, model_column="by")
+            bind = make_binder(rule, model_column="by")
             Follower(
                 source,
                 StreamJudge(monitor, bind, "by"),

@@ -8,11 +8,11 @@ from starlette.routing import Route
 
 from likewise.service import body_types
 from likewise.service.app import App
-from likewise.service.routes.openapi import description
+from likewise.service.routes.openapi import describe_api
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, Server, ServiceSettings
+from likewise.service.settings import Limits, MonitorSettings, ServerSettings, ServiceSettings
 from likewise.service.tokens import new_token
-from likewise.verdict.exact_body import EXACT
+from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
 from likewise.verdict.verdict_body import VerdictBody
 from tests.serving import serving, settings
 
@@ -20,17 +20,19 @@ SCOPES = ("observe", "read", "review", "erase", "admin")
 
 
 def an_app():
-    served = ServiceSettings({"default": Served(rule="rule.toml")}, Server(), Limits())
+    served = ServiceSettings(
+        {"default": MonitorSettings(rule="rule.toml")}, ServerSettings(), Limits()
+    )
     return App(Service(served))
 
 
 def test_description_is_valid_openapi():
     validator = pytest.importorskip("openapi_spec_validator")
-    validator.validate(json.loads(body_types.encode(description(an_app().operations))))
+    validator.validate(json.loads(body_types.encode(describe_api(an_app().operations))))
 
 
 def test_description_says_what_generators_of_clients_need():
-    told = json.loads(body_types.encode(description(an_app().operations)))
+    told = json.loads(body_types.encode(describe_api(an_app().operations)))
     assert '"default":null' not in json.dumps(told, separators=(",", ":"))
 
     def check(schema):
@@ -54,12 +56,12 @@ def test_every_route_is_described_and_nothing_else():
     app = an_app()
     there = {
         (method, route.path.removesuffix("{slashes:path}"))
-        for route in app._other.routes
+        for route in app._router.routes
         if isinstance(route, Route)
         for method in route.methods or ()
         if method != "HEAD"
     }
-    hot = {("POST", f"/v1/monitors/{{name}}/{verb}") for verb in (*app._hot, "stream")}
+    hot = {("POST", f"/v1/monitors/{{name}}/{verb}") for verb in (*app._hot_routes, "stream")}
     described = {(one.method, one.path) for one in app.operations}
     assert described == there | hot
     assert {(one.method, one.path) for one in app.operations if one.hot} == hot
@@ -171,7 +173,7 @@ def explored(guarded, examples, seconds):
         "application/vnd.apache.arrow.stream",
         "application/cloudevents+json",
         "application/cloudevents-batch+json",
-        EXACT,
+        EXACT_CONTENT_TYPE,
     )
     def as_it_is(_, value):
         return value if isinstance(value, bytes) else str(value).encode(errors="replace")

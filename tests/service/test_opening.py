@@ -11,7 +11,7 @@ import likewise as lw
 from likewise.ledger import reader
 from likewise.service.app import App
 from likewise.service.service import Service
-from likewise.service.settings import Served, ServiceSettings
+from likewise.service.settings import MonitorSettings, ServiceSettings
 from tests.refusals import raises
 from tests.service.asgi_calls import RULE, call
 from tests.serving import command, reached_end, settings, started
@@ -36,7 +36,7 @@ def damage(path):
 def service_of(folder, *names):
     (folder / "rule.toml").write_text(RULE)
     rule = str(folder / "rule.toml")
-    monitors = {name: Served(rule=rule, ledger=str(folder / name)) for name in names}
+    monitors = {name: MonitorSettings(rule=rule, ledger=str(folder / name)) for name in names}
     return Service(ServiceSettings(monitors))
 
 
@@ -141,9 +141,9 @@ def test_the_service_ends_if_no_monitor_can_be_opened(tmp_path):
 
 def test_a_mistake_in_the_settings_of_one_ends_the_service_and_names_it(tmp_path):
     service = service_of(tmp_path, "fine")
-    wrong = Served(rule=str(tmp_path / "nowhere.toml"))
+    wrong = MonitorSettings(rule=str(tmp_path / "nowhere.toml"))
     service = Service(ServiceSettings(dict(service.settings.monitors) | {"wrong": wrong}))
-    with contextlib.closing(service), raises(lw.BadRule) as refused:
+    with contextlib.closing(service), raises(lw.errors.BadRule) as refused:
         service.open()
     assert str(refused.value).startswith("monitor 'wrong': ")
 
@@ -189,6 +189,6 @@ def test_a_monitor_that_cannot_be_watched_lets_go_of_its_ledger(tmp_path):
     service.alerting = Alerting()
     service.open()
     assert list(service.monitors) == ["whole"]
-    assert service.pending["unwatched"].failed == "OSError"
+    assert service.pending["unwatched"].error_code == "OSError"
     lw.open(tmp_path / "unwatched").close()  # nobody has it
     service.close()

@@ -206,17 +206,17 @@ def test_a_client_carries_positions_and_knows_where_to_go_on(tmp_path):
         )
         client.load([[1.0]] * 2, ["a"] * 2, sources="decisions/0", positions=np.array([18, 19]))
         assert client.positions == {"decisions/0": 19, "redis": (1700, 3)}
-        with raises(lw.OldPosition, source="redis") as refused:
+        with raises(lw.errors.OldPosition, source="redis") as refused:
             client.observe([1.0], "a", source="redis", position=(1700, 2))
         error = refused.value
         assert (error.source, error.position, error.last) == ("redis", (1700, 2), (1700, 3))
-        with raises(lw.BadDecision):
+        with raises(lw.errors.BadDecision):
             client.observe([1.0], "a", source="redis")
         assert client.rows == 5
 
         async def awaited():
-            place = client.place
-            async with lw.AsyncClient(place.url, place.monitor) as other:
+            place = client.endpoint
+            async with lw.client.AsyncClient(place.url, place.monitor) as other:
                 await other.observe([1.0], "a", source="decisions/0", position=20)
                 await other.observe_many([[1.0]], ["a"], sources="redis", positions=[(1701, 0)])
                 await other.load([[1.0]], ["a"], sources="new", positions=[0])
@@ -231,9 +231,9 @@ def test_a_client_carries_positions_and_knows_where_to_go_on(tmp_path):
 
 def test_a_client_of_a_monitor_in_memory_is_told_that_it_keeps_none():
     with connected(lw.Monitor(RULE)) as client:
-        with raises(lw.BadRule):
+        with raises(lw.errors.BadRule):
             client.observe([1.0], "a", source="s", position=1)
-        with raises(lw.BadRule):
+        with raises(lw.errors.BadRule):
             _ = client.positions
         assert client.rows == 0
 
@@ -242,14 +242,16 @@ def test_a_request_sent_again_to_another_process_is_told_by_its_position(tmp_pat
     import httpx2
 
     from likewise.tables.exact_values import pack, unpack
-    from likewise.verdict.exact_body import EXACT
+    from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
 
     name = running().host(lw.open(tmp_path / "ledger", RULE))
     url = f"{running().url}/v1/monitors/{name}"
     again = {"likewise-request": "an-id-of-ours 1.0 another-process"}
     one = pack({"x": np.array([1.0]), "z": "a", "source": "s", "position": 4})
     several = {"x": np.ones((2, 1)), "z": ["a"] * 2, "sources": "s"}
-    with httpx2.Client(headers={"content-type": EXACT, "accept": EXACT}) as http:
+    with httpx2.Client(
+        headers={"content-type": EXACT_CONTENT_TYPE, "accept": EXACT_CONTENT_TYPE}
+    ) as http:
         first = http.post(f"{url}/observe", content=one, headers=again)
         assert unpack(first.content)["row"] == 0  # the other process had not done it
         later = {"likewise-request": "another-id-of-ours 1.0 another-process"}

@@ -6,7 +6,7 @@ import pytest
 
 import likewise as lw
 from likewise.service import repeated_requests as kept
-from likewise.service.repeated_requests import InDoubt, MaybeDone, Repeat, Requests
+from likewise.service.repeated_requests import InDoubt, MaybeDone, RepeatedRequests, RequestIdentity
 
 
 def test_an_id_is_done_once_and_in_doubt_when_it_is_forgotten(monkeypatch):
@@ -20,21 +20,24 @@ def test_an_id_is_done_once_and_in_doubt_when_it_is_forgotten(monkeypatch):
         return b"%040d" % len(done)
 
     async def fail():
-        raise lw.BadDecision("no")
+        raise lw.errors.BadDecision("no")
 
     async def maybe():
-        raise MaybeDone(lw.BadFile("the disk is full"))
+        raise MaybeDone(lw.errors.BadFile("the disk is full"))
 
     async def told():
-        requests = Requests()
+        requests = RepeatedRequests()
 
         def once(id, age=None, instance=None, do=do, if_unknown=None):
-            repeat = Repeat(id, age, instance or requests.instance)
-            return requests.once("m", repeat, do, if_unknown=if_unknown)
+            repeat = RequestIdentity(id, age, instance or requests.instance)
+            return requests.answer_once("m", repeat, do, if_unknown=if_unknown)
 
         both = await asyncio.gather(once("first"), once("first", 0.0))
         assert both[0] == both[1] == await once("first", 1.0) and len(done) == 1
-        for error in (lw.BadDecision, lw.BadDecision):  # refused: done anew, and refused again
+        for error in (
+            lw.errors.BadDecision,
+            lw.errors.BadDecision,
+        ):  # refused: done anew, and refused again
             with pytest.raises(error):
                 await once("refused", do=fail)
         assert await once("refused", 0.1) and len(done) == 2
@@ -50,7 +53,7 @@ def test_an_id_is_done_once_and_in_doubt_when_it_is_forgotten(monkeypatch):
         assert await once("next")
         with pytest.raises(InDoubt):  # its id has left
             await once("first", 2.0)
-        assert requests._bytes <= 100 and len(requests._kept) <= 3
+        assert requests._bytes <= 100 and len(requests._cached) <= 3
         assert len(done) == 4
 
     asyncio.run(told())
@@ -58,10 +61,10 @@ def test_an_id_is_done_once_and_in_doubt_when_it_is_forgotten(monkeypatch):
 
 def test_answers_of_a_monitor_are_dropped_when_something_is_erased():
     async def run():
-        requests = Requests()
+        requests = RepeatedRequests()
 
         async def once(monitor, id, do):
-            return await requests.once(monitor, Repeat(id), do, if_unknown=None)
+            return await requests.answer_once(monitor, RequestIdentity(id), do, if_unknown=None)
 
         async def observe():
             return b"a verdict"
@@ -83,8 +86,10 @@ def test_answers_of_a_monitor_are_dropped_when_something_is_erased():
 
 
 def test_a_header_that_makes_no_sense_is_refused():
-    assert Repeat.of(None) is None and Repeat.of("12345678") == Repeat("12345678")
-    assert Repeat.of("12345678 1.5 abc") == Repeat("12345678", 1.5, "abc")
+    assert RequestIdentity.parse(None) is None and RequestIdentity.parse(
+        "12345678"
+    ) == RequestIdentity("12345678")
+    assert RequestIdentity.parse("12345678 1.5 abc") == RequestIdentity("12345678", 1.5, "abc")
     for header in ("", "short", "12345678 1", "12345678 x y", "x" * 65, "12345678 nan y"):
         with pytest.raises(ValueError):
-            Repeat.of(header)
+            RequestIdentity.parse(header)

@@ -10,7 +10,7 @@ from likewise.errors import BadRule
 from likewise.service.settings import Token
 from likewise.service.tokens import new_token
 from likewise.tables.exact_values import pack
-from likewise.verdict.exact_body import EXACT
+from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
 from tests.pages.asking import Asker, paging, token
 from tests.refusals import raises
 from tests.service.asgi_calls import call, serving
@@ -33,12 +33,16 @@ def acted(folder, acts, *, tokens, exact):
             hosted.monitor.observe([0.1], "no", key="b")
             statuses = []
             for verb, body in acts:
-                kinds = {"content-type": EXACT, "accept": EXACT} if exact else {}
+                kinds = (
+                    {"content-type": EXACT_CONTENT_TYPE, "accept": EXACT_CONTENT_TYPE}
+                    if exact
+                    else {}
+                )
                 sent = pack(body) if exact else json.dumps(body).encode()
                 answer = await call(app, "POST", f"{ONE}/{verb}", sent, headers | kinds)
                 statuses.append(answer.status)
             await hosted.flush()
-            return statuses, await hosted.look(said)
+            return statuses, await hosted.read_ledger(said)
 
     return asyncio.run(play())
 
@@ -46,7 +50,7 @@ def acted(folder, acts, *, tokens, exact):
 def said(ledger):
     return {
         "reviews": [(one.reviewer, one.verified) for one in ledger.reviews()],
-        "superseded": [(one.by, one.verified) for one in ledger.superseded()],
+        "superseded": [(one.by, one.verified) for one in ledger.supersessions()],
         "administration": [
             (one.body["what"], one.body["who"], one.body["verified"])
             for one in ledger.reader.events("administration")
@@ -109,7 +113,7 @@ def test_name_in_python_is_what_the_caller_says(tmp_path):
         monitor.review(1, 0, "error", reason="mistyped", reviewer="ana")
         monitor.supersede("b", "yes", by="ana", why="an appeal")
     with lw.Ledger(tmp_path / "ledger") as ledger:
-        assert (ledger.reviews()[0].verified, ledger.superseded()[0].verified) == (False, False)
+        assert (ledger.reviews()[0].verified, ledger.supersessions()[0].verified) == (False, False)
         assert ledger.verify().ok
 
 
@@ -131,7 +135,7 @@ def test_pages_and_json_say_whether_a_name_is_verified(tmp_path, tokens):
             html = (await asker.get("/m/default/pairs/1/0")).body
             pair = (await asker.get("/m/default/pairs/1/0.json")).json
             look = (await asker.get(f"{ONE}/decisions/1", authorization=f"Bearer {text}")).json
-            return html, pair["reviews"], look["reviews"], await hosted.look(said)
+            return html, pair["reviews"], look["reviews"], await hosted.read_ledger(said)
 
     html, *reviews, kept = asyncio.run(play())
     name = "ana" if tokens else "local"

@@ -8,37 +8,37 @@ import pytest
 import likewise as lw
 from likewise.monitor.protocol import Decision
 from likewise.service.http_errors import Refusal
-from likewise.service.recent_verdicts import Recent
-from likewise.service.routes.verdict_events import _told
-from likewise.service.served_monitor import Hosted
+from likewise.service.recent_verdicts import VerdictRing
+from likewise.service.routes.verdict_events import _stream_verdicts
+from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, ServiceSettings
+from likewise.service.settings import Limits, MonitorSettings, ServiceSettings
 
 LIMITS = Limits(recent=5, witnesses=2)
 
 
 def hosted():
     monitor = lw.Monitor(lw.Rule("linf", 0.1))
-    return Hosted("default", monitor, Served(rule="-"), LIMITS)
+    return ServedMonitor("default", monitor, MonitorSettings(rule="-"), LIMITS)
 
 
 def test_ring_keeps_the_latest_and_says_which_have_left():
     served = hosted()
     for i in range(12):
-        served.took(served.monitor.observe([0.0], "ab"[i % 2]))
+        served.record_verdict(served.monitor.observe([0.0], "ab"[i % 2]))
     assert [one.row for one in served.recent.after(-1)] == [7, 8, 9, 10, 11]
-    assert served.recent.dropped == 6 and served.next_row == 12
+    assert served.recent.last_dropped == 6 and served.next_row == 12
     assert [one.row for one in served.recent.after(9)] == [10, 11]
-    assert served.recent.of(8).count == 4 and served.recent.of(3) is None
-    assert len(served.recent.of(8).witnesses) == 2 and served.recent.of(8).omitted == 2
+    assert served.recent.find(8).count == 4 and served.recent.find(3) is None
+    assert len(served.recent.find(8).witnesses) == 2 and served.recent.find(8).omitted == 2
     served.close()
 
 
 def test_a_batch_longer_than_the_ring_leaves_its_end_and_holds_no_arrays_of_the_batch():
     served = hosted()
-    served.took_many(served.monitor.observe_many([[0.0]] * 12, list("ab" * 6)))
+    served.record_verdicts(served.monitor.observe_many([[0.0]] * 12, list("ab" * 6)))
     assert [one.row for one in served.recent.after(-1)] == [7, 8, 9, 10, 11]
-    assert served.recent.dropped == 6
+    assert served.recent.last_dropped == 6
     assert sum(served.counts.violations.values()) == 11 and served.counts.pairs == 36
     assert all(one.witnesses.rows.base is None for one in served.recent.after(-1))
     served.close()
@@ -61,15 +61,15 @@ def test_listeners_hear_of_every_verdict_in_order():
 def test_a_reader_that_is_too_slow_is_cut_off_and_told_so():
     async def run():
         served = hosted()
-        service = Service(ServiceSettings({"default": Served(rule="-")}, limits=LIMITS))
-        reader = _told(service, served, -1)
+        service = Service(ServiceSettings({"default": MonitorSettings(rule="-")}, limits=LIMITS))
+        reader = _stream_verdicts(service, served, -1)
         assert await anext(reader) == b"retry: 1000\n\n"
         for i in range(3):
-            served.took(served.monitor.observe([0.0], "ab"[i % 2]))
+            served.record_verdict(served.monitor.observe([0.0], "ab"[i % 2]))
         first = await anext(reader)
         assert b"id: 1\n" in first and b"id: 2\n" in first
         for i in range(12):  # while it does not read
-            served.took(served.monitor.observe([0.0], "ab"[i % 2]))
+            served.record_verdict(served.monitor.observe([0.0], "ab"[i % 2]))
         last = await anext(reader)
         assert b"event: cut\n" in last and b"id:" not in last
         assert [one async for one in reader] == []
@@ -81,9 +81,9 @@ def test_a_reader_that_is_too_slow_is_cut_off_and_told_so():
 def test_a_reader_is_told_when_the_server_ends():
     async def run():
         served = hosted()
-        service = Service(ServiceSettings({"default": Served(rule="-")}, limits=LIMITS))
+        service = Service(ServiceSettings({"default": MonitorSettings(rule="-")}, limits=LIMITS))
         service.monitors = {"default": served}
-        reader = _told(service, served, -1)
+        reader = _stream_verdicts(service, served, -1)
         await anext(reader)
         waiting = asyncio.ensure_future(anext(reader))
         await asyncio.sleep(0.01)
@@ -96,9 +96,9 @@ def test_a_reader_is_told_when_the_server_ends():
 
 def test_news_wakes_all_who_wait_and_ends_in_time():
     async def run():
-        recent = Recent(3, 1)
-        assert await recent.news(0.01) is False
-        waiting = [asyncio.ensure_future(recent.news(10)) for _ in range(3)]
+        recent = VerdictRing(3, 1)
+        assert await recent.wait_for_news(0.01) is False
+        waiting = [asyncio.ensure_future(recent.wait_for_news(10)) for _ in range(3)]
         await asyncio.sleep(0)
         recent.wake()
         assert await asyncio.gather(*waiting) == [True] * 3
@@ -110,7 +110,7 @@ def test_who_waits_for_room_gets_it_and_who_does_not_is_refused(tmp_path):
     async def run():
         limits = Limits(waiting_rows=10)
         monitor = lw.open(tmp_path / "l", lw.Rule("linf", 0.1))
-        served = Hosted("default", monitor, Served(rule="-"), limits)
+        served = ServedMonitor("default", monitor, MonitorSettings(rule="-"), limits)
         waiting = [
             asyncio.ensure_future(served.observe(Decision([float(i)], "a"))) for i in range(10)
         ]
@@ -118,14 +118,14 @@ def test_who_waits_for_room_gets_it_and_who_does_not_is_refused(tmp_path):
         try:
             await served.observe(Decision([50.0], "a"))
         except Refusal as error:
-            assert error.status == 429 and error.retry
+            assert error.status == 429 and error.retry_seconds
         else:
             raise AssertionError("there was no room")
-        await served.room(5)
+        await served.wait_for_room(5)
         later = await served.observe_each([Decision([60.0], "a"), Decision(["x"], "a")])
         assert [one.row for one in await asyncio.gather(*waiting)] == list(range(10))
-        assert later[0].row == 10 and isinstance(later[1], lw.BadDecision)
-        assert served.waiting_rows == 0 and served.oldest_age == 0.0
+        assert later[0].row == 10 and isinstance(later[1], lw.errors.BadDecision)
+        assert served.waiting_rows == 0 and served.oldest_wait_seconds == 0.0
         served.close()
 
     asyncio.run(run())
@@ -134,7 +134,7 @@ def test_who_waits_for_room_gets_it_and_who_does_not_is_refused(tmp_path):
 def test_a_caller_that_goes_away_takes_nothing_back(tmp_path):
     async def run():
         monitor = lw.open(tmp_path / "l", lw.Rule("linf", 0.1))
-        served = Hosted("default", monitor, Served(rule="-"), Limits())
+        served = ServedMonitor("default", monitor, MonitorSettings(rule="-"), Limits())
         await served.observe(Decision([0.0], "a"))
         gone = asyncio.ensure_future(served.observe(Decision([0.0], "b")))
         await asyncio.sleep(0)
@@ -157,17 +157,17 @@ def test_ring_says_of_erased_decisions_what_their_ledger_says(tmp_path):
     for ledger in (False, True):
         path = tmp_path / "ledger"
         monitor = lw.open(path, rule, witnesses=10) if ledger else lw.Monitor(rule)
-        served = Hosted("default", monitor, Served(rule="-"), Limits())
+        served = ServedMonitor("default", monitor, MonitorSettings(rule="-"), Limits())
         for i in range(3):
-            served.took(monitor.observe(x[i], z[i], key=keys[i]))
-        served.took_many(monitor.observe_many(x[3:], z[3:], keys=keys[3:]))
+            served.record_verdict(monitor.observe(x[i], z[i], key=keys[i]))
+        served.record_verdicts(monitor.observe_many(x[3:], z[3:], keys=keys[3:]))
         assert monitor.erase(rows=[2, 5]).complete
-        told.append([served.body_of(one) for one in served.recent.after(-1)])
+        told.append([served.verdict_body(one) for one in served.recent.after(-1)])
         if ledger:
             with lw.Ledger(tmp_path / "ledger") as stored:
                 entries = stored.violations()
                 each = [stored.verdict_of(one) for one in entries]
-                told.append([served.body_of(one) for one in each])
+                told.append([served.verdict_body(one) for one in each])
         served.close()
     assert told[0] == told[1] == told[2]
     assert [one["row"] for one in told[0]] == [1, 2, 3, 4, 5, 7]
@@ -178,13 +178,13 @@ def test_ring_says_of_erased_decisions_what_their_ledger_says(tmp_path):
 
 def test_slope_of_an_erased_decision_is_forgotten():
     monitor = lw.Monitor(lw.Rule("linf", 0.5, output="number"), slope=True, slope_limit=0.5)
-    served = Hosted("default", monitor, Served(rule="-", kind="slopes"), Limits())
+    served = ServedMonitor("default", monitor, MonitorSettings(rule="-", kind="slopes"), Limits())
     for i, z in enumerate((0.0, 1.0, 7.0)):
-        served.took(monitor.observe([i / 8], z, key=f"k{i}"))
-    before = [served.body_of(one) for one in served.recent.after(-1)]
+        served.record_verdict(monitor.observe([i / 8], z, key=f"k{i}"))
+    before = [served.verdict_body(one) for one in served.recent.after(-1)]
     assert [one["slope"] for one in before] == [8.0, 48.0]
     monitor.erase(key="k2")
-    after = [served.body_of(one) for one in served.recent.after(-1)]
+    after = [served.verdict_body(one) for one in served.recent.after(-1)]
     assert after[0] == before[0]
     assert ("key" in after[1], after[1]["slope"]) == (False, None)
     assert after[1]["witnesses"] == [
@@ -195,20 +195,20 @@ def test_slope_of_an_erased_decision_is_forgotten():
 
 def test_ring_forgets_all_if_an_erasure_fails_half_way(tmp_path, monkeypatch):
     monitor = lw.open(tmp_path / "ledger", lw.Rule("linf", 0.5))
-    served = Hosted("default", monitor, Served(rule="-"), Limits())
+    served = ServedMonitor("default", monitor, MonitorSettings(rule="-"), Limits())
     for i in range(4):
-        served.took(monitor.observe([i / 8], "ab"[i % 2], key=f"k{i}"))
+        served.record_verdict(monitor.observe([i / 8], "ab"[i % 2], key=f"k{i}"))
 
     def fail(*_):
         raise OSError("the disk is full")
 
-    with pytest.raises(lw.BadRow):
+    with pytest.raises(lw.errors.BadRow):
         monitor.erase(key="nobody")
     assert len(served.recent.after(-1)) == 3, "what is refused leaves no trace"
     monkeypatch.setattr(monitor._journal.store, "erase", fail)
     with pytest.raises(OSError):
         monitor.erase(key="k2")
-    assert served.recent.after(-1) == [] and served.recent.dropped == 3
+    assert served.recent.after(-1) == [] and served.recent.last_dropped == 3
     served.close()
 
 
@@ -220,7 +220,7 @@ def test_erasure_is_complete_when_all_have_forgotten_it():
             raise OSError(fails.pop())
         told.append(rows.tolist())
 
-    monitor.when_erased += [forget, lambda rows: told.append(rows.tolist())]
+    monitor.erasure_listeners += [forget, lambda rows: told.append(rows.tolist())]
     monitor.observe_many([[0.0]] * 3, ["a"] * 3)
     assert monitor.erase(rows=[1]).complete is False
     assert told == [[1]], "the others are told"

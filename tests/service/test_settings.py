@@ -12,7 +12,7 @@ SOURCE = {"from": "redis://127.0.0.1:6379/0?stream=decisions"}
 
 
 def of(tmp_path, **tables):
-    return ServiceSettings.of({"monitors": {"loans": MONITOR}, **tables}, tmp_path)
+    return ServiceSettings.from_tables({"monitors": {"loans": MONITOR}, **tables}, tmp_path)
 
 
 def test_paths_are_relative_to_the_file_and_everything_else_has_its_default(tmp_path):
@@ -25,7 +25,7 @@ def test_paths_are_relative_to_the_file_and_everything_else_has_its_default(tmp_
     assert (served.rule, str(served.ledger)) == (tmp_path / "r", "/l")
     assert found.server.uds == tmp_path / "s" and found.server.port == 8800
     assert found.limits == Limits(rate=5.0) and found.tokens == (Token("t", HASH),)
-    assert served.burst.burst().last == 9 and served.burst.alarm is None
+    assert served.burst.make_burst().last == 9 and served.burst.alarm is None
 
 
 @pytest.mark.parametrize(

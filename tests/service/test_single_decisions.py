@@ -228,9 +228,9 @@ def test_what_is_refused_leaves_no_trace_but_its_count(tmp_path):
             assert await status(b'{"x":[1.0, 2.0],"z":"a"}') == 422
             assert service.refused == {"401": 1}
             assert hosted.counts.refused == {"400": 1, "422": 1, "wrong-shape": 1}
-            service.under_way = service.settings.limits.requests
+            service.active_requests = service.settings.limits.requests
             assert await status(good) == 503, "too many are under way"
-            service.under_way = 0
+            service.active_requests = 0
             monitors, service.monitors = service.monitors, {}
             service.pending["default"] = UnopenedMonitor()
             assert await status(good) == 503, "the ledger is not open"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.service.settings import Served, ServiceSettings
+from likewise.service.settings import MonitorSettings, ServiceSettings
 from tests.refusals import raises
 from tests.service.asgi_calls import call, serving
 from tests.slopes import distances_of, open_slopes, slope_monitor, witness_of
@@ -126,8 +126,8 @@ def test_what_is_about_contradictions_refuses_with_the_reason(tmp_path):
     ],
 )
 def test_settings_that_make_no_sense_are_refused(tmp_path, table, words):
-    with raises(lw.BadRule):
-        ServiceSettings.of({"monitors": {"m": {"rule": "r.toml", **table}}}, tmp_path)
+    with raises(lw.errors.BadRule):
+        ServiceSettings.from_tables({"monitors": {"m": {"rule": "r.toml", **table}}}, tmp_path)
 
 
 def test_a_rule_or_a_ledger_that_has_no_slopes_is_refused(tmp_path):
@@ -136,12 +136,12 @@ def test_a_rule_or_a_ledger_that_has_no_slopes_is_refused(tmp_path):
             pass
 
     table = 'output_column = "ok"\n[features.age]\nkind = "number"\ntolerance = 5\n'
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         asyncio.run(serve(rule=table, kind="slopes"))
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         asyncio.run(serve(rule=RULE, kind="slopes", level=-1.0))
     with lw.open(tmp_path / "ledger", lw.Rule.from_toml(RULE)) as monitor:
         monitor.observe([0.0], 1.0)
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         asyncio.run(serve(rule=RULE, kind="slopes", ledger=True))
-    assert Served(rule="r", kind="slopes").level is None
+    assert MonitorSettings(rule="r", kind="slopes").level is None

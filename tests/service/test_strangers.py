@@ -10,9 +10,9 @@ import pytest
 
 import likewise as lw
 from likewise.service.app import App
-from likewise.service.served_monitor import Hosted
+from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, ServiceSettings
+from likewise.service.settings import Limits, MonitorSettings, ServiceSettings
 from tests.service.oracle_counts import counts_of
 
 ARROW = b"application/vnd.apache.arrow.stream"
@@ -31,12 +31,14 @@ RULES = {
 
 def an_app():
     """The application in this process, without a socket."""
-    service = Service(ServiceSettings({name: Served(rule="-") for name in RULES}, limits=LIMITS))
+    service = Service(
+        ServiceSettings({name: MonitorSettings(rule="-") for name in RULES}, limits=LIMITS)
+    )
     service.monitors = {}
     for name, rule in RULES.items():
         monitor = lw.Monitor(rule, comparable=True)
         monitor.limit_words(LIMITS.labels)
-        service.monitors[name] = Hosted(name, monitor, Served(rule="-"), LIMITS)
+        service.monitors[name] = ServedMonitor(name, monitor, MonitorSettings(rule="-"), LIMITS)
     service.ready = True
     service.pending = {}
     return App(service)

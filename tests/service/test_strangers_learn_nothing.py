@@ -9,7 +9,7 @@ import pytest
 
 from likewise.errors import BadFile
 from likewise.service.service import Service
-from likewise.service.service_log import Reporter
+from likewise.service.service_log import LogReporter
 from likewise.service.settings import Limits, ServiceSettings
 from tests.pages.asking import Asker, paging, token
 from tests.service.asgi_calls import call, serving
@@ -106,7 +106,7 @@ def test_refused_callers_are_counted_and_logged_within_bounds(tmp_path, caplog):
 
     async def play():
         async with serving(tmp_path, ledger=True, tokens=[line, other]) as app:
-            reporter = Reporter(app.service)
+            reporter = LogReporter(app.service)
             for verb in ("observe", "batch", "stream", "erase", "past/outputs", "cloudevents"):
                 await call(app, "POST", f"{ONE}/{verb}", DECISION, bearer("lw_wrong"))
             await call(app, "POST", f"{ONE}/erase", b"{}", bearer(text))
@@ -114,13 +114,13 @@ def test_refused_callers_are_counted_and_logged_within_bounds(tmp_path, caplog):
             for i in range(1000):
                 await call(app, "GET", f"/v1/monitors/{i}", b"", bearer("lw_wrong"))
             with caplog.at_level(logging.WARNING, logger="likewise"):
-                reporter.tell()
+                reporter.report_changes()
             first = [one.fields for one in caplog.records if one.fields["event"] == "denied"]
             caplog.clear()
             for i in range(1000):
                 await call(app, "GET", "/metrics", client=(f"10.0.{i // 256}.{i % 256}", 1))
             with caplog.at_level(logging.WARNING, logger="likewise"):
-                reporter.tell()
+                reporter.report_changes()
             second = [one.fields for one in caplog.records if one.fields["event"] == "denied"]
             metrics = await call(app, "GET", "/metrics", b"", bearer(reader))
             return first, second, metrics.body.decode()
@@ -199,7 +199,7 @@ def test_secrets_that_everybody_can_read_are_told(tmp_path):
 
     async def lines():
         said = []
-        Service(ServiceSettings.of(told, tmp_path), said.append)
+        Service(ServiceSettings.from_tables(told, tmp_path), said.append)
         return said
 
     names = ("key", "password", "secret")

@@ -11,10 +11,10 @@ import pytest
 import likewise as lw
 from likewise.service.app import App
 from likewise.service.http_errors import Refusal
-from likewise.service.routes.query_values import moment, number
-from likewise.service.served_monitor import Hosted
+from likewise.service.routes.query_values import parse_number, parse_time
+from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, ServiceSettings
+from likewise.service.settings import Limits, MonitorSettings, ServiceSettings
 from tests.service.asgi_calls import call
 
 VALUES = [
@@ -32,9 +32,11 @@ def asked(rule, verb, body, kind="application/json", *, meanwhile=None):
     """The status of an answer, and the monitor, which is served for this one request."""
 
     async def run():
-        service = Service(ServiceSettings({"none": Served(rule="none.toml")}, limits=LIMITS))
+        service = Service(
+            ServiceSettings({"none": MonitorSettings(rule="none.toml")}, limits=LIMITS)
+        )
         monitor = lw.Monitor(rule)
-        hosted = Hosted("m", monitor, Served(rule="none.toml"), LIMITS)
+        hosted = ServedMonitor("m", monitor, MonitorSettings(rule="none.toml"), LIMITS)
         service.ready, service.pending, service.monitors = True, {}, {"m": hosted}
         if meanwhile is not None:
             meanwhile(monitor)
@@ -170,7 +172,7 @@ def test_long_input_is_judged_beside_the_event_loop():
 
 @pytest.mark.parametrize("text", ["1_0", "٣", "nan", "inf", " 5", "0x10", "1e999", "--5", "²", ""])
 def test_text_that_is_no_number_to_others_is_none_in_a_query(text):
-    for read in (number, moment):
+    for read in (parse_number, parse_time):
         with pytest.raises(Refusal):
             read("since", text)
-    assert number("level", "1.5e1") == 15 and moment("since", "1.7e9") == 1.7e9
+    assert parse_number("level", "1.5e1") == 15 and parse_time("since", "1.7e9") == 1.7e9

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import likewise as lw
-from likewise.sharding.on_ray import set_up
+from likewise.sharding.on_ray import set_ray_environment
 
 RULE = lw.Rule("linf", 0.1)
 
@@ -33,7 +33,7 @@ def children(parent: int) -> list[int]:
 
 
 def main(folder: Path, kills: int) -> None:
-    set_up(os.environ)
+    set_ray_environment(os.environ)
     import ray
     from ray.cluster_utils import Cluster
 
@@ -70,7 +70,7 @@ def main(folder: Path, kills: int) -> None:
             judge(150)
             seconds.append(time.monotonic() - began)
             nodes.append(cluster.add_node(num_cpus=2, **small))
-        recoveries = monitor._sharded.fleet.recoveries
+        recoveries = monitor._shards.fleet.recoveries
         assert recoveries >= kills / 2, "no shard was on a machine that was lost"
         assert (monitor.rows, len(monitor)) == (alone.rows, len(alone))
         assert monitor.verify().ok

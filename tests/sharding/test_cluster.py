@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.monitor.opening import Keeping
-from likewise.service.recent_verdicts import trimmed_batch
+from likewise.monitor.opening import LedgerOptions
+from likewise.service.recent_verdicts import trim_verdicts
 from likewise.sharding.local_shards import LocalShards
 from likewise.sharding.protocol import Fenced, ShardDown
 from likewise.sharding.settings import ClusterSettings
-from likewise.verdict.context import Beside
+from likewise.verdict.context import VerdictContext
 from likewise.verdict.verdict_body import write_bodies
 from likewise.verdict.witnesses import NO_WITNESSES
 from tests.oracle import Oracle
@@ -175,7 +175,7 @@ def test_a_second_coordinator_fences_the_first(tmp_path):
 @pytest.mark.parametrize("often", [0.0, 0.05])
 def test_windows_erasure_and_overruling_are_as_with_one_process(tmp_path, often):
     X, Z = stream(600, 2)
-    keeping = Keeping(durability="off", window="300 rows", max_ahead="any")
+    keeping = LedgerOptions(durability="off", window="300 rows", max_ahead="any")
     backend = FailingShards(3, 1, often)
     alone = lw.open(tmp_path / "alone", RULE, durability="off", window="300 rows", max_ahead="any")
     cluster = in_process(tmp_path / "ledger", RULE, backend, keeping=keeping, comparable=False)
@@ -208,7 +208,7 @@ def test_windows_erasure_and_overruling_are_as_with_one_process(tmp_path, often)
 def test_placing_outlives_a_window_that_leaves_everything_behind(tmp_path):
     X, Z = stream(200, 4)
     X, Z = np.tile(X, (500, 1)), Z * 500
-    keeping = Keeping(durability="off", window="20 rows", max_ahead="any")
+    keeping = LedgerOptions(durability="off", window="20 rows", max_ahead="any")
     settings, backend = _with(shards=3, segment_rows=5_000, micro_batch=1_000), CountingShards(3)
     more = {"keeping": keeping, "settings": settings}
     with in_process(tmp_path / "ledger", RULE, backend, **more) as monitor:
@@ -241,7 +241,7 @@ def test_more_shards_move_nothing_and_fewer_are_refused(tmp_path):
         assert [shard.ping() > 0 for shard in backend.shards] == [True] * 4
     assert backend.replayed == 100
     assert found == expected(X, Z)
-    with raises(lw.BadRule, setting="shards"):
+    with raises(lw.errors.BadRule, setting="shards"):
         in_process(tmp_path / "ledger", RULE, LocalShards(2), settings=_with(shards=2))
 
 
@@ -263,14 +263,14 @@ def test_what_was_answered_without_a_shard_says_so_and_is_told_later(tmp_path):
     mine = {row for row in range(200) if row // 7 % 3 == 1}
     assert all(one.incomplete >= 33 and not one.clean for one in [*partly, single])
     assert single.to_dict()["incomplete"] == single.incomplete
-    quiet = lw.Verdict(7, NO_WITNESSES, Beside(incomplete=3))
+    quiet = lw.Verdict(7, NO_WITNESSES, VerdictContext(incomplete=3))
     assert quiet.to_dict()["incomplete"] == 3 and not quiet.clean
     assert "incomplete: not compared with" in single._repr_html_()
     batch = replace(whole, incomplete=np.arange(100))
     places = np.flatnonzero(batch.violations)[-5:]
     bodies = write_bodies(batch, 3, places)
     assert [one["incomplete"] for one in bodies] == places.tolist()
-    assert trimmed_batch(batch, places, 1).incomplete.tolist() == places.tolist()
+    assert trim_verdicts(batch, places, 1).incomplete.tolist() == places.tolist()
     assert named([*partly, single]) == [
         [row for row in rows if row not in mine] for rows in due[100:141]
     ]
@@ -347,6 +347,6 @@ def test_a_cluster_says_what_it_is(tmp_path):
     ],
 )
 def test_settings_that_make_no_sense_are_refused(tmp_path, settings):
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.cluster(tmp_path / "ledger", RULE, **settings)
     assert not (tmp_path / "ledger").exists()

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 import likewise as lw
-from likewise.audit.tasks import RayTasks
+from likewise.audit.tasks import RayRunner
 from likewise.errors import BadRule
-from likewise.runtime.machine import why_not_listening
+from likewise.runtime.machine import explain_unreachable
 from tests.brokers import free_port
 from tests.ray_cluster import cluster_address
 from tests.refusals import raises
@@ -25,13 +25,13 @@ def test_an_address_where_nobody_listens_is_told_at_once(scheme, tmp_path, monke
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray would try for minutes"))
     address = f"{scheme}127.0.0.1:{free_port()}"
-    with raises(lw.Unreachable):
+    with raises(lw.errors.Unreachable):
         lw.cluster(tmp_path / "ledger", RULE, address=address)
     assert not (tmp_path / "ledger").exists()
     with raises(BadRule):
-        list(RayTasks(address).run(print, [()]))
+        list(RayRunner(address).run(print, [()]))
     monkeypatch.setenv("RAY_ADDRESS", address)
-    with raises(lw.Unreachable):
+    with raises(lw.errors.Unreachable):
         lw.cluster(tmp_path / "ledger", RULE, address="auto")
 
 
@@ -47,5 +47,5 @@ def test_somebody_who_listens_is_found():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}", "auto", "local"):
-            assert why_not_listening(address) is None
-    assert why_not_listening(f"127.0.0.1:{port}") is not None
+            assert explain_unreachable(address) is None
+    assert explain_unreachable(f"127.0.0.1:{port}") is not None

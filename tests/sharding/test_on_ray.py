@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.monitor.opening import Keeping
+from likewise.monitor.opening import LedgerOptions
 from likewise.sharding.on_ray import NAMESPACE
 from likewise.sharding.open_cluster import open_cluster
 from likewise.sharding.protocol import Fenced
@@ -67,7 +67,7 @@ def test_a_killed_shard_and_all_of_them_change_no_verdict(address, tmp_path):
             mine, theirs = monitor.observe_many(*batch), alone.observe_many(*batch)
             assert named(mine) == named(theirs)
             assert mine.witnesses == theirs.witnesses
-        fleet = monitor._sharded.fleet
+        fleet = monitor._shards.fleet
         assert fleet.recoveries >= 2 and fleet.replayed >= 600
         assert monitor.verify().ok
     ray = joined()
@@ -100,7 +100,7 @@ def test_shards_outlive_their_coordinator_and_are_found_again(address, tmp_path)
         assert 150 <= first < 400
         found = named(monitor.observe_many(X[first:], Z[first:]))
         assert found == expected[first:]
-        assert monitor._sharded.fleet.replayed <= 60, "rows that shards had were sent again"
+        assert monitor._shards.fleet.replayed <= 60, "rows that shards had were sent again"
     assert stored(tmp_path / "ledger") == expected
 
 
@@ -108,13 +108,13 @@ def test_a_second_coordinator_fences_the_first(tmp_path):
     X, Z = stream(120, 3)
     expected = named(lw.Monitor(RULE).observe_many(X, Z))
     joined()
-    first = reused(tmp_path / "ledger", RULE, Keeping())
+    first = reused(tmp_path / "ledger", RULE, LedgerOptions())
     first.observe_many(X[:60], Z[:60])
     shutil.copytree(tmp_path / "ledger", tmp_path / "copy")
     backend = shards_of(first)
     settings = ClusterSettings(shards=2, segment_rows=16, micro_batch=8, keep=True)
     second = open_cluster(
-        tmp_path / "copy", None, settings, Keeping(), make=lambda name, told: backend
+        tmp_path / "copy", None, settings, LedgerOptions(), make_backend=lambda name, told: backend
     )
     assert named(second.observe_many(X[60:], Z[60:])) == expected[60:]
     with raises(Fenced):
@@ -202,7 +202,7 @@ def test_shards_killed_at_random_change_no_verdict(address, tmp_path):
                 gone = rng.integers(0, monitor.rows, 3)
                 assert monitor.forget(gone) == alone.forget(gone)
             pairs += judge(30)
-        recoveries = monitor._sharded.fleet.recoveries
+        recoveries = monitor._shards.fleet.recoveries
         assert recoveries >= kills / 3 and pairs > 100
         assert (monitor.rows, len(monitor)) == (alone.rows, len(alone))
         print(f"{kills} kills, {recoveries} recoveries, {monitor.rows} decisions, {pairs} pairs")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.service.service import monitor_of
+from likewise.service.service import make_monitor
 from likewise.service.settings import Limits, ServiceSettings
 from likewise.sharding.on_ray import NAMESPACE
 from likewise.sharding.settings import ClusterSettings
@@ -34,7 +34,7 @@ def told(cluster: dict, **more) -> dict:
 
 
 def test_settings_of_a_cluster_are_read():
-    settings = ServiceSettings.of(told({"shards": 8, "address": "auto"}), Path("folder"))
+    settings = ServiceSettings.from_tables(told({"shards": 8, "address": "auto"}), Path("folder"))
     assert settings.monitors["loans"].cluster == ClusterSettings(address="auto", shards=8)
 
 
@@ -47,14 +47,14 @@ def test_settings_of_a_cluster_are_read():
     ],
 )
 def test_settings_that_make_no_sense_are_refused(cluster):
-    with raises(lw.BadRule):
-        ServiceSettings.of(told(cluster), Path("folder"))
+    with raises(lw.errors.BadRule):
+        ServiceSettings.from_tables(told(cluster), Path("folder"))
 
 
 def test_a_cluster_without_a_ledger_is_refused():
     table = {"rule": "rule.toml", "cluster": {"shards": 2}}
-    with raises(lw.BadRule):
-        ServiceSettings.of({"monitors": {"loans": table}}, Path("folder"))
+    with raises(lw.errors.BadRule):
+        ServiceSettings.from_tables({"monitors": {"loans": table}}, Path("folder"))
 
 
 def test_a_served_monitor_is_searched_by_shards(tmp_path):
@@ -66,11 +66,11 @@ def test_a_served_monitor_is_searched_by_shards(tmp_path):
         "address": cluster_address(),
         "name": f"served-{os.getpid()}",
     }
-    settings = ServiceSettings.of(told(cluster, comparable=False), tmp_path)
+    settings = ServiceSettings.from_tables(told(cluster, comparable=False), tmp_path)
     rng = np.random.default_rng(1)
     X, Z = rng.integers(0, 5, (100, 3)) * 0.1, rng.integers(0, 3, 100)
-    with monitor_of(settings.monitors["loans"], Limits()) as monitor:
-        assert isinstance(monitor, lw.Monitor) and monitor.owed == 0
+    with make_monitor(settings.monitors["loans"], Limits()) as monitor:
+        assert isinstance(monitor, lw.Monitor) and monitor.incomplete_count == 0
         mine, theirs = monitor.observe_many(X, Z), lw.Monitor(RULE).observe_many(X, Z)
         assert mine.witnesses == theirs.witnesses and theirs.pairs > 100
         assert "2 shards on Ray" in monitor.explain().form

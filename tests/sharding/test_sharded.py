@@ -15,8 +15,8 @@ import likewise as lw
 from likewise.search.engine.row_engine import RowEngine
 from likewise.search.outputs import outputs_of
 from likewise.sharding.local_shards import LocalShards
-from likewise.sharding.protocol import Session, Spec
-from likewise.sharding.shard import Shard, short, whole
+from likewise.sharding.protocol import Session, ShardSpec
+from likewise.sharding.shard import Shard, compact_answers, expand_answers
 from tests.interruptions import Interruptions, at_step
 from tests.oracle import Oracle, assert_same_verdicts
 from tests.play import VERBS, play
@@ -221,7 +221,7 @@ def test_an_interrupted_call_is_made_wholly_or_not_at_all():
 def test_rows_added_to_a_shard_are_whole_or_cut_off_whatever_bytecode_is_interrupted():
     rule, interrupted = lw.Rule("linf", 0.1), 0
     points, more = np.arange(12.0).reshape(6, 2), np.arange(20.0, 30.0).reshape(5, 2)
-    spec = Spec(rule, "live", (2,), "float64", 1)
+    spec = ShardSpec(rule, "live", (2,), "float64", 1)
     for step in count():
         shard = Shard()
         shard.open(Session(1, "test", 1), spec, {}, 0, np.empty(0, np.int64))
@@ -233,7 +233,7 @@ def test_rows_added_to_a_shard_are_whole_or_cut_off_whatever_bytecode_is_interru
         assert held == 6, where
         shard.add(again, 6, more[::-1], np.ones((5, 1)))
         shard.build(again, 11)
-        counts, rows, *_ = whole(shard.search(again, 11, more, np.zeros((5, 1))))
+        counts, rows, *_ = expand_answers(shard.search(again, 11, more, np.zeros((5, 1))))
         assert counts.tolist() == [1] * 5 and rows.tolist() == [10, 9, 8, 7, 6], where
         if not where:
             break
@@ -316,7 +316,7 @@ def test_answers_are_whole_again_after_the_way(most, farthest, offset):
     pairs = int(counts.sum())
     rows = rng.integers(0, 1_000, pairs) + offset
     answers = counts, rows, rng.random(pairs), rng.integers(1, 1 + farthest, pairs).astype(float)
-    told = short(answers)
+    told = compact_answers(answers)
     assert sum(part.nbytes for part in told) <= sum(part.nbytes for part in answers)
-    for again, before in zip(whole(told), answers, strict=True):
+    for again, before in zip(expand_answers(told), answers, strict=True):
         assert again.dtype == before.dtype and np.array_equal(again, before)

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import likewise as lw
-from likewise.service.arrow_batch import columns_of
+from likewise.service.arrow_batch import read_arrow_batch
 from likewise.sources import arrow_ipc
 from likewise.sources.arrow_ipc import BadArrow, read_columns
-from likewise.tables.normalize import list_of
+from likewise.tables.normalize import require_list
 
 MOST = 10_000
 NOW = datetime.datetime(2026, 1, 31, 12, 30, 5, 123456)
@@ -58,9 +58,9 @@ def test_every_column_is_read_as_pyarrow_reads_it(rows):
         for table in (pa.table({"c": column}), pa.table({"c": column}).slice(1, 1)):
             read = read_columns(written(table, rows), MOST)["c"]
             expected = table["c"].to_pylist()
-            assert list_of(read) == expected, name
+            assert require_list(read) == expected, name
             if not name.startswith("ns"):  # of which PyArrow makes pandas's own
-                assert list(map(type, list_of(read))) == list(map(type, expected)), name
+                assert list(map(type, require_list(read))) == list(map(type, expected)), name
             if pa.types.is_primitive(column.type) and name[0] in "iuf" and name[1:].isdigit():
                 assert read.dtype == column.to_numpy(zero_copy_only=False).dtype, name
 
@@ -68,7 +68,7 @@ def test_every_column_is_read_as_pyarrow_reads_it(rows):
 def test_all_columns_together_and_none():
     table = pa.table(COLUMNS)
     read = read_columns(written(table, 2), MOST)
-    assert {name: list_of(one) for name, one in read.items()} == table.to_pydict()
+    assert {name: require_list(one) for name, one in read.items()} == table.to_pydict()
     assert [len(one) for one in read_columns(written(table.slice(0, 0)), MOST).values()] == [
         0 for _ in COLUMNS
     ]
@@ -82,7 +82,9 @@ def test_what_polars_writes_is_read():
         stream = io.BytesIO()
         frame.write_ipc_stream(stream, compression="uncompressed")
         read = read_columns(stream.getvalue(), MOST)
-        assert {name: list_of(one) for name, one in read.items()} == frame.to_dict(as_series=False)
+        assert {name: require_list(one) for name, one in read.items()} == frame.to_dict(
+            as_series=False
+        )
 
 
 def test_word_of_a_dictionary_is_decoded_once_however_often_it_is_used():
@@ -121,8 +123,8 @@ def test_whole_numbers_beside_floats_are_not_rounded():
     big = 2**53 + 1
     for kind, other in (("int64", 0.5), ("uint64", 0.5), ("uint64", -1)):
         columns = {"a": pa.array([big], kind), "b": pa.array([other]), "z": ["y"]}
-        with pytest.raises(lw.UnexpectedValue):
-            columns_of(written(pa.table(columns)), rule, MOST)
+        with pytest.raises(lw.errors.UnexpectedValue):
+            read_arrow_batch(written(pa.table(columns)), rule, MOST)
 
 
 @pytest.mark.parametrize(

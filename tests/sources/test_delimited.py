@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from likewise.sources import record_cutting
-from likewise.sources.byte_streams import Stream
-from likewise.sources.delimited import Delimited
+from likewise.sources.byte_streams import ByteStream
+from likewise.sources.delimited import DelimitedFile
 from tests.strategies import examples
 
 VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x00"), max_size=6)
@@ -21,9 +21,9 @@ TABLES = st.integers(2, 4).flatmap(
 
 def read(path, types=None, rows=65_536, **settings):
     """All rows of a file, their lines, and what was refused."""
-    stream = Stream(str(path))
+    stream = ByteStream(str(path))
     try:
-        source = Delimited(stream, **{"delimiter": ",", **settings})
+        source = DelimitedFile(stream, **{"delimiter": ",", **settings})
         chunks = list(source.chunks(types or {}, source.columns, rows))
     finally:
         stream.close()
@@ -117,8 +117,8 @@ def test_what_is_no_number_is_refused(kind, text, tmp_path):
 
 def test_chunks_have_at_most_as_many_rows_as_asked_for(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 1_000)
-    stream = Stream(str(tmp_path / "t.csv"))
-    source = Delimited(stream, delimiter=",")
+    stream = ByteStream(str(tmp_path / "t.csv"))
+    source = DelimitedFile(stream, delimiter=",")
     sizes = [len(chunk) for chunk in source.chunks({}, ["b"], 300)]
     stream.close()
     assert sizes == [300, 300, 300, 100]

@@ -48,7 +48,7 @@ def test_digest_of_standard_input_is_that_of_what_was_sent(name, tmp_path, monke
     source = read("-")
     digest = source.digest()
     assert (digest.sha256, digest.size) == (hashlib.sha256(data).hexdigest(), len(data))
-    assert not source.rereadable
+    assert not source.is_rereadable
 
 
 def test_file_that_is_read_by_name_and_changes_meanwhile_is_refused(tmp_path):

@@ -12,8 +12,8 @@ import pytest
 
 from likewise.errors import BadFile
 from likewise.sources.file_source import open_source
-from likewise.sources.line_source import LineFile, Lines
-from likewise.tables.positions import numbers_of
+from likewise.sources.line_source import LineFile, PipeLines
+from likewise.tables.positions import to_position_numbers
 from tests.lazily import polars as pl
 from tests.lazily import pyarrow as pa
 from tests.refusals import raises
@@ -237,7 +237,7 @@ def test_lines_come_whole_and_in_order_however_they_were_written(tmp_path):
     text = b"one\n\ntwo\nthree with more\n" * 3_000 + b"last without an end"
     (tmp_path / "t").write_bytes(text)
     with (tmp_path / "t").open("rb") as file:
-        lines = Lines(file.fileno())
+        lines = PipeLines(file.fileno())
         found = polled_to_the_end(lines)
         lines.close()
     written = [(i, line) for i, line in enumerate(text.split(b"\n"), 1) if line]
@@ -247,28 +247,28 @@ def test_lines_come_whole_and_in_order_however_they_were_written(tmp_path):
 def test_lines_stop_when_told(tmp_path):
     (tmp_path / "t").write_bytes(b"x\n" * 200_000)
     with (tmp_path / "t").open("rb") as file:
-        lines = Lines(file.fileno())
+        lines = PipeLines(file.fileno())
         given = len(lines.poll(1000).records)
         lines.stop()
         some = lines.poll(1000)
         assert some.ended and not some.records
         lines.close()
-    assert 0 < given < 200_000 and lines.stopped
+    assert 0 < given < 200_000 and lines.is_stopped
 
 
-@pytest.mark.parametrize("kind", [Lines, LineFile])
+@pytest.mark.parametrize("kind", [PipeLines, LineFile])
 def test_line_that_is_too_long_leaves_a_mark_and_nothing_else(tmp_path, monkeypatch, kind):
     monkeypatch.setattr("likewise.sources.line_source.LONGEST", 1 << 20)
     long, longest = b"x" * (1 << 22), b"y" * (1 << 20)
     parts = [b"one", long, b"", longest, longest + b"y", b"\xef\xbb\xbftwo\r", long]
     (tmp_path / "t").write_bytes(b"\n".join(parts))
     with (tmp_path / "t").open("rb") as file:
-        lines = Lines(file.fileno()) if kind is Lines else LineFile(tmp_path / "t")
+        lines = PipeLines(file.fileno()) if kind is PipeLines else LineFile(tmp_path / "t")
         records = polled_to_the_end(lines)
         lines.close()
     assert [one.body for one in records] == [b"one", b"", longest, b"", b"two", b""]
     assert [one.flaw is None for one in records] == [True, False, True, False, True, False]
-    assert [numbers_of(one.position)[0] for one in records] == [1, 2, 4, 5, 6, 7]
+    assert [to_position_numbers(one.position)[0] for one in records] == [1, 2, 4, 5, 6, 7]
     assert all("longer than 1 MB" in one.flaw for one in records if one.flaw)
     assert {one.flaw_code for one in records if one.flaw} == {"too-long"}
 

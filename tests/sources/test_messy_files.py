@@ -17,7 +17,7 @@ import likewise as lw
 from likewise.cli import main
 from likewise.proposing.value_types import first_rows
 from likewise.sources.file_source import open_source
-from likewise.sources.time_columns import moments_of
+from likewise.sources.time_columns import parse_times
 from tests.lazily import polars as pl
 from tests.looping import each
 from tests.refusals import raises
@@ -207,7 +207,7 @@ def check_values(table, style, names=NAMES):
     assert table[columns["share"]].to_list() == [row.share for row in rows]
     for name in ("job", "sex", "approved", "number"):
         assert table[columns[name]].to_list() == [getattr(row, name) for row in rows]
-    moments = moments_of(table[columns["applied"]].to_list())
+    moments = parse_times(table[columns["applied"]].to_list())
     days_only = style.dates.endswith("%Y")
     meant = [row.applied.replace(tzinfo=datetime.UTC) for row in rows]
     assert moments == [one.replace(hour=0, minute=0) if days_only else one for one in meant]
@@ -408,7 +408,7 @@ def test_index_counts_if_the_rule_names_it(capsys):
 
 def test_first_column_without_a_name_that_is_no_index_is_told():
     Path("t.csv").write_text(",a\nx,1\ny,2\n")
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         open_source("t.csv")
 
 
@@ -442,7 +442,7 @@ def test_names_of_columns_are_taken_as_such(text):
 ])  # fmt: skip
 def test_file_without_a_header_is_asked_about(text):
     Path("t.csv").write_text(text)
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         open_source("t.csv")
     source = open_source("t.csv", header=True)
     assert source.columns == text.split("\n")[0].split(",")
@@ -485,7 +485,7 @@ def test_byte_that_windows_does_not_define_is_a_bad_row():
 
 def test_encoding_that_nobody_knows_is_told():
     Path("t.csv").write_text("a,b\n1,2\n")
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         open_source("t.csv", encoding="klingon")
 
 
@@ -540,7 +540,7 @@ def test_favourable_that_occurs_late_is_fine(outputs, favourable, capsys):
 
 def test_sheet_is_the_one_asked_for():
     workbook("t.xlsx", Style(), ["Notes"])
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         open_source("t.xlsx", sheet="Notiz")
     source = open_source("t.xlsx", sheet="Applications")
     source.close()
@@ -567,7 +567,7 @@ def test_rows_of_a_workbook_are_those_that_excel_shows():
     source.close()
     assert chunk.places.tolist() == [5, 7, 9, 10]
     assert chunk.table["a"].to_list() == [0.1234567890123, 2.5, 1e300, None]
-    assert source.unit == "row" and source.place(5) == "t.xlsx, row 5"
+    assert source.unit == "row" and source.describe_place(5) == "t.xlsx, row 5"
     said(
         source.remarks,
         [r"^cells hold an error, such as #DIV/0!, and are taken as missing \(1 value"],
@@ -600,7 +600,7 @@ def test_bad_cell_is_told_with_its_row(capsys):
 def test_workbook_without_its_reader_is_told(monkeypatch):
     workbook("t.xlsx", Style())
     monkeypatch.setitem(__import__("sys").modules, "fastexcel", None)
-    with raises(lw.BadFile):
+    with raises(lw.errors.BadFile):
         open_source("t.xlsx")
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from likewise.sources.number_text import NumberReading, examine, looks_like_number, settle
-from likewise.sources.text_columns import numbers_in
+from likewise.sources.number_text import NumberReading, examine, looks_like_number, settle_columns
+from likewise.sources.text_columns import parse_numbers
 from tests.lazily import polars as pl
 from tests.looping import each
 from tests.strategies import examples
@@ -35,9 +35,9 @@ def test_numbers_are_read_back_from_every_style(amounts, style):
     (decimal, group), around, less = style
     texts = [written(amount, decimal, group, around, less) for amount in amounts]
     column = pl.Series("x", texts)
-    settled = settle({"x": examine(column)})["x"]
+    settled = settle_columns({"x": examine(column)})["x"]
     assert settled.reading is not None, (texts, settled)
-    _, numbers = numbers_in(column, settled.reading)
+    _, numbers = parse_numbers(column, settled.reading)
     assert numbers.to_list() == [float(amount) for amount in amounts]
 
 
@@ -48,10 +48,10 @@ def test_number_in_another_style_is_no_number(amounts, style, other):
     """What does not fit the reading is nothing, never another number."""
     (decimal, group), around, less = style
     assume(decimal != other)
-    reading = settle({"x": examine(pl.Series("x", [written(a, decimal, group, around, less)
+    reading = settle_columns({"x": examine(pl.Series("x", [written(a, decimal, group, around, less)
                                                    for a in amounts]))})["x"].reading  # fmt: skip
     foreign = pl.Series("x", [written(a, other, "", around, less) for a in amounts])
-    _, numbers = numbers_in(foreign, reading)
+    _, numbers = parse_numbers(foreign, reading)
     assert numbers.to_list() == [None] * len(amounts)
 
 
@@ -59,21 +59,21 @@ def test_number_in_another_style_is_no_number(amounts, style, other):
     lambda a: st.integers(0, 999).map(lambda b: f"{a},{b:03}")), min_size=1))  # fmt: skip
 @settings(max_examples=examples(50))
 def test_two_readings_are_never_chosen_from(texts):
-    settled = settle({"x": examine(pl.Series("x", texts))})["x"]
-    assert settled.reading is None and settled.ambiguous
+    settled = settle_columns({"x": examine(pl.Series("x", texts))})["x"]
+    assert settled.reading is None and settled.is_ambiguous
     point, comma = settled.examined.readings
     for reading, divisor in ((point, 1), (comma, 1000)):
-        _, numbers = numbers_in(pl.Series("x", texts), reading)
+        _, numbers = parse_numbers(pl.Series("x", texts), reading)
         meant = [float(Decimal(text.replace(",", "")) / divisor) for text in texts]
         assert numbers.to_list() == meant
     for sign, reading in ((".", point), (",", comma)):
-        assert settle({"x": examine(pl.Series("x", texts), sign)})["x"].reading == reading
+        assert settle_columns({"x": examine(pl.Series("x", texts), sign)})["x"].reading == reading
 
 
 def test_column_that_allows_two_readings_follows_what_the_others_tell():
     def reading(**columns):
         examined = {name: examine(pl.Series(name, values)) for name, values in columns.items()}
-        settled = settle(examined)["x"]
+        settled = settle_columns(examined)["x"]
         return settled.reading and settled.reading.decimal
 
     unclear = ["1,234", "5,678"]
@@ -96,7 +96,7 @@ def test_column_that_allows_two_readings_follows_what_the_others_tell():
     ["31.01.2024"], ["12:30"], ["€"], ["%"], ["-"], [","], ["0,123,456"],
 ])  # fmt: skip
 def test_what_fits_no_reading_has_none(texts):
-    assert settle({"x": examine(pl.Series("x", texts))})["x"].reading is None
+    assert settle_columns({"x": examine(pl.Series("x", texts))})["x"].reading is None
 
 
 @each("text, number", [
@@ -105,12 +105,12 @@ def test_what_fits_no_reading_has_none(texts):
 ])  # fmt: skip
 def test_number_alone(text, number):
     column = pl.Series("x", [text])
-    reading = settle({"x": examine(column)})["x"].reading
-    assert numbers_in(column, reading)[1].to_list() == [number]
+    reading = settle_columns({"x": examine(column)})["x"].reading
+    assert parse_numbers(column, reading)[1].to_list() == [number]
     assert looks_like_number(text)
 
 
 def test_plain_numbers_have_the_plain_reading_and_no_remark():
     for texts in (["1", "2"], ["0.5", "-1e-3"], ["007"], ["1.5", "1.234"], ["inf"], [" 5 "]):
-        settled = settle({"x": examine(pl.Series("x", texts))})["x"]
+        settled = settle_columns({"x": examine(pl.Series("x", texts))})["x"]
         assert settled.reading == NumberReading() and settled.remark is None

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from likewise.service import body_types
-from likewise.service.content_types import decoded
+from likewise.service.content_types import decode_json
 from likewise.service.http_errors import Refusal
 from likewise.tables import strict_json
 from likewise.tables.strict_json import BadJson, TooManyParts, decode_strictly
@@ -96,7 +96,7 @@ def test_memory_is_a_small_multiple_of_the_text(monkeypatch):
     ):
         tracemalloc.start()
         try:
-            decoded(decoder, body)
+            decode_json(decoder, body)
         except Refusal as error:
             assert error.status == 413
         peak = tracemalloc.get_traced_memory()[1]
@@ -110,4 +110,4 @@ def test_every_way_to_say_a_field_twice_is_refused_in_bodies():
         written = [*fields.items(), (first, fields[again])]
         listed = ",".join(f'"{name}":{value}' for name, value in written)
         with pytest.raises(Refusal):
-            decoded(body_types.decode_decision, f"{{{listed}}}".encode())
+            decode_json(body_types.decode_decision, f"{{{listed}}}".encode())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from likewise.errors import BadFile
 from likewise.sources.file_source import open_source
-from likewise.sources.time_order import InTimeOrder
+from likewise.sources.time_order import TimeOrderedSource
 from tests.lazily import polars as pl
 from tests.refusals import raises
 
@@ -28,7 +28,7 @@ def opened(path):
 def ordered(path, rows=7, again=None):
     """The names of rows as they come, their lines, those refused, and what was done."""
     with opened(path) as source:
-        in_order = InTimeOrder(source, "t", again=again or (lambda: opened(path)))
+        in_order = TimeOrderedSource(source, "t", reopen=again or (lambda: opened(path)))
         chunks = list(in_order.chunks({}, ["name", "t"], rows))
     names = [name for chunk in chunks if len(chunk) for name in chunk.table["name"].to_list()]
     places = [place for chunk in chunks for place in chunk.places.tolist()]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from likewise.errors import BadFile
-from likewise.sources.time_columns import form_of, moments_of
+from likewise.sources.time_columns import detect_form, parse_times
 from tests.looping import each
 from tests.refusals import raises
 
@@ -33,33 +33,33 @@ DAY = MOMENT.replace(hour=0, minute=0)
     (MOMENT.replace(tzinfo=None), MOMENT), (MOMENT.astimezone(ZoneInfo("Asia/Tokyo")), MOMENT),
 ])  # fmt: skip
 def test_time_is_what_is_written(written, moment):
-    (found,) = moments_of([written])
+    (found,) = parse_times([written])
     assert found == moment and found.utcoffset() == datetime.timedelta()
 
 
 def test_order_of_day_and_month_is_that_of_the_whole_column():
     mixed = ["03/04/2024", "05/04/2024", "14/04/2024"]
-    assert [one.day for one in moments_of(mixed)] == [3, 5, 14]
+    assert [one.day for one in parse_times(mixed)] == [3, 5, 14]
     mixed = ["03/04/2024", "05/04/2024", "04/14/2024"]
-    assert [one.day for one in moments_of(mixed)] == [4, 4, 14]
+    assert [one.day for one in parse_times(mixed)] == [4, 4, 14]
 
 
 def test_order_that_no_value_tells_is_asked_for():
     with raises(BadFile):  # fmt: skip
-        moments_of(["03/04/2024", "05/04/2024"], column="applied", source="d.csv")
-    assert moments_of(["03/04/2024"], dates="day-first")[0].month == 4
-    assert moments_of(["03/04/2024"], dates="month-first")[0].month == 3
+        parse_times(["03/04/2024", "05/04/2024"], column="applied", source="d.csv")
+    assert parse_times(["03/04/2024"], dates="day-first")[0].month == 4
+    assert parse_times(["03/04/2024"], dates="month-first")[0].month == 3
 
 
 def test_two_orders_in_one_column_are_told_with_examples():
     with raises(BadFile):
-        moments_of(["03/04/2024", "14/03/2024", "03/14/2024"])
+        parse_times(["03/04/2024", "14/03/2024", "03/14/2024"])
 
 
 @pytest.mark.parametrize("value", ["soon", "2024", "31.01.24", "12:30", "2024-13-01x", "Q1"])
 def test_column_without_times_is_told_with_an_example_and_the_forms(value):
     with raises(BadFile):
-        moments_of([None, value], column="when", source="d.csv", unit="line", places=[5, 7])
+        parse_times([None, value], column="when", source="d.csv", unit="line", places=[5, 7])
 
 
 @each("good, bad", [
@@ -70,24 +70,24 @@ def test_column_without_times_is_told_with_an_example_and_the_forms(value):
 ])  # fmt: skip
 def test_value_that_is_no_time_is_told_with_its_line(good, bad):
     with raises(BadFile):
-        moments_of([good, good, bad], column="when", source="d.csv", unit="line", places=[2, 3, 9])
+        parse_times([good, good, bad], column="when", source="d.csv", unit="line", places=[2, 3, 9])
 
 
 def test_milliseconds_are_told_as_such():
     with raises(BadFile):
-        moments_of([1706697000, 1706697000000])
+        parse_times([1706697000, 1706697000000])
 
 
 def test_missing_times_stay_missing():
-    assert moments_of(["2024-01-31", None, "", " ", float("nan")])[1:] == [None] * 4
-    assert moments_of([None, None]) == [None, None]
-    assert moments_of([]) == []
+    assert parse_times(["2024-01-31", None, "", " ", float("nan")])[1:] == [None] * 4
+    assert parse_times([None, None]) == [None, None]
+    assert parse_times([]) == []
 
 
 def test_later_values_keep_the_form_of_the_first():
     """As a file is read in chunks: what the first tells holds for the rest."""
-    form = form_of(["31/01/2024"], column="when", source="d.csv")
-    moments, unfit = form.moments(["03/04/2024", "2024-01-31", None, "01/31/2024"])
+    form = detect_form(["31/01/2024"], column="when", source="d.csv")
+    moments, unfit = form.parse(["03/04/2024", "2024-01-31", None, "01/31/2024"])
     assert moments[0].month == 4 and moments[1:] == [None, None, None]
     assert [one.at for one in unfit] == [1, 3]
     assert "read day first" in unfit[0].why
@@ -95,7 +95,7 @@ def test_later_values_keep_the_form_of_the_first():
 
 def test_what_is_assumed_is_remarked():
     def said(*values):
-        return [str(one) for one in form_of(values, column="when", source="d.csv").remarks]
+        return [str(one) for one in detect_form(values, column="when", source="d.csv").remarks]
 
     assert said("2024-01-31T10:00Z", "2024-01-31T10:00+02:00", "2024-01-31T10:00:00 UTC") == []
     assert said("1706697000") == [] and said(1706697000) == [] and said(MOMENT) == []
@@ -118,5 +118,5 @@ def test_moments_are_those_of_numpy():
         [one.strftime("%m/%d/%Y %I:%M:%S %p") for one in seconds.tolist()],
         seconds.astype(int).tolist(),
     ):
-        found = [one.replace(tzinfo=None) for one in moments_of(written)]
+        found = [one.replace(tzinfo=None) for one in parse_times(written)]
         assert np.array_equal(np.array(found, "datetime64[s]"), seconds)

@@ -8,8 +8,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import likewise as lw
 from likewise.sources import follower as following
-from likewise.sources.judge_messages import StreamJudge, binding_of
-from likewise.sources.open_source import source_of, target_of
+from likewise.sources.judge_messages import StreamJudge, make_binder
+from likewise.sources.open_source import make_source, make_target
 from likewise.sources.sinks import StreamSink
 from tests.killing import say, serve
 from tests.streams.streaming import KEPT, RULE
@@ -31,25 +31,25 @@ def life(order):
     monitor = lw.open(
         order["ledger"], lw.Rule.from_toml(RULE), witnesses=KEPT, comparable=True, wait=30
     )
-    source, format = source_of(order["address"])
+    source, format = make_source(order["address"])
     follower = following.Follower(
         source,
-        Speaking(monitor, binding_of(monitor.rule)),
-        StreamSink(target_of(order["to"], "verdict"), target_of(order["dead"], "dead_letter")),
+        Speaking(monitor, make_binder(monitor.rule)),
+        StreamSink(make_target(order["to"], "verdict"), make_target(order["dead"], "dead_letter")),
         tell=lambda line: say("told", line),
         gaps="stop",
         format=format,
     )
     if monitor.rows >= order["rows"]:
         say("finished", monitor.rows)
-    follower._told_before, told = None, follower._told
+    follower._told_before, told = None, follower._report_verdicts
 
     def tell_all(messages, verdicts):
         told(messages, verdicts)
         if monitor.rows >= order["rows"]:
             say("finished", monitor.rows)
 
-    follower._told = tell_all
+    follower._report_verdicts = tell_all
     follower.run()
     time.sleep(60)
 

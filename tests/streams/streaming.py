@@ -10,8 +10,8 @@ import numpy as np
 import likewise as lw
 from likewise.sources import follower as follow_loop
 from likewise.sources.follower import Follower
-from likewise.sources.judge_messages import StreamJudge, binding_of
-from likewise.sources.open_source import source_of, target_of
+from likewise.sources.judge_messages import StreamJudge, make_binder
+from likewise.sources.open_source import make_source, make_target
 from likewise.sources.sinks import StreamSink
 from tests.brokers import wait_for
 from tests.uninterrupted import Uninterrupted
@@ -58,12 +58,12 @@ class Told(list):
     """A target in memory."""
 
     name = "memory"
-    remembers = False
+    knows_last_line = False
 
     def send(self, lines):
         self.extend(map(json.loads, lines))
 
-    def last(self):
+    def read_last_line(self):
         return None
 
     def close(self):
@@ -79,12 +79,12 @@ def opened(folder, **more):
 @contextmanager
 def following(monitor, address, *, to=None, dead=None, gaps="lost", tell=None):
     """A follower in a thread; at the end it is stopped. What it raised is raised here."""
-    source, format = source_of(address)
-    target = Told() if to is None else target_of(to, "verdict")
+    source, format = make_source(address)
+    target = Told() if to is None else make_target(to, "verdict")
     dead = Told() if dead is None else dead
     follower = Follower(
         source,
-        StreamJudge(monitor, binding_of(monitor.rule)),
+        StreamJudge(monitor, make_binder(monitor.rule)),
         StreamSink(target, dead),
         tell=(lambda line: None) if tell is None else tell,
         gaps=gaps,

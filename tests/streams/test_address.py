@@ -3,7 +3,7 @@
 import pytest
 
 from likewise.errors import BadRule
-from likewise.sources.address import address_of
+from likewise.sources.address import parse_address
 from tests.looping import each
 from tests.refusals import raises
 
@@ -21,7 +21,7 @@ from tests.refusals import raises
     ],
 )
 def test_address_says_where_and_what(text, kind, hosts, streams, tls):
-    address = address_of(text)
+    address = parse_address(text)
     assert (address.kind, address.hosts, address.streams) == (kind, hosts, streams)
     assert address.tls == tls
 
@@ -45,28 +45,28 @@ def test_address_says_where_and_what(text, kind, hosts, streams, tls):
 )
 def test_address_that_makes_no_sense_is_refused(text):
     with raises(BadRule):
-        address_of(text)
+        parse_address(text)
 
 
 @pytest.mark.parametrize("scheme", ["redis", "nats", "kafka"])
 def test_password_in_an_address_is_refused_and_not_repeated(scheme):
     with raises(BadRule) as refused:
-        address_of(f"{scheme}://ann:hunter2@h?stream=a&topic=a")
+        parse_address(f"{scheme}://ann:hunter2@h?stream=a&topic=a")
     assert "hunter2" not in str(refused.value)
 
 
 def test_password_comes_from_a_file_or_the_environment_and_is_never_shown(tmp_path, monkeypatch):
     (tmp_path / "secret").write_text("hunter2\n")
-    of_file = address_of(f"redis://h?stream=a&user=ann&password_file={tmp_path / 'secret'}")
-    assert of_file.password() == "hunter2"
+    of_file = parse_address(f"redis://h?stream=a&user=ann&password_file={tmp_path / 'secret'}")
+    assert of_file.read_password() == "hunter2"
     monkeypatch.setenv("STREAM_PASSWORD", "hunter3")
-    of_environment = address_of("redis://h?stream=a&password_env=STREAM_PASSWORD")
-    assert of_environment.password() == "hunter3"
+    of_environment = parse_address("redis://h?stream=a&password_env=STREAM_PASSWORD")
+    assert of_environment.read_password() == "hunter3"
     for one in (of_file, of_environment):
         assert "hunter" not in str(one)
         assert "hunter" not in repr(one)
     assert str(of_file) == "redis://h?stream=a"
     with raises(BadRule):
-        address_of("redis://h?stream=a&password_env=NO_SUCH").password()
+        parse_address("redis://h?stream=a&password_env=NO_SUCH").read_password()
     with raises(BadRule):
-        address_of(f"redis://h?stream=a&password_file={tmp_path / 'none'}").password()
+        parse_address(f"redis://h?stream=a&password_file={tmp_path / 'none'}").read_password()

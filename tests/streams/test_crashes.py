@@ -101,7 +101,7 @@ def killed_servers(kind, folder, count, kills, seed):
         try:
             with closing(lw.Ledger(ledger)) as one:
                 return one.rows
-        except lw.BadFile:  # it is being made
+        except lw.errors.BadFile:  # it is being made
             return 0
 
     with broker(kind, folder) as running:
@@ -150,10 +150,10 @@ def killed_servers(kind, folder, count, kills, seed):
 
 
 def _last(running):
-    from likewise.sources.open_source import target_of
+    from likewise.sources.open_source import make_target
 
-    with closing(target_of(to_address(running, "verdicts"), "verdict")) as target:
-        last = target.last()
+    with closing(make_target(to_address(running, "verdicts"), "verdict")) as target:
+        last = target.read_last_line()
     return [] if last is None else [last]
 
 

@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 
 from likewise.errors import BadRule, Unreachable
-from likewise.sources.address import address_of
-from likewise.sources.open_source import source_of, target_of
+from likewise.sources.address import parse_address
+from likewise.sources.open_source import make_source, make_target
 from tests import brokers
 from tests.brokers import broker, insist_on, wait_for
 from tests.refusals import raises
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 
 def first_of(address, count=1):
     """Records of a source that is read from its beginning."""
-    with closing(source_of(address)[0]) as source:
+    with closing(make_source(address)[0]) as source:
         source.seek({})
         records = []
 
@@ -86,9 +86,9 @@ def test_redis_over_tls_with_a_password_from_the_environment(tmp_path, certifica
         secure = running.address(ca_file=certificate[0], password_env="REDIS_PASSWORD")
         secure = secure.replace("redis://", "rediss://")
         assert first_of(secure, 3) == bodies(decisions(3))
-        with closing(target_of(secure.replace("=decisions", "=verdicts"), "verdict")) as target:
+        with closing(make_target(secure.replace("=decisions", "=verdicts"), "verdict")) as target:
             target.send([b'{"row": 0}'])
-            assert target.last() == b'{"row": 0}'
+            assert target.read_last_line() == b'{"row": 0}'
         monkeypatch.setenv("REDIS_PASSWORD", "wrong")
         with raises(BadRule) as refused:
             first_of(secure)
@@ -148,7 +148,7 @@ def test_client_that_is_not_installed_is_named(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "redis", None)
     with raises(BadRule):
-        redis._connect(address_of("redis://127.0.0.1?stream=a"))
+        redis._connect(parse_address("redis://127.0.0.1?stream=a"))
 
 
 def test_redis_needs_the_permissions_that_the_page_names(tmp_path):
@@ -168,11 +168,11 @@ def test_redis_needs_the_permissions_that_the_page_names(tmp_path):
         place = f"redis://127.0.0.1:{running.port}?stream="
         assert first_of(f"{place}decisions&{login.format('reader')}", 3) == bodies(decisions(3))
         lines = [b"%d" % i for i in range(5000)]  # more than one script
-        with closing(target_of(f"{place}told&{login.format('writer')}", "verdict")) as target:
+        with closing(make_target(f"{place}told&{login.format('writer')}", "verdict")) as target:
             target.send(lines)
-            assert target.last() == lines[-1]
+            assert target.read_last_line() == lines[-1]
         assert running.read("told", "verdict") == lines
-        clerk = target_of(f"{place}told&{login.format('clerk')}", "verdict")
+        clerk = make_target(f"{place}told&{login.format('clerk')}", "verdict")
         with closing(clerk), raises(BadRule):  # for good: nobody tries again
             clerk.send(lines)
         with running.client() as client:

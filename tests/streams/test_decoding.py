@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise.sources.decoding import MOST_ROWS, BadMessage, message_of
+from likewise.sources.decoding import MOST_ROWS, BadRecord, decode_message
 from likewise.sources.protocol import Record
 from tests.lazily import polars as pl
 from tests.looping import each
@@ -17,7 +17,7 @@ EVENT = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
 
 
 def rows(body, format="auto", headers=None, numbers=()):
-    return message_of(Record("s", 1, body, headers or {}), format, numbers).rows
+    return decode_message(Record("s", 1, body, headers or {}), format, numbers).rows
 
 
 def arrow(table):
@@ -73,7 +73,7 @@ def test_column_named_like_an_attribute_is_no_event():
     ],
 )
 def test_what_is_no_decision_is_refused_with_the_reason(body, format, headers, word):
-    with pytest.raises(BadMessage, match=word):
+    with pytest.raises(BadRecord, match=word):
         rows(body, format, headers, ["a"])
 
 
@@ -82,5 +82,5 @@ def test_no_bytes_do_anything_else(body, format):
     for start in (b"", b"\xff\xff\xff\xff", b"{"):
         try:
             assert isinstance(rows(start + body, format), list)
-        except BadMessage as error:
+        except BadRecord as error:
             assert str(error)

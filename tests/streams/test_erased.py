@@ -7,8 +7,8 @@ import pytest
 from likewise.errors import Unreachable
 from likewise.sources import sinks
 from likewise.sources.follower import Follower
-from likewise.sources.judge_messages import StreamJudge, binding_of
-from likewise.sources.protocol import Polled, Record
+from likewise.sources.judge_messages import StreamJudge, make_binder
+from likewise.sources.protocol import PollResult, Record
 from likewise.sources.sinks import StreamSink
 from tests.streams.streaming import Told, bodies, opened
 
@@ -26,7 +26,7 @@ class Once:
         """From the start."""
 
     def poll(self, most, seconds):
-        return Polled(self._records, ended=True)
+        return PollResult(self._records, ended=True)
 
 
 class Away(Told):
@@ -53,7 +53,7 @@ def test_lines_that_waited_tell_nothing_of_erased_decisions(tmp_path, monkeypatc
         target = Away(lambda: key and monitor.erase(key=key))
         follower = Follower(
             Once(bodies(sent)),
-            StreamJudge(monitor, binding_of(monitor.rule)),
+            StreamJudge(monitor, make_binder(monitor.rule)),
             StreamSink(target, None),
             tell=lambda line: None,
             format="json",

@@ -97,10 +97,10 @@ def test_bad_message_is_a_dead_letter_and_nothing_stops(running, tmp_path):
 
 
 def test_dead_letters_go_to_their_own_stream(running, tmp_path):
-    from likewise.sources.open_source import target_of
+    from likewise.sources.open_source import make_target
 
     running.publish([b"no json", *bodies(decisions(5))])
-    dead = target_of(to_address(running, "dead"), "dead_letter")
+    dead = make_target(to_address(running, "dead"), "dead_letter")
     with closing(dead), opened(tmp_path / "ledger") as monitor:
         follow_until(monitor, running.address(), 5, dead=dead)
     (letter,) = map(json.loads, running.read("dead", "dead_letter"))

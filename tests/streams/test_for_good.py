@@ -8,8 +8,8 @@ import likewise as lw
 from likewise.errors import BadRule, Unreachable
 from likewise.sources import follower as module
 from likewise.sources.follower import Follower
-from likewise.sources.judge_messages import StreamJudge, binding_of
-from likewise.sources.open_source import source_of, target_of
+from likewise.sources.judge_messages import StreamJudge, make_binder
+from likewise.sources.open_source import make_source, make_target
 from likewise.sources.sinks import StreamSink
 from tests.brokers import broker, to_address
 from tests.looping import each
@@ -36,15 +36,15 @@ def test_a_key_that_is_no_stream_ends_it(redis, start):
 def test_verdicts_for_a_key_that_is_no_stream_end_it(redis):
     with redis.client() as client:
         client.set("plain", "text")
-    with closing(target_of(redis.address("plain"), "verdict")) as target:
+    with closing(make_target(redis.address("plain"), "verdict")) as target:
         with raises(BadRule):
-            target.last()
+            target.read_last_line()
         with raises(BadRule):
             target.send([b"{}"])
 
 
 def test_a_server_without_room_is_waited_for(redis):
-    with closing(target_of(redis.address("verdicts"), "verdict")) as target:
+    with closing(make_target(redis.address("verdicts"), "verdict")) as target:
         target.send([b"{}"])
         with redis.client() as client:
             client.config_set("maxmemory", 1)
@@ -56,7 +56,7 @@ def test_a_server_without_room_is_waited_for(redis):
 
 def test_a_command_that_the_server_does_not_have_ends_it(tmp_path):
     with broker("redis", tmp_path, "--rename-command", "XRANGE", "") as running:
-        source, _ = source_of(running.address())
+        source, _ = make_source(running.address())
         with closing(source):
             source.seek({})
             with raises(BadRule):
@@ -69,10 +69,10 @@ def test_a_nats_stream_whose_messages_go_once_they_are_read_ends_it(tmp_path):
 
     with broker("nats", tmp_path) as running:
         running.ask(make)
-        source, _ = source_of(running.address("work"))
+        source, _ = make_source(running.address("work"))
         with closing(source), raises(BadRule):
             source.seek({})
-        source, _ = source_of(running.address("nowhere"))
+        source, _ = make_source(running.address("nowhere"))
         with closing(source), raises(BadRule):
             source.seek({})
 
@@ -80,8 +80,8 @@ def test_a_nats_stream_whose_messages_go_once_they_are_read_ends_it(tmp_path):
 def test_a_nats_stream_without_the_subject_ends_it(tmp_path):
     with broker("nats", tmp_path) as running:
         wrong = to_address(running, "verdicts").replace("subject=verdicts", "subject=other.one")
-        with closing(target_of(wrong, "verdict")) as target:
-            assert target.last() is None
+        with closing(make_target(wrong, "verdict")) as target:
+            assert target.read_last_line() is None
             with raises(BadRule):
                 target.send([b"{}"])
 
@@ -100,23 +100,23 @@ def test_a_nats_stream_without_the_subject_ends_it(tmp_path):
     ],
 )
 def test_subjects_match_as_nats_says(pattern, subject, expected):
-    from likewise.sources.nats import _matches
+    from likewise.sources.nats import _is_match
 
-    assert _matches(pattern, subject) is expected
+    assert _is_match(pattern, subject) is expected
 
 
 def test_kafka_errors_that_stay_end_it():
     kafka = pytest.importorskip("confluent_kafka")
-    from likewise.sources.address import address_of
-    from likewise.sources.kafka import _told
+    from likewise.sources.address import parse_address
+    from likewise.sources.kafka import _translate_errors
 
-    address = address_of("kafka://localhost:9092?topic=decisions")
+    address = parse_address("kafka://localhost:9092?topic=decisions")
     for code, expected in (
         (kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED, BadRule),
         (kafka.KafkaError.TOPIC_EXCEPTION, BadRule),
         (kafka.KafkaError._TRANSPORT, Unreachable),
     ):
-        with pytest.raises(expected), _told(address, kafka):
+        with pytest.raises(expected), _translate_errors(address, kafka):
             raise kafka.KafkaException(kafka.KafkaError(code))
 
 
@@ -143,7 +143,7 @@ def test_pauses_grow_while_a_source_fails_as_soon_as_it_is_back(monkeypatch):
     with lw.Monitor(rule()) as monitor:
         follower = Follower(
             Failing(),
-            StreamJudge(monitor, binding_of(monitor.rule)),
+            StreamJudge(monitor, make_binder(monitor.rule)),
             StreamSink(None, None),
             tell=told.append,
         )

@@ -82,7 +82,7 @@ def test_another_decision_in_the_place_of_one_is_refused(rule, tmp_path):
     rows = rows_for(rule)
     with opened(tmp_path / "led", rule) as judge:
         send(judge, rows)
-        with pytest.raises(lw.RepeatedKey):
+        with pytest.raises(lw.errors.RepeatedKey):
             send(judge, [{**rows[1], "a": 3.0}], first=2)
         assert judge.monitor.rows == len(rows)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise.sources.decoding import Decoder, PlainObjects, Undecoded
-from likewise.sources.json_lines import object_of
+from likewise.sources.decoding import Decoder, FlatObjectDecoder, UndecodedRecord
+from likewise.sources.json_lines import parse_object
 from likewise.sources.protocol import Record
 
 NAMES = ("a", "b c", "é")
@@ -16,7 +16,7 @@ NUMBERS = ("a",)
 
 
 def quickly(body, **more):
-    return PlainObjects(NAMES, NUMBERS).rows([Record("s", 1, body, **more)])[0]
+    return FlatObjectDecoder(NAMES, NUMBERS).decode_rows([Record("s", 1, body, **more)])[0]
 
 
 def same(one, other):
@@ -36,7 +36,7 @@ def test_values_are_those_of_the_slow_reader(names, some, ascii_only):
     body = json.dumps(given_values, ensure_ascii=ascii_only).encode(errors="surrogatepass")
     row = quickly(body)
     if row is not None:
-        read = object_of(body, NUMBERS)
+        read = parse_object(body, NUMBERS)
         assert all(map(same, row, [read[name] for name in NAMES]))
 
 
@@ -51,7 +51,7 @@ def test_damaged_bodies_are_left_to_the_slow_reader(some, escape, at, cut):
     ):
         row = quickly(body)
         if row is not None:
-            read = object_of(body, NUMBERS)
+            read = parse_object(body, NUMBERS)
             assert row == tuple(read[name] for name in NAMES)
 
 
@@ -64,7 +64,7 @@ def test_plain_decisions_are_read_quickly():
 
 def told(bodies, format="auto", numbers=NUMBERS, decoder=None):
     records = [Record("s", i, body) for i, body in enumerate(bodies)]
-    return list((decoder or Decoder(format)).decoded(records, numbers))
+    return list((decoder or Decoder(format)).decode(records, numbers))
 
 
 def line(**row):
@@ -91,14 +91,14 @@ def test_names_that_json_escapes_are_left_to_the_slow_reader(name):
     body = json.dumps({name: 1.5, "z": "x"}).encode()
     (part,) = told([body])
     if "\ud800" in name:
-        assert isinstance(part, Undecoded)
+        assert isinstance(part, UndecodedRecord)
     else:
         assert part.first_row == {name: 1.5, "z": "x"}
 
 
 def test_bad_messages_come_before_what_is_judged_after_them():
     bad, messages = told([line(a=1, z="x"), b"{", line(a=2, z="y")])
-    assert isinstance(bad, Undecoded)
+    assert isinstance(bad, UndecodedRecord)
     assert (bad.record.position, [one.position for one in messages.records]) == (1, [0, 2])
     assert messages.table.columns == {"a": [1, 2], "z": ["x", "y"]}
 
@@ -106,9 +106,11 @@ def test_bad_messages_come_before_what_is_judged_after_them():
 def test_bad_messages_come_in_their_place_where_that_is_asked():
     bodies = [line(a=1, z="x"), b"{", line(a=2, z="y"), b"[]"]
     parts = told(bodies, decoder=Decoder("json", in_order=True))
-    places = [one.record.position if isinstance(one, Undecoded) else len(one) for one in parts]
+    places = [
+        one.record.position if isinstance(one, UndecodedRecord) else len(one) for one in parts
+    ]
     assert places == [1, 1, 1, 3]
-    assert [one.code for one in parts if isinstance(one, Undecoded)] == ["bad-json"] * 2
+    assert [one.code for one in parts if isinstance(one, UndecodedRecord)] == ["bad-json"] * 2
 
 
 def test_names_and_numbers_may_change_from_poll_to_poll():

@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.monitor.erasure import Erasure
+from likewise.verdict.context import ComparedRows
+from likewise.watching.asgi_middleware import Exchanged, RequestCounts
+from likewise.watching.watch_records import Failure, Flagged
 from tests.served_monitors import connected
 
 LONGEST = 2_000
@@ -46,21 +50,21 @@ def large(tmp_path_factory):
         verdict,
         verdict.witnesses,
         lw.Witness(1, 0.5, 1.0),
-        lw.Compared(0, MANY, 0),
+        ComparedRows(0, MANY, 0),
         monitor.explain(),
         slopes,
         steep,
         steep[MANY - 1],
         lw.calibrate(lw.Rule("linf", 1, weights=[1.0] * MANY), np.zeros((2, MANY)), [0, 1]),
         lw.vary(rule, table, most_columns=3),
-        lw.Erasure(tuple(range(MANY)), True),
+        Erasure(tuple(range(MANY)), True),
         lw.Replay(MANY, 0, 0, 3, "a difference " * MANY),
         lw.Verification(0, MANY, 0, 3, None, 7, "a problem " * MANY),
         lw.Head(MANY, 3, bytes(32)),
-        lw.Flagged(verdict, words),
-        lw.Failure(1, ValueError(words), "a traceback " * MANY),
-        lw.Exchanged("/predict", SECRET.encode() * MANY, b"{}" * MANY, 200, ((b"a", b"b"),) * MANY),
-        lw.RequestCounts(),
+        Flagged(verdict, words),
+        Failure(1, ValueError(words), "a traceback " * MANY),
+        Exchanged("/predict", SECRET.encode() * MANY, b"{}" * MANY, 200, ((b"a", b"b"),) * MANY),
+        RequestCounts(),
         decision,
         lw.Receipt(3, verdict=verdict, refusal=ValueError(words)),
         lw.Periodic("kdtree"),
@@ -82,7 +86,7 @@ def public_classes():
 
 
 def test_every_public_repr_is_short_and_tells_no_keys(large):
-    elsewhere = {lw.AsyncClient, lw.WatchedEstimator}  # as Client, Watched
+    elsewhere = {lw.client.AsyncClient, lw.WatchedEstimator}  # as Client, Watched
     assert all(any(issubclass(one, kind) for one in large) for kind in public_classes() - elsewhere)
     for kind, value in large.items():
         text = repr(value)
@@ -127,7 +131,7 @@ def test_verdicts_of_identical_runs_are_equal():
         assert one[0] == other[0]
     plain, keyed = run()[0], run(keys=keys)[0]
     assert plain != keyed and plain != run(models="a")[0] and plain != list(plain)
-    less = plain.some_witnesses(np.arange(len(plain.witnesses)) > 0)
+    less = plain.select_witnesses(np.arange(len(plain.witnesses)) > 0)
     assert plain != less
     with pytest.raises(TypeError, match="unhashable"):
         hash(plain)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from likewise.errors import BadDecision
-from likewise.tables.times import all_microseconds, iso_text, microseconds
+from likewise.tables.times import iso_text, to_microseconds, to_microseconds_each
 from tests.lazily import pandas as pd
 from tests.lazily import polars as pl
 from tests.lazily import pyarrow as pa
@@ -33,7 +33,7 @@ def read(given, holder):
     except Exception:  # what this library cannot hold
         return None
     try:
-        return int(all_microseconds(held, 1)[0])
+        return int(to_microseconds_each(held, 1)[0])
     except BadDecision:
         return "refused"
 
@@ -44,7 +44,7 @@ def read(given, holder):
     np.datetime64("2024-01-31"), np.datetime64("2024-01-31", "ns"),
 ])  # fmt: skip
 def test_time_is_the_same_in_whatever_holds_it(given):
-    assert microseconds(given) == MICROSECONDS
+    assert to_microseconds(given) == MICROSECONDS
     assert {read(given, holder) for holder in HOLDERS} <= {MICROSECONDS, None}
 
 
@@ -55,19 +55,19 @@ def test_time_is_the_same_in_whatever_holds_it(given):
 ], ids=lambda one: repr(type(one)))  # fmt: skip
 def test_what_is_no_time_is_refused_in_whatever_holds_it(given):
     with pytest.raises(BadDecision):
-        microseconds(given)
+        to_microseconds(given)
     assert {read(given, holder) for holder in HOLDERS} <= {"refused", None}
 
 
 def test_missing_time_of_pandas_is_refused_and_one_of_more_digits_than_python_writes():
     with pytest.raises(BadDecision):
-        microseconds(10**5000)
+        to_microseconds(10**5000)
     with pytest.raises(BadDecision):
-        microseconds(pd.NaT)
+        to_microseconds(pd.NaT)
     with pytest.raises(BadDecision):
-        all_microseconds(pd.Series([pd.NaT]), 1)
+        to_microseconds_each(pd.Series([pd.NaT]), 1)
 
 
 @pytest.mark.parametrize("given", [1_706_659_200.5, "0001-01-01", "9999-12-31T23:59:59.999999Z"])
 def test_time_that_was_written_is_read_back(given):
-    assert microseconds(iso_text(microseconds(given))) == microseconds(given)
+    assert to_microseconds(iso_text(to_microseconds(given))) == to_microseconds(given)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.verdict.index_report import Explanation
 from tests.refusals import raises
 
 
@@ -156,7 +157,7 @@ def test_results_are_of_the_public_types(verdict, verdicts, monitor):
     assert isinstance(verdict, lw.Verdict)
     assert isinstance(verdict.witnesses, lw.Witnesses)
     assert isinstance(verdicts, lw.Verdicts)
-    assert isinstance(monitor.explain(), lw.Explanation)
+    assert isinstance(monitor.explain(), Explanation)
 
 
 def test_verdicts_stay_as_they_were_said(monitor):
@@ -200,6 +201,6 @@ def test_a_pickled_verdict_says_the_same_without_its_monitor():
     for copy in (pickle.loads(pickle.dumps(one)), pickle.loads(pickle.dumps(verdicts))[2]):
         assert copy == one and copy.key == 3 and copy.witness_keys == one.witness_keys
         assert (copy.neighbours, copy.alarm) == (2, True)
-        with raises(lw.BadRow):
+        with raises(lw.errors.BadRow):
             copy.explain()
     assert "contradicts" in str(one.explain())

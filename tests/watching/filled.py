@@ -38,8 +38,8 @@ def main(disk):
         for _ in range(40):
             call()
     after = watched.counts
-    assert {type(failure.error) for failure in watched.failures} == {lw.BadFile}
-    assert all(warning.category is lw.FailureWarning for warning in warned)
+    assert {type(failure.error) for failure in watched.failures} == {lw.errors.BadFile}
+    assert all(warning.category is lw.errors.FailureWarning for warning in warned)
     monitor.close()
     with lw.open(disk / "ledger") as again:
         assert again.rows == after.decisions

@@ -45,10 +45,10 @@ def test_model_answers_before_its_decision_is_judged():
     monitor = Gated()
     watched = lw.watch(decide, monitor, background=True)
     assert [watched([value]) for value in (1.2, 0.9)] == ["yes", "no"]
-    assert watched.counts.decisions == 0 and watched.waiting == 2
+    assert watched.counts.decisions == 0 and watched.waiting_count == 2
     assert not watched.flush(seconds=0.01)
     monitor.gate.set()
-    assert watched.flush() and watched.waiting == 0
+    assert watched.flush() and watched.waiting_count == 0
     assert watched.counts == Counts(2, 1, 0)
     watched.close()
 
@@ -97,7 +97,7 @@ def test_full_queue_says_so_counts_what_it_drops_and_never_waits():
         warnings.simplefilter("default")
         for i in range(8):
             assert watched([1.0 + i]) == ("yes" if i else "no")
-    assert [one.category for one in warned] == [lw.FailureWarning]
+    assert [one.category for one in warned] == [lw.errors.FailureWarning]
     assert "full" in str(warned[0].message) and "queue_calls" in str(warned[0].message)
     assert warned[0].filename == __file__
     monitor.gate.set()
@@ -168,7 +168,10 @@ def test_warnings_from_the_background_name_the_line_of_the_caller():
         warnings.simplefilter("always")
         watched([1.2]), watched([0.9]), watched([np.nan])
         assert watched.flush()
-    assert [one.category for one in warned] == [lw.ViolationWarning, lw.FailureWarning]
+    assert [one.category for one in warned] == [
+        lw.errors.ViolationWarning,
+        lw.errors.FailureWarning,
+    ]
     assert {one.filename for one in warned} == {__file__}
 
 
@@ -295,14 +298,14 @@ def test_what_waits_at_the_end_of_the_program_is_judged(tmp_path):
 )
 def test_what_cannot_be_done_in_the_background_is_refused(settings):
     (setting,) = settings
-    with raises(lw.BadRule, setting=setting):
+    with raises(lw.errors.BadRule, setting=setting):
         lw.watch(decide, RULE, background=True, **settings)
 
 
 def test_without_a_background_nothing_waits():
     watched = lw.watch(decide, RULE)
     watched([1.2])
-    assert watched.flush() and watched.waiting == 0
+    assert watched.flush() and watched.waiting_count == 0
 
 
 def test_a_signal_in_the_middle_of_handing_over_work_stops_nothing():
@@ -311,7 +314,7 @@ def test_a_signal_in_the_middle_of_handing_over_work_stops_nothing():
     while step == 0 or where:
         where = at_step(step, lambda: backlog.put(lambda: None), signals=True)
         assert backlog.put(lambda step=step: done.append(step)), where
-        another = threading.Thread(target=lambda: backlog.waiting, daemon=True)
+        another = threading.Thread(target=lambda: backlog.waiting_count, daemon=True)
         another.start()
         another.join(30)
         assert not another.is_alive(), f"locked for ever by a signal in {where}"

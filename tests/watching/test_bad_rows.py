@@ -39,7 +39,7 @@ def test_good_rows_of_a_batch_are_judged_and_bad_ones_are_kept_with_their_place(
     assert [(one.call, one.place) for one in watched.failures] == [(1, 0), (1, 417), (1, 999)]
     assert tuple(got) == watched.failures
     for failure in got:
-        assert isinstance(failure.error, lw.UnexpectedValue)
+        assert isinstance(failure.error, lw.errors.UnexpectedValue)
         assert f"row {failure.place} of its batch" in str(failure)
         assert "decision" not in str(failure.error)  # no number within a part of the batch
     assert np.array_equal(watched.monitor.inputs([0, 996]), X[[1, 998]])
@@ -77,7 +77,7 @@ def test_warning_of_a_batch_with_bad_rows_comes_once_and_names_the_first():
     X = many()
     X[[5, 6, 7], 0] = np.nan
     watched = lw.watch(label, RULE, batched=True, on_bad_row="skip")
-    with warns(lw.FailureWarning) as warned:
+    with warns(lw.errors.FailureWarning) as warned:
         watched(X)
     assert len(warned) == 1 and warned[0].filename == __file__
 
@@ -86,7 +86,7 @@ def test_first_error_is_raised_if_so_chosen_after_the_good_rows_are_judged():
     X = many(10)
     X[[2, 6], 0] = np.nan
     watched = lw.watch(label, RULE, batched=True, on_bad_row="skip", on_failure="raise")
-    with raises(lw.UnexpectedValue) as raised:
+    with raises(lw.errors.UnexpectedValue) as raised:
         watched(X)
     assert "row 2 of its batch" in "".join(raised.value.__notes__)
     assert watched.counts.decisions == 8 and watched.counts.failures == 2
@@ -114,7 +114,9 @@ def test_error_that_is_not_about_a_row_ends_the_batch_and_what_was_judged_counts
         watched(many(4))
     watched(many(4))  # the ledger is closed: no row is to blame
     assert watched.counts == Counts(4, watched.counts.violations, 1)
-    assert type(watched.failures[0].error) is lw.BadFile and watched.failures[0].place is None
+    assert (
+        type(watched.failures[0].error) is lw.errors.BadFile and watched.failures[0].place is None
+    )
 
 
 def test_estimator_skips_bad_rows_of_arrays_and_frames():
@@ -146,7 +148,7 @@ def test_estimator_skips_bad_rows_of_arrays_and_frames():
 
 
 def test_policy_for_bad_rows_is_checked_when_the_watch_begins():
-    with raises(lw.BadRule, setting="on_bad_row"):
+    with raises(lw.errors.BadRule, setting="on_bad_row"):
         lw.watch(label, RULE, on_bad_row="drop")
 
 

@@ -136,7 +136,7 @@ def test_fit_does_not_leave_a_monitor_that_was_given(tmp_path):
     with lw.open(tmp_path, RULE) as ledger:
         model = lw.watch(inner, ledger)
         model.predict(X[:3])
-        with raises(lw.BadRule):
+        with raises(lw.errors.BadRule):
             model.fit(X, Y)
         assert model.estimator_ is inner and model.monitor is ledger
         model.predict(X[3:5])
@@ -215,7 +215,7 @@ def test_repr_names_policies():
 @pytest.mark.parametrize("through", ["pickle", "joblib", "deepcopy"])
 def test_copy_predicts_and_has_a_history_of_its_own(through, tmp_path):
     model = lw.watch(classifier(), RULE, on_violation="warn", on_failure="record", index="live")
-    with pytest.warns(lw.ViolationWarning):
+    with pytest.warns(lw.errors.ViolationWarning):
         model.predict(flowers())
     if through == "pickle":
         other = pickle.loads(pickle.dumps(model))
@@ -225,7 +225,7 @@ def test_copy_predicts_and_has_a_history_of_its_own(through, tmp_path):
         joblib.dump(model, tmp_path / "model")
         other = joblib.load(tmp_path / "model")
     assert other.counts.decisions == 0 and len(other.monitor) == 0
-    with pytest.warns(lw.ViolationWarning), pytest.warns(lw.HintWarning):
+    with pytest.warns(lw.errors.ViolationWarning), pytest.warns(lw.errors.HintWarning):
         assert np.array_equal(other.predict(flowers()), model.estimator_.predict(flowers()))
     assert other.counts == model.counts
     assert (other.on_violation, other.on_failure) == ("warn", "record")
@@ -343,7 +343,7 @@ def test_closed_watch_predicts_on():
 
 def test_violation_is_raised_with_the_answer():
     model = lw.watch(classifier(), RULE, on_violation="raise")
-    with pytest.raises(lw.Violation) as raised:
+    with pytest.raises(lw.errors.Violation) as raised:
         model.predict(flowers())
     assert np.array_equal(raised.value.answer, classifier().predict(flowers()))
     assert len(model.monitor) == len(flowers())
@@ -355,5 +355,5 @@ def test_rule_that_does_not_fit_is_refused_before_fitting():
         (Ridge(), "linf"),
         (Ridge(), lw.Monitor(NUMBER)),
     ):
-        with raises(lw.BadRule):
+        with raises(lw.errors.BadRule):
             lw.WatchedEstimator(estimator, rule).fit(X, Y)

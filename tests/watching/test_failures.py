@@ -47,12 +47,12 @@ class BrokenMonitor(lw.Monitor):
 
 GOOD = [1.0, 2.0]
 FAILING = {
-    "NaN in the input": (lw.Monitor(RULE), {}, [np.nan, 1.0], lw.UnexpectedValue),
-    "words in the input": (lw.Monitor(RULE), {"input": lambda x: ["a"]}, GOOD, lw.UnexpectedValue),
-    "wrong shape": (wide_monitor(), {}, GOOD, lw.WrongShape),
-    "closed monitor": (closed_monitor(), {}, GOOD, lw.BadDecision),
+    "NaN in the input": (lw.Monitor(RULE), {}, [np.nan, 1.0], lw.errors.UnexpectedValue),
+    "words in the input": (lw.Monitor(RULE), {"input": lambda x: ["a"]}, GOOD, lw.errors.UnexpectedValue),
+    "wrong shape": (wide_monitor(), {}, GOOD, lw.errors.WrongShape),
+    "closed monitor": (closed_monitor(), {}, GOOD, lw.errors.BadDecision),
     "broken monitor": (BrokenMonitor(RULE), {}, GOOD, MemoryError),
-    "output no label": (lw.Monitor(RULE), {"output": lambda z: [z]}, GOOD, lw.UnexpectedValue),
+    "output no label": (lw.Monitor(RULE), {"output": lambda z: [z]}, GOOD, lw.errors.UnexpectedValue),
     "input raises": (lw.Monitor(RULE), {"input": no}, GOOD, RuntimeError),
     "output raises": (lw.Monitor(RULE), {"output": no}, GOOD, RuntimeError),
 }  # fmt: skip
@@ -68,7 +68,7 @@ def test_failure_warns_unless_told_otherwise_and_the_answer_is_given(failing):
     rows = len(monitor) if hasattr(monitor, "__len__") else 0
     watched = lw.watch(positive, monitor, **settings)
     assert watched.on_failure == "warn"
-    with warns(lw.FailureWarning) as warned:
+    with warns(lw.errors.FailureWarning) as warned:
         answer = watched(x)
     assert answer == positive(x)
     assert warned[0].filename == __file__
@@ -122,7 +122,7 @@ def test_bad_row_fails_its_batch_whole():
     model, X = classifier(), flowers()
     X[3, 0] = np.nan
     watched = lw.watch(lambda X: model.predict(np.nan_to_num(X)), RULE, batched=True)
-    with warns(lw.FailureWarning):
+    with warns(lw.errors.FailureWarning):
         watched(X)
     assert len(watched.monitor) == 0
     watched(X[4:])
@@ -139,7 +139,7 @@ def test_batch_with_another_number_of_outputs_fails(answers):
 
 def test_call_without_arguments_has_no_input():
     watched = lw.watch(lambda: 1, RULE)
-    with warns(lw.FailureWarning):
+    with warns(lw.errors.FailureWarning):
         assert watched() == 1
 
 
@@ -168,10 +168,10 @@ def test_callable_for_violations_that_raises_is_a_failure_and_the_rest_are_told(
 
 def test_callable_for_failures_that_raises_is_recorded_and_warned_of():
     watched = lw.watch(positive, RULE, on_failure=no)
-    with pytest.warns(lw.FailureWarning, match="not today"):
+    with pytest.warns(lw.errors.FailureWarning, match="not today"):
         assert watched([np.nan]) is False
     assert [type(failure.error) for failure in watched.failures] == [
-        lw.UnexpectedValue,
+        lw.errors.UnexpectedValue,
         RuntimeError,
     ]
 
@@ -183,7 +183,7 @@ def test_same_failure_is_shown_once_and_every_violation():
         for x in [[np.nan]] * 5 + [[0.1], [-0.1], [0.1], [-0.1]]:
             watched(x)
     kinds = [warning.category for warning in warned]
-    assert kinds == [lw.FailureWarning] + [lw.ViolationWarning] * 3
+    assert kinds == [lw.errors.FailureWarning] + [lw.errors.ViolationWarning] * 3
     assert watched.counts.failures == 5
 
 
@@ -297,7 +297,7 @@ def test_closed_ledger_fails_and_the_model_goes_on(tmp_path):
     watched = lw.watch(positive, ledger)
     watched([1.0])
     ledger.close()
-    with warns(lw.FailureWarning):
+    with warns(lw.errors.FailureWarning):
         assert watched([-1.0]) is False
     assert watched.counts == Counts(1, 0, 1)
 

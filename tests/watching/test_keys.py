@@ -159,6 +159,6 @@ def test_bad_row_beside_a_repeated_key_fails_or_is_skipped(tmp_path):
 def test_repeated_key_is_an_error_of_its_own(tmp_path):
     with lw.open(tmp_path, RULE) as ledger:
         ledger.observe([1.0], "yes", key="a")
-        with raises(lw.RepeatedKey, key="a", row=0) as raised:
+        with raises(lw.errors.RepeatedKey, key="a", row=0) as raised:
             ledger.observe([1.0], "no", key="a")
-        assert isinstance(raised.value, lw.BadDecision) and raised.value.row == 0
+        assert isinstance(raised.value, lw.errors.BadDecision) and raised.value.row == 0

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.watching.watch_model import Watched
 from likewise.watching.watch_records import Counts
 from tests.refusals import raises, warns
 from tests.watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, iris, regressor
@@ -139,7 +140,7 @@ def test_input_without_rows_that_can_be_read_says_what_to_do():
     model = Booster(None)
     model.predict = lambda data: [1, 2]
     watched = lw.watch(model, RULE)
-    with warns(lw.FailureWarning):
+    with warns(lw.errors.FailureWarning):
         assert watched.predict(Opaque()) == [1, 2]
 
 
@@ -183,7 +184,7 @@ def test_decorated_function_is_watched():
         """Whether to approve."""
         return "yes" if applicant[0] > 1 else "no"
 
-    assert isinstance(approve, lw.Watched) and approve.__doc__ == "Whether to approve."
+    assert isinstance(approve, Watched) and approve.__doc__ == "Whether to approve."
     assert [approve([value]) for value in (1.2, 0.9, 1.1)] == ["yes", "no", "yes"]
     assert approve.counts == Counts(3, 2, 0)
     assert len(approve.violations) == 1
@@ -221,5 +222,5 @@ def test_decorator_without_a_rule_says_how_it_is_written():
         lw.watch()
     with pytest.raises(TypeError, match="rule"):
         lw.watch(lambda x: 1)
-    with raises(lw.BadRule, setting="on_violation"):
+    with raises(lw.errors.BadRule, setting="on_violation"):
         lw.watch(rule=RULE, on_violation="stop")

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
 import likewise as lw
-from likewise.watching.asgi_middleware import RequestCounts
+from likewise.watching.asgi_middleware import Exchanged, RequestCounts
 from tests.cutting import Proxy
 from tests.served_monitors import connected, running
 
@@ -132,7 +132,7 @@ def test_rows_of_a_table_and_refusals_of_the_model():
         ("/person", {"json": {"job": "cook"}}),
         ("/person", {"json": {"age": 38, "job": "cook"}}),
     )
-    assert app.flush() and app.counts == lw.RequestCounts(submitted=2)
+    assert app.flush() and app.counts == RequestCounts(submitted=2)
     assert monitor.past.values(1) == {"age": 38, "job": "cook", "approved": "no"}
     app.close()
 
@@ -144,14 +144,14 @@ def test_what_cannot_be_watched_is_counted_and_told_as_lost(caplog):
     many = {"x": [0.5] * 500}
     responses = asked(app, ("/predict", {"json": given}), ("/predict", {"json": many}))
     assert [one.status_code for one in responses] == [200, 200]
-    assert app.flush() and app.counts == lw.RequestCounts(unread=1, too_large=1)
+    assert app.flush() and app.counts == RequestCounts(unread=1, too_large=1)
     assert monitor.rows == 0 and monitor.missing == 2
     assert "s3cret" not in caplog.text and "KeyError" in caplog.text
     app.close()
 
 
 def test_several_decisions_of_one_request():
-    def read(exchanged: lw.Exchanged):
+    def read(exchanged: Exchanged):
         rows = json.loads(exchanged.request)["x"]
         return [lw.Decision(row, "even" if i % 2 == 0 else "odd") for i, row in enumerate(rows)]
 

@@ -20,7 +20,7 @@ def warned_by(call):
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         call()
-    return [one for one in warned if issubclass(one.category, lw.HintWarning)]
+    return [one for one in warned if issubclass(one.category, lw.errors.HintWarning)]
 
 
 # Labels that hardly repeat

@@ -153,18 +153,20 @@ def test_module_that_raises_is_not_observed_and_goes_on(torch, net, flowers):
 
 def test_failure_does_not_break_the_module(torch, net, flowers):
     watched = lw.watch(net, RULE)  # logits are no labels
-    with pytest.warns(lw.FailureWarning, match="Sequential answered.*cannot be hashed") as warned:
+    with pytest.warns(
+        lw.errors.FailureWarning, match="Sequential answered.*cannot be hashed"
+    ) as warned:
         answer = net(flowers)
     assert answer.shape == (150, 3)
     assert warned[0].filename == __file__
     assert watched.counts.failures == 1
-    with pytest.warns(lw.FailureWarning, match="nan"):
+    with pytest.warns(lw.errors.FailureWarning, match="nan"):
         net(flowers * torch.nan)
 
 
 def test_violation_is_raised_from_the_call_with_the_answer(net, flowers):
     lw.watch(net, RULE, output=label, on_violation="raise")
-    with pytest.raises(lw.Violation) as raised:
+    with pytest.raises(lw.errors.Violation) as raised:
         net(flowers)
     assert raised.value.answer.shape == (150, 3)
 
@@ -185,7 +187,9 @@ def test_copies_and_pickles_of_a_watched_module_are_not_watched(torch, net, flow
     kept.seek(0)
     loaded = torch.load(kept, weights_only=False)
     for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net)), loaded):
-        with pytest.warns(lw.HintWarning, match="Sequential is a copy.*is not watched") as warned:
+        with pytest.warns(
+            lw.errors.HintWarning, match="Sequential is a copy.*is not watched"
+        ) as warned:
             assert torch.equal(other(flowers), net(flowers))
         assert len(warned) == 1 and warned[0].filename == __file__
         other(flowers)  # said once

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.tables.copy_input import as_given
+from likewise.tables.copy_input import copy_input
 from likewise.watching.watch_records import Counts
 from tests.looping import each
 from tests.refusals import raises, warns
@@ -142,9 +142,9 @@ def test_array_that_stays_as_it_is_is_not_copied():
     owner = np.array([[1.0], [2.0]])
     owner.flags.writeable = False
     for fixed in (owner, owner[1], np.frombuffer(owner.tobytes())):
-        assert as_given(fixed) is fixed
+        assert copy_input(fixed) is fixed
     for changing in (np.array([1.0]), np.frombuffer(bytearray(owner.tobytes()))):
-        assert as_given(changing) is not changing
+        assert copy_input(changing) is not changing
 
 
 def test_row_of_a_table_is_observed_as_it_was_given():
@@ -246,7 +246,7 @@ def test_slopes_can_be_watched():
     rule = lw.Rule("l2", 1, output="number")
     watched = lw.watch(lambda x: x[0] ** 2, slope_monitor(rule, slope_limit=3), on_violation="warn")
     watched([1.0])
-    with warns(lw.ViolationWarning):
+    with warns(lw.errors.ViolationWarning):
         watched([3.0])
     assert watched.counts.violations == 1
 
@@ -257,7 +257,7 @@ def test_leaving_the_context_ends_the_watch_and_not_the_model():
     assert watched([0.9]) == "no"
     assert watched.counts.decisions == 1
     assert "closed" in repr(watched)
-    with raises(lw.BadDecision):
+    with raises(lw.errors.BadDecision):
         watched.monitor.observe([1.0], "yes")
 
 
@@ -430,7 +430,7 @@ def test_recorded_violation_makes_no_noise():
 def test_warning_names_rows_and_distances_and_the_line_of_the_caller():
     watched = lw.watch(threshold, RULE, on_violation="warn")
     watched([1.25])
-    with pytest.warns(lw.ViolationWarning) as warned:
+    with pytest.warns(lw.errors.ViolationWarning) as warned:
         assert watched([1.0]) == "no"
     text = str(warned[0].message)
     assert text == "threshold: row 1 contradicts row 0 (inputs 0.25 apart, outputs 1)"
@@ -439,7 +439,7 @@ def test_warning_names_rows_and_distances_and_the_line_of_the_caller():
 
 def test_warning_of_a_batch_comes_once():
     watched = lw.watch(lambda X: np.arange(len(X)), RULE, batched=True, on_violation="warn")
-    with pytest.warns(lw.ViolationWarning) as warned:
+    with pytest.warns(lw.errors.ViolationWarning) as warned:
         watched(np.zeros((50, 2)))
     assert len(warned) == 1
     assert "and 46 more decisions" in str(warned[0].message)
@@ -454,7 +454,7 @@ def test_raised_violation_carries_the_answer_and_the_decision_is_remembered():
 
     watched = lw.watch(model, RULE, output=lambda answer: answer[0], on_violation="raise")
     watched([1.2])
-    with raises(lw.Violation) as raised:
+    with raises(lw.errors.Violation) as raised:
         watched([0.9])
     assert raised.value.answer is answers[1]
     assert raised.value.verdict.row == 1 and len(raised.value.verdicts) == 1
@@ -468,7 +468,7 @@ def test_raised_violation_of_a_batch_carries_all_verdicts():
     X, model = flowers(), classifier()
     found = [one for one in lw.Monitor(RULE).observe_many(X, model.predict(X)) if one.violation]
     watched = lw.watch(model.predict, RULE, batched=True, on_violation="raise", keep=2)
-    with pytest.raises(lw.Violation) as raised:
+    with pytest.raises(lw.errors.Violation) as raised:
         watched(X)
     assert np.array_equal(raised.value.answer, model.predict(X))
     assert all(same(*pair) for pair in zip(raised.value.verdicts, found, strict=True))
@@ -539,7 +539,7 @@ def test_burst_without_an_alarm_is_only_counted():
 
 @pytest.mark.parametrize("batched", [False, True])
 def test_alarm_is_warned_of(batched):
-    with warns(lw.ViolationWarning) as warned:
+    with warns(lw.errors.ViolationWarning) as warned:
         watched_in_a_burst(batched, on_violation="warn")
     assert len(warned) == (1 if batched else 4)
     assert "row 3 raises an alarm (3 neighbours)" in str(warned[0].message)
@@ -549,7 +549,7 @@ def test_alarm_is_warned_of(batched):
 
 @pytest.mark.parametrize("batched", [False, True])
 def test_alarm_is_raised_with_the_answer(batched):
-    with raises(lw.Violation) as raised:
+    with raises(lw.errors.Violation) as raised:
         watched_in_a_burst(batched, on_violation="raise")
     assert raised.value.verdict.alarm and not raised.value.verdict.violation
     assert raised.value.answer == (["yes"] * 6 + ["no"] if batched else "yes")
@@ -582,17 +582,17 @@ def test_what_is_of_the_wrong_type_is_refused_when_the_watch_begins(arguments, s
 @each("settings", [{"on_violation": "stop"}, {"on_failure": None}, {"keep": 0}])
 def test_a_setting_that_makes_no_sense_is_refused_when_the_watch_begins(settings):
     (setting,) = settings
-    with raises(lw.BadRule, setting=setting):
+    with raises(lw.errors.BadRule, setting=setting):
         lw.watch(threshold, RULE, **settings)
 
 
 def test_what_is_no_rule_is_refused_when_the_watch_begins():
-    with raises(lw.BadRule):
+    with raises(lw.errors.BadRule):
         lw.watch(threshold, "linf")
 
 
 def test_an_estimator_is_not_watched_one_by_one():
-    with raises(lw.BadRule, setting="batched"):
+    with raises(lw.errors.BadRule, setting="batched"):
         lw.watch(classifier(), RULE, batched=False)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from likewise.rule.burst import Burst
-from likewise.sources.binding import Binding, models_in
+from likewise.sources.binding import Binding, read_models
 from likewise.sources.time_columns import DayOrder
 
 CELL_ROWS = 1_000_000
@@ -27,7 +27,7 @@ class RowOptions(Protocol):
 
 
 @dataclass(frozen=True)
-class CellOptions:
+class PartitionOptions:
     """How files larger than memory are audited.
 
     folder    where cells and results are kept
@@ -68,10 +68,10 @@ class AuditOptions:
     model_column: str | None = None
     skip: bool = False
     burst: Burst | None = None
-    page: bool = False
-    out: Path | None = None
+    for_report: bool = False
+    pairs_path: Path | None = None
     command: str | None = None
-    cells: CellOptions | None = None
+    cells: PartitionOptions | None = None
 
 
 class TimedRows(Protocol):
@@ -84,7 +84,9 @@ class TimedRows(Protocol):
     def times(self) -> Any: ...
 
 
-def settings_of(options: RowOptions, rows: TimedRows, *, ledger: bool = False) -> dict[str, Any]:
+def collect_metadata(
+    options: RowOptions, rows: TimedRows, *, ledger: bool = False
+) -> dict[str, Any]:
     """Return what a monitor is told of rows beside their values: times and models.
 
     ledger: whether the monitor stores all times; else only a limit in time needs them
@@ -96,11 +98,11 @@ def settings_of(options: RowOptions, rows: TimedRows, *, ledger: bool = False) -
     elif options.within is not None:
         settings["times"] = rows.times
     if options.model_column is not None:
-        settings["models"] = models_in(rows.table, options.model_column)
+        settings["models"] = read_models(rows.table, options.model_column)
     return settings
 
 
 def ignored_columns(binding: Binding, options: RowOptions) -> list[str]:
     """Return the columns that are read and not remembered, which a pair shows all the same."""
-    hidden = (*binding.remembered, options.time_column, options.model_column)
-    return [name for name in binding.wanted if name not in hidden]
+    hidden = (*binding.remembered_columns, options.time_column, options.model_column)
+    return [name for name in binding.columns if name not in hidden]

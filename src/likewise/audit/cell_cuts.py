@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.audit.sides import mixed, stable_codes, stable_column
-from likewise.monitor.factory import span_of
+from likewise.audit.sides import mix_columns, stable_codes, stable_column
+from likewise.monitor.factory import make_time_span
 from likewise.monitor.monitor import Monitor
 from likewise.monitor.readers.encoding import Encoder
 from likewise.rule.rule import Rule
@@ -86,7 +86,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Cuts:
+class CutTree:
     """A tree of cuts; without any, one cell."""
 
     cuts: tuple[Cut, ...] = ()
@@ -120,11 +120,11 @@ class Cuts:
         return [asdict(one) for one in self.cuts]
 
     @classmethod
-    def of_list(cls, told: Sequence[dict[str, Any]]) -> "Cuts":
+    def from_list(cls, told: Sequence[dict[str, Any]]) -> "CutTree":
         return cls(tuple(Cut(**one) for one in told))
 
 
-def cuts_of(sample: Floats, reaches: Sequence[Reach | None], most: float) -> Cuts:
+def choose_cuts(sample: Floats, reaches: Sequence[Reach | None], most: float) -> CutTree:
     """Cuts after which no cell has more than `most` points of the sample, as far as that goes.
 
     reaches: for each coordinate; None where it cannot be cut
@@ -161,7 +161,7 @@ def cuts_of(sample: Floats, reaches: Sequence[Reach | None], most: float) -> Cut
         if side_of is not None:
             cut, which = side_of
             cuts[cut] = replace(cuts[cut], **{which: number})
-    return Cuts(tuple(cuts))
+    return CutTree(tuple(cuts))
 
 
 _Waiting = tuple[int, int, Rows, Flags, tuple[int, str] | None]
@@ -230,7 +230,7 @@ _SHIFT = np.uint64(11)  # 53 bits are left, which a float holds
 
 
 @dataclass(frozen=True)
-class Space:
+class CellSpace:
     """How rows of a rule become points.
 
     within   how long before a decision the past begins that it is compared with, if limited
@@ -240,7 +240,7 @@ class Space:
     within: str | None = None
 
     @property
-    def matching(self) -> tuple[str, ...]:
+    def matching_categories(self) -> tuple[str, ...]:
         """The categories that must match, and whose missing places do not match everything."""
         return tuple(
             name
@@ -254,12 +254,14 @@ class Space:
         """The coordinates of all rows of a monitor that has loaded them."""
         rows = np.arange(len(probe))
         columns = []
-        if self.matching:
-            codes = [stable_codes(probe.past.codes(name, rows)) for name in self.matching]
-            columns.append(_as_floats(mixed(codes, len(rows))))
+        if self.matching_categories:
+            codes = [
+                stable_codes(probe.past.codes(name, rows)) for name in self.matching_categories
+            ]
+            columns.append(_as_floats(mix_columns(codes, len(rows))))
         if self.rule.compare == "within":
             assert models is not None
-            columns.append(_as_floats(mixed([stable_column(models)], len(rows))))
+            columns.append(_as_floats(mix_columns([stable_column(models)], len(rows))))
         if self.within is not None:
             assert times is not None
             columns.append(times.astype("datetime64[us]").astype(np.int64).astype(np.float64))
@@ -278,30 +280,30 @@ class Space:
     def reaches(self, probe: Monitor) -> list[Reach | None]:
         """For each coordinate how far is near, as the monitor compares; None: it cannot be cut."""
         reaches: list[Reach | None] = []
-        if self.matching:
+        if self.matching_categories:
             reaches.append(_FREE)
         if self.rule.compare == "within":
             reaches.append(_FREE)
         if self.within is not None:
-            reaches.append(Reach(float(span_of(self.within).microseconds), None))
+            reaches.append(Reach(float(make_time_span(self.within).microseconds), None))
         plain = probe.past.points(np.zeros(1, np.int64)).rule
         explained = probe.explain()
         assert explained.width is not None and explained.slack is not None
         found = geometry(plain, explained.width, explained.slack)
-        left_open = self._left_open()
+        left_open = self._find_uncuttable()
         for j, scale in enumerate(found.gap_scale.tolist()):
             far = found.tree_reach / scale if scale > 0 else np.inf
             near = np.isfinite(far) and j not in left_open
             reaches.append(Reach(far, far) if near else None)
         return reaches
 
-    def _left_open(self) -> set[int]:
+    def _find_uncuttable(self) -> set[int]:
         """Coordinates that no cut may use: where a missing place is near everything, and numbers
         for combinations of categories, which differ from monitor to monitor."""
         if self.rule.features is None:
             return set()
         encoder = Encoder(self.rule)
-        return set(encoder.apart).union(
+        return set(encoder.must_match_coordinates).union(
             j
             for name, one in self.rule.features.items()
             if one.missing == "match"

@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from likewise.audit.job import Job
 from likewise.errors import BadFile
-from likewise.runtime.atomic_file import whole
+from likewise.runtime.atomic_file import write_atomically
 from likewise.runtime.private_files import make_folder
 
 try:
@@ -34,12 +34,12 @@ except ImportError:  # Windows: two runs in one folder are then not told apart
     fcntl = None  # type: ignore[assignment]
 
 
-_ORPHANS_SECONDS = 30.0
+_ORPHAN_WAIT_SECONDS = 30.0
 _FOLDERS = ("spread", "cells", "results")
 _HALF_WRITTEN = ".likewise-*.partial"
 
 
-class Folder:
+class AuditFolder:
     """One such folder."""
 
     def __init__(self, path: Path) -> None:
@@ -82,7 +82,7 @@ class Folder:
     def result(self, cell: int, suffix: str = "npz") -> Path:
         return self.path / "results" / f"{cell:05d}.{suffix}"
 
-    def columns_held(self) -> list[str] | None:
+    def read_column_names(self) -> list[str] | None:
         """The columns that its cells hold, or will; None if no audit was begun here."""
         if not self.manifest.exists():
             return None
@@ -100,7 +100,7 @@ class Folder:
             before = read_json(self.manifest)
             changed = sorted(key for key in identity if before.get(key) != identity[key])
             if changed:
-                what = _differs(changed, before, identity)
+                what = _describe_differences(changed, before, identity)
                 raise BadFile(
                     f"{self.path} was begun for another audit: {what}. Name another folder for"
                     " --partition, or remove this one.",
@@ -111,7 +111,7 @@ class Folder:
             make_folder(self.path / name)
         write_json(self.manifest, identity)
 
-    def _insist_on_own(self) -> None:
+    def _check_new_or_own(self) -> None:
         """Raise BadFile if something else is in the folder, before anything is written there."""
         if not self.path.exists() or self.manifest.exists():
             return
@@ -126,24 +126,24 @@ class Folder:
         )
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Nobody else works in this folder meanwhile; raise BadFile if somebody does.
 
         Workers of a run that was killed end soon after it, and are waited for. What ends with an
         error before space was cut has nothing to go on with: a folder that was begun here is then
         removed.
         """
-        self._insist_on_own()
+        self._check_new_or_own()
         made = [one for one in (self.path, *self.path.parents) if not one.exists()]
         make_folder(self.path)
         with (self.path / "lock").open("ab") as file:
-            if not _locked(file, shared=False):
+            if not _try_lock(file, shared=False):
                 raise BadFile(
                     f"another audit is at work in {self.path}. Wait for it, or name another folder."
                 )
             with (self.path / "workers").open("ab") as workers:
-                until = time.monotonic() + _ORPHANS_SECONDS
-                while not _locked(workers, shared=False):
+                until = time.monotonic() + _ORPHAN_WAIT_SECONDS
+                while not _try_lock(workers, shared=False):
                     if time.monotonic() > until:
                         raise BadFile(
                             f"workers of an earlier audit are still at work in {self.path}. End"
@@ -170,10 +170,10 @@ class Folder:
                 folder.rmdir()
 
     @contextmanager
-    def at_work(self) -> Iterator[None]:
+    def mark_working(self) -> Iterator[None]:
         """A task is being done in this folder."""
         with (self.path / "workers").open("ab") as file:
-            _locked(file, shared=True)
+            _try_lock(file, shared=True)
             yield
 
     def remove_leftovers(self, number: int) -> None:
@@ -182,7 +182,7 @@ class Folder:
             piece.unlink(missing_ok=True)
 
 
-def _locked(file: IO[bytes], *, shared: bool) -> bool:
+def _try_lock(file: IO[bytes], *, shared: bool) -> bool:
     """Whether the lock of a file is had now; it is given back when the file is closed."""
     if fcntl is None:
         return True
@@ -207,7 +207,7 @@ _OPTIONS = {
 """What a user said differently, by what differs."""
 
 
-def _differs(changed: list[str], before: dict[str, Any], now: dict[str, Any]) -> str:
+def _describe_differences(changed: list[str], before: dict[str, Any], now: dict[str, Any]) -> str:
     """What is not as it was, in the words of the options."""
     if "files" in changed:
         then = {tuple(one) for one in before.get("files", ())}
@@ -215,11 +215,11 @@ def _differs(changed: list[str], before: dict[str, Any], now: dict[str, Any]) ->
         return f"{new[0] if new else 'one of its files'} is not the file that it was"
     said = [key for key in _OPTIONS if key in changed]
     if said:  # columns and their types then differ, if at all, by what was said
-        return " and ".join(_told(key, before.get(key), now[key]) for key in said)
+        return " and ".join(_describe_difference(key, before.get(key), now[key]) for key in said)
     return f"{', '.join(changed)} {'is' if len(changed) == 1 else 'are'} not what it was"
 
 
-def _told(key: str, before: Any, now: Any) -> str:
+def _describe_difference(key: str, before: Any, now: Any) -> str:
     if key in ("format", "rule", "reading"):
         return f"{_OPTIONS[key]} is not what it was"
     if key == "skip":
@@ -237,6 +237,6 @@ def read_json(path: Path) -> Any:
         ) from None
 
 
-def write_json(path: Path, told: Any) -> None:
-    with whole(path) as file:
-        file.write(json.dumps(told).encode())
+def write_json(path: Path, value: Any) -> None:
+    with write_atomically(path) as file:
+        file.write(json.dumps(value).encode())

@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from likewise.audit.cell_folder import Folder
+from likewise.audit.cell_folder import AuditFolder
 from likewise.audit.job import Job
 from likewise.audit.ordering import RowOrder
 from likewise.audit.spreading import HOME, INDEX, PLACE, TIME
-from likewise.sources.columnar import told
+from likewise.sources.columnar import translate_polars_errors
 from likewise.tables.rows import Rows
 
 RANK, FILE = "likewise:rank", "likewise:file"
@@ -47,7 +47,7 @@ class Cell:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class CellBlock:
     """Rows of a cell that follow each other, in order."""
 
     frame: pl.DataFrame
@@ -77,25 +77,25 @@ class Block:
         moments: npt.NDArray[np.datetime64] = self.frame[TIME].to_numpy().view("datetime64[us]")
         return moments
 
-    def __getitem__(self, part: slice) -> "Block":
-        return Block(self.frame[part])
+    def __getitem__(self, part: slice) -> "CellBlock":
+        return CellBlock(self.frame[part])
 
-    def some(self, chosen: npt.NDArray[np.bool_]) -> "Block":
-        return Block(self.frame.filter(pl.Series(chosen)))
+    def select(self, chosen: npt.NDArray[np.bool_]) -> "CellBlock":
+        return CellBlock(self.frame.filter(pl.Series(chosen)))
 
     @classmethod
-    def joined(cls, blocks: Sequence["Block"]) -> "Block":
+    def concatenate(cls, blocks: Sequence["CellBlock"]) -> "CellBlock":
         return cls(pl.concat([one.frame for one in blocks], how="vertical_relaxed"))
 
-    def sorted(self) -> "Block":
-        return Block(self.frame.sort(RANK))
+    def sort_by_rank(self) -> "CellBlock":
+        return CellBlock(self.frame.sort(RANK))
 
 
 class CellReader:
     """Reads cells of a job."""
 
     def __init__(self, job: Job, order: RowOrder) -> None:
-        self._folder = Folder(job.folder)
+        self._folder = AuditFolder(job.folder)
         self._order = order
 
     def blocks(self, cell: Cell, most: int) -> list[tuple[int, int]]:
@@ -109,7 +109,7 @@ class CellReader:
         starts = every[::most].tolist()
         return list(zip([0, *starts[1:]], [*starts[1:], end], strict=True))
 
-    def block(self, cell: Cell, low: int, high: int) -> Block:
+    def block(self, cell: Cell, low: int, high: int) -> CellBlock:
         """The rows with ranks from `low` up to, not including, `high`."""
         frames = []
         for piece in cell.pieces:
@@ -120,14 +120,14 @@ class CellReader:
             )
             if piece.rows:
                 frames.append(frame.filter((pl.col(RANK) >= low) & (pl.col(RANK) < high)))
-        return Block(pl.concat(frames, how="vertical_relaxed").sort(RANK))
+        return CellBlock(pl.concat(frames, how="vertical_relaxed").sort(RANK))
 
     def _ranks(self, piece: Piece, frame: pl.DataFrame) -> Rows:
         return self._order.ranks(piece.number, frame[INDEX].to_numpy())
 
     def _read(self, cell: Cell, piece: Piece, columns: list[str] | None) -> pl.DataFrame:
         path = self._folder.cell(cell.number) / piece.name
-        with told(str(path), "Arrow"):
+        with translate_polars_errors(str(path), "Arrow"):
             return pl.read_ipc(path, columns=columns)
 
 

@@ -13,7 +13,7 @@ from likewise.errors import BadTable
 from likewise.rule.rule import Rule
 from likewise.sources.chunk import Table
 from likewise.tables.frames import is_missing
-from likewise.tables.normalize import scalar
+from likewise.tables.normalize import to_python_scalar
 
 MOST = 1_000
 """Different outputs kept."""
@@ -42,15 +42,15 @@ class OutputsSeen:
             return
         name = self._column
         column = [row.get(name) for row in table] if isinstance(table, list) else table[name]
-        outputs = {scalar(value): 0 for value in column if not is_missing(value)}
+        outputs = {to_python_scalar(value): 0 for value in column if not is_missing(value)}
         self._found = self._favourable in outputs
         room = MOST - len(self._seen)
         self._seen.update(map(repr, list(outputs)[:room] if room > 0 else ()))
 
-    def merge(self, told: dict[str, Any]) -> None:
+    def merge(self, fields: dict[str, Any]) -> None:
         """Add what was seen elsewhere, as `to_dict` tells it."""
-        self._found |= told["found"]
-        self._seen.update(told["seen"])
+        self._found |= fields["found"]
+        self._seen.update(fields["seen"])
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -16,22 +16,22 @@ from likewise.audit.audit_options import AuditOptions, RowOptions
 from likewise.audit.favourable import OutputsSeen
 from likewise.audit.refused_rows import RefusedRows, refused_row
 from likewise.errors import BadFile
-from likewise.monitor.bad_rows import Judged, Unfit, sifted
-from likewise.reports.evidence import Evidence, Order, Skipped
-from likewise.runtime.machine import Load
-from likewise.sources.binding import Binding, models_in
-from likewise.sources.chunk import Chunk, Places, Refused, Types
+from likewise.monitor.bad_rows import JudgedRows, RejectedRow, isolate_bad_rows
+from likewise.reports.evidence import Evidence, JudgingOrder, SkippedRows
+from likewise.runtime.machine import MachineLoad
+from likewise.sources.binding import Binding, read_models
+from likewise.sources.chunk import Chunk, ColumnTypes, Places, RefusedRow
 from likewise.sources.file_source import DecisionFile
 from likewise.sources.remarks import Remark
-from likewise.sources.time_order import AS_IT_IS, Arrangement, InTimeOrder
+from likewise.sources.time_order import AS_IT_IS, Arrangement, TimeOrderedSource
 
-_HOPELESS = 100  # give up after this many bad rows without a good one
+_MAX_BAD_ROWS = 100  # give up after this many bad rows without a good one
 AnswerT = TypeVar("AnswerT")
-OpenAgain = Callable[[], AbstractContextManager[DecisionFile]]
+Reopen = Callable[[], AbstractContextManager[DecisionFile]]
 """Opens the same file once more."""
 
 
-class ReadFrom(Protocol):
+class NamedSource(Protocol):
     """A file, or several, as messages speak of them."""
 
     @property
@@ -44,28 +44,28 @@ class ReadFrom(Protocol):
     def remarks(self) -> Sequence[Remark]: ...
 
 
-class Chunks(Protocol):
+class ChunkSource(Protocol):
     """Rows of a file: all of them or some, in some order."""
 
-    def chunks(self, types: Types, wanted: Sequence[str]) -> Iterator[Chunk]: ...
+    def chunks(self, types: ColumnTypes, columns: Sequence[str]) -> Iterator[Chunk]: ...
 
 
-class Refusals:
+class BadRowPolicy:
     """Bad rows of a source: the first one ends the audit, unless they are skipped."""
 
-    def __init__(self, source: ReadFrom, skip: bool) -> None:
+    def __init__(self, source: NamedSource, skip: bool) -> None:
         self._source = source
         self._skip = skip
         self.rows = RefusedRows()
 
-    def add(self, row: Refused) -> None:
+    def add(self, row: RefusedRow) -> None:
         """Count it, or raise BadFile."""
         if not self._skip:
-            raise refusal(self._source.name, self._source.unit, row)
+            raise bad_row_error(self._source.name, self._source.unit, row)
         self.rows.add(row)
 
 
-def refusal(name: str, unit: str, row: Refused) -> BadFile:
+def bad_row_error(name: str, unit: str, row: RefusedRow) -> BadFile:
     """Return the error about a bad row of a file."""
     return BadFile(
         f"{name}, {unit} {row.place:,}: {row.why.rstrip('.')}. To leave out such rows:"
@@ -74,31 +74,33 @@ def refusal(name: str, unit: str, row: Refused) -> BadFile:
     )
 
 
-def feed(
+def judge_chunks(
     source: DecisionFile,
     binding: Binding,
     judge: Callable[[Chunk], AnswerT],
-    bad: Refusals,
-    rows: Chunks | None = None,
-) -> Iterator[Judged[Chunk, AnswerT]]:
+    bad: BadRowPolicy,
+    rows: ChunkSource | None = None,
+) -> Iterator[JudgedRows[Chunk, AnswerT]]:
     """The parts of a file that were judged together: `rows`, or all of them as its lines stand."""
     good, total = 0, 0
-    for chunk in (rows or source).chunks(binding.types, binding.wanted):
+    for chunk in (rows or source).chunks(binding.types, binding.columns):
         for row in chunk.refused:
             bad.add(row)
         total += len(chunk.refused)
-        few = _HOPELESS if good == 0 else 0  # lest every row is tried of a file that does not fit
+        few = (
+            _MAX_BAD_ROWS if good == 0 else 0
+        )  # lest every row is tried of a file that does not fit
         for part in (slice(0, few), slice(few, None)):
-            for outcome in sifted(chunk[part], judge):
-                if isinstance(outcome, Unfit):
+            for outcome in isolate_bad_rows(chunk[part], judge):
+                if isinstance(outcome, RejectedRow):
                     bad.add(refused_row(outcome))
                 else:
                     good += len(outcome.rows)
                     yield outcome
             total += len(chunk[part])
-            if good == 0 and total >= _HOPELESS:
+            if good == 0 and total >= _MAX_BAD_ROWS:
                 break
-        if good == 0 and total >= _HOPELESS:
+        if good == 0 and total >= _MAX_BAD_ROWS:
             break
     if good == 0 and total:
         first = bad.rows.first[0]
@@ -113,7 +115,7 @@ def feed(
         )
 
 
-class Decisions:
+class FileDecisions:
     """The decisions of a file in the order in which they are judged, and what is noticed in them.
 
     again   opens the file once more, to look whether it is in order of time
@@ -125,30 +127,32 @@ class Decisions:
         source: DecisionFile,
         binding: Binding,
         options: AuditOptions,
-        again: OpenAgain,
+        reopen: Reopen,
         model: tuple[str, str] | None = None,
     ) -> None:
-        self._refusals = Refusals(source, options.skip)
+        self._refusals = BadRowPolicy(source, options.skip)
         self.refused = self._refusals.rows
-        self.places = PlaceOf()
+        self.places = RowPlaces()
         self._source, self._binding, self._options, self._model = source, binding, options, model
-        self._load = Load()
+        self._load = MachineLoad()
         self._outputs = OutputsSeen(binding.rule)
         self._ties = 0
         self._last: Any = None
-        self._in_order: InTimeOrder | None = None
+        self._in_order: TimeOrderedSource | None = None
         if options.time_column is not None:
-            self._in_order = InTimeOrder(
-                source, options.time_column, again=again, dates=options.dates
+            self._in_order = TimeOrderedSource(
+                source, options.time_column, reopen=reopen, dates=options.dates
             )
 
-    def judged(self, judge: Callable[[Chunk], AnswerT]) -> Iterator[Judged[Chunk, AnswerT]]:
+    def judge_parts(
+        self, judge: Callable[[Chunk], AnswerT]
+    ) -> Iterator[JudgedRows[Chunk, AnswerT]]:
         """All of them, judged part by part; raise BadFile or BadTable."""
         source = self._source
-        rows: Chunks = self._in_order or source
+        rows: ChunkSource = self._in_order or source
         if self._model is not None:
-            rows = _OfModel(rows, *self._model)
-        for part in feed(source, self._binding, judge, self._refusals, rows):
+            rows = _ModelChunks(rows, *self._model)
+        for part in judge_chunks(source, self._binding, judge, self._refusals, rows):
             self._count_ties(part.rows.times)
             self._outputs.add(part.rows.table)
             self.places.add(part.rows.places)
@@ -170,10 +174,10 @@ class Decisions:
         """Return what is known of them, once all are judged."""
         done = AS_IT_IS if self._in_order is None else self._in_order.arrangement
         digest = self._source.digest()
-        return evidence_of(
+        return build_evidence(
             self._source,
             (digest.sha256, digest.size),
-            order_of(self._options, done, self._ties),
+            describe_order(self._options, done, self._ties),
             self.refused,
             self._load,
             self._options,
@@ -181,25 +185,25 @@ class Decisions:
         )
 
 
-def order_of(options: RowOptions, arrangement: Arrangement, ties: int) -> Order:
+def describe_order(options: RowOptions, arrangement: Arrangement, ties: int) -> JudgingOrder:
     """Return in which order decisions were judged."""
     if options.time_column is None:
-        return Order(lines=True)
-    return Order(options.time_column, arrangement, ties, True, options.within)
+        return JudgingOrder(lines=True)
+    return JudgingOrder(options.time_column, arrangement, ties, True, options.within)
 
 
-def evidence_of(
-    read: ReadFrom,
+def build_evidence(
+    read: NamedSource,
     digest: tuple[str, int],
-    order: Order,
+    order: JudgingOrder,
     refused: RefusedRows,
-    load: Load,
+    load: MachineLoad,
     options: AuditOptions,
     *,
     head: str | None = None,
 ) -> Evidence:
     """Return what whoever wants to do it again has to know; rows left out by kind of reason."""
-    kinds = tuple(Skipped(first.why, first.place, many) for first, many in refused.kinds())
+    kinds = tuple(SkippedRows(first.why, first.place, many) for first, many in refused.kinds())
     return Evidence(
         read.name,
         order,
@@ -211,23 +215,23 @@ def evidence_of(
         refused.count - sum(one.rows for one in kinds),
         head,
         load.seconds,
-        load.so_far(),
+        load.measure(),
         model_column=options.model_column,
     )
 
 
-class _OfModel:
+class _ModelChunks:
     """Rows of one model; those without a model are refused."""
 
-    def __init__(self, rows: Chunks, column: str, model: str) -> None:
+    def __init__(self, rows: ChunkSource, column: str, model: str) -> None:
         self._rows, self._column, self._model = rows, column, model
 
-    def chunks(self, types: Types, wanted: Sequence[str]) -> Iterator[Chunk]:
+    def chunks(self, types: ColumnTypes, wanted: Sequence[str]) -> Iterator[Chunk]:
         for chunk in self._rows.chunks(types, wanted):
-            models = models_in(chunk.table, self._column)
+            models = read_models(chunk.table, self._column)
             why = f"{self._column!r} is missing, so no model decided it"
             unknown = [
-                Refused(place, why, "missing-value", self._column)
+                RefusedRow(place, why, "missing-value", self._column)
                 for place, model in zip(chunk.places.tolist(), models, strict=True)
                 if model is None
             ]
@@ -243,7 +247,7 @@ class _OfModel:
             )
 
 
-class PlaceOf:
+class RowPlaces:
     """Where each row of the history stood in the file, kept as stretches without gaps.
 
     Cost: sixteen bytes for each stretch; rows that were sorted are stretches of one row.

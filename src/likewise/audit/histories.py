@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from likewise.audit.audit_options import AuditOptions, settings_of
-from likewise.audit.feeding import Decisions, OpenAgain
+from likewise.audit.audit_options import AuditOptions, collect_metadata
+from likewise.audit.feeding import FileDecisions, Reopen
 from likewise.audit.pipeline import Progress
 from likewise.errors import BadFile
-from likewise.explaining.pair_card import Whereabouts
+from likewise.explaining.pair_card import DecisionOrigin
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.loss_events import bound_of, missing_in
 from likewise.monitor.monitor import Monitor
-from likewise.monitor.rejudge import judge_again, monitor_again
-from likewise.reports.evidence import Evidence, computed
+from likewise.monitor.rejudge import make_monitor, rejudge
+from likewise.reports.evidence import Evidence, build_provenance
 from likewise.reports.findings import Findings, Tally
 from likewise.reports.judged_history import HistoryTally, JudgedHistory
-from likewise.runtime.machine import Load
-from likewise.sources.binding import Binding, judge_with, models_in
+from likewise.runtime.machine import MachineLoad
+from likewise.sources.binding import Binding, make_judge, read_models
 from likewise.sources.file_source import DecisionFile
 from likewise.tables.rows import Rows
 from likewise.tables.times import readable_time
@@ -34,29 +34,29 @@ from likewise.verdict.verdicts import Verdicts
 
 def audit_ledger(ledger: Ledger, command: str | None = None) -> Findings:
     """Return what a monitor finds in what a ledger still holds."""
-    load = Load()
-    monitor = monitor_again(ledger, comparable=True)
+    load = MachineLoad()
+    monitor = make_monitor(ledger, comparable=True)
     windowed = False
     tally = Tally(monitor)
     places = [np.empty(0, np.int64)]  # by row of this monitor: the ledger's
     moments = [np.empty(0, "datetime64[us]")]
-    for part in judged_again(ledger, monitor):
+    for part in rejudge_ledger(ledger, monitor):
         windowed |= part.windowed
         places.append(part.places)
         moments.append(part.times)
         tally.add(part.verdicts, part.times)
     place_of, times = np.concatenate(places), np.concatenate(moments)
-    found = tally.findings(source=evidence_of_ledger(ledger, command, load))
+    found = tally.findings(source=build_ledger_evidence(ledger, command, load))
     found = replace(
         found,
-        worst=tuple(_renumbered(one, place_of, times) for one in found.worst),
+        worst=tuple(_renumber_pair(one, place_of, times) for one in found.worst),
         missing=missing_in(ledger.events()),
     )
-    return _not_compared(found) if windowed else found
+    return _remove_comparable(found) if windowed else found
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedAgain:
+class RejudgedPart:
     """Some decisions of a ledger, judged as far back as they were."""
 
     verdicts: Verdicts
@@ -68,7 +68,7 @@ class JudgedAgain:
     """Whether some were compared with a part of the past only."""
 
 
-def judged_again(ledger: Ledger, monitor: Monitor) -> Iterator[JudgedAgain]:
+def rejudge_ledger(ledger: Ledger, monitor: Monitor) -> Iterator[RejudgedPart]:
     """What a ledger still holds, part by part, through an empty monitor of its rule."""
     place_of: Rows = np.empty(0, np.int64)  # by row of this monitor: the ledger's
     for columns in ledger.columns():
@@ -77,19 +77,19 @@ def judged_again(ledger: Ledger, monitor: Monitor) -> Iterator[JudgedAgain]:
             continue
         keys = columns.decisions.keys
         own = None if keys is None else [keys[i] for i in there.tolist()]
-        verdicts = judge_again(monitor, columns, there, own)
+        verdicts = rejudge(monitor, columns, there, own)
         places = columns.first + there
         place_of = np.concatenate([place_of, places])
         firsts = columns.decisions.firsts[there]
         times = columns.decisions.times[there].astype("datetime64[us]")
         within = place_of[verdicts.witnesses.rows] >= firsts[verdicts.owners]
-        some = verdicts.some_witnesses(within)
-        yield JudgedAgain(some, times, places, own, bool(firsts.any()))
+        some = verdicts.select_witnesses(within)
+        yield RejudgedPart(some, times, places, own, bool(firsts.any()))
 
 
-def evidence_of_ledger(ledger: Ledger, command: str | None, load: Load) -> Evidence:
+def build_ledger_evidence(ledger: Ledger, command: str | None, load: MachineLoad) -> Evidence:
     """What is known of a ledger that was judged again."""
-    gone, events = len(ledger.erased()), ledger.events()
+    gone, events = len(ledger.erased_rows()), ledger.events()
     missing, bound = missing_in(events), bound_of(events)
     return Evidence(
         f"the ledger {ledger.path}"
@@ -98,11 +98,11 @@ def evidence_of_ledger(ledger: Ledger, command: str | None, load: Load) -> Evide
         command=command,
         head=str(ledger.head),
         seconds=load.seconds,
-        load=load.so_far(),
+        load=load.measure(),
     )
 
 
-def _not_compared(found: Findings) -> Findings:
+def _remove_comparable(found: Findings) -> Findings:
     """Without comparables: those of rows that had left the window were counted, too."""
     by_row, by_time = (
         tuple(replace(one, comparable=None) for one in stretches)
@@ -112,11 +112,11 @@ def _not_compared(found: Findings) -> Findings:
     return replace(found, comparable=None, by_row=by_row, by_time=by_time, by_model=by_model)
 
 
-def _renumbered(worst: Any, place_of: Rows, moments: Any) -> Any:
+def _renumber_pair(worst: Any, place_of: Rows, moments: Any) -> Any:
     """A pair by the rows of the ledger, with its times."""
     pair = worst.pair
     later, earlier = (
-        Whereabouts(time=None if np.isnat(moments[row]) else readable_time(moments[row]))
+        DecisionOrigin(time=None if np.isnat(moments[row]) else readable_time(moments[row]))
         for row in (pair.row, pair.witness.row)
     )
     witness = replace(pair.witness, row=int(place_of[pair.witness.row]))
@@ -131,7 +131,7 @@ def judge_history(
     stack: ExitStack,
     *,
     name: str,
-    again: OpenAgain,
+    reopen: Reopen,
     progress: Progress,
     model: tuple[str, str] | None = None,
     numbered: bool,
@@ -141,10 +141,10 @@ def judge_history(
     model     a column and a model, whose rows alone are judged
     numbered  whether a case is told by the number of its decision, where there are no keys
     """
-    decisions, tally = Decisions(source, binding, options, again, model), HistoryTally()
+    decisions, tally = FileDecisions(source, binding, options, reopen, model), HistoryTally()
     monitor = stack.enter_context(Monitor(binding.rule, comparable=True, within=options.within))
-    judge = judge_with(monitor, binding, lambda rows: settings_of(options, rows))
-    for part in decisions.judged(judge):
+    judge = make_judge(monitor, binding, lambda rows: collect_metadata(options, rows))
+    for part in decisions.judge_parts(judge):
         tally.add(part.answer, part.rows.places)
         progress(*source.progress, f"{len(monitor):,} decisions")
     evidence = decisions.evidence()
@@ -153,7 +153,7 @@ def judge_history(
     return tally.history(
         name,
         monitor.past,
-        computed(evidence, monitor.rule, monitor.explain(), None),
+        build_provenance(evidence, monitor.rule, monitor.explain(), None),
         keys=None if binding.key is None else monitor.past.keys(range(monitor.rows)),
         bad_rows=decisions.refused.count,
         columns=binding.inputs or None,
@@ -163,10 +163,10 @@ def judge_history(
 
 def judge_ledger(ledger: Ledger, name: str, command: str | None, stack: ExitStack) -> JudgedHistory:
     """Judge what a ledger holds once more, by a monitor that is open as long as the stack."""
-    load, tally = Load(), HistoryTally()
-    monitor = stack.enter_context(monitor_again(ledger, comparable=True))
+    load, tally = MachineLoad(), HistoryTally()
+    monitor = stack.enter_context(make_monitor(ledger, comparable=True))
     keys: list[object] = []
-    for part in judged_again(ledger, monitor):
+    for part in rejudge_ledger(ledger, monitor):
         if part.windowed:
             raise BadFile(
                 f"the ledger {ledger.path} has a window, so its decisions were compared with a part"
@@ -176,11 +176,11 @@ def judge_ledger(ledger: Ledger, name: str, command: str | None, stack: ExitStac
         keys += part.keys if part.keys is not None else [None] * len(part.places)
     if not keys:
         raise BadFile(f"the ledger {ledger.path} has no decisions, so there is nothing to compare.")
-    evidence = evidence_of_ledger(ledger, command, load)
+    evidence = build_ledger_evidence(ledger, command, load)
     return tally.history(
         name,
         monitor.past,
-        computed(evidence, monitor.rule, monitor.explain(), None),
+        build_provenance(evidence, monitor.rule, monitor.explain(), None),
         keys=keys if any(key is not None for key in keys) else None,
     )
 
@@ -189,5 +189,5 @@ def models_of(source: DecisionFile, column: str) -> list[str]:
     """Return the models that decided, in the order in which they turn up."""
     found: dict[str, None] = {}
     for chunk in source.chunks({column: "text"}, [column]):
-        found.update(dict.fromkeys(one for one in models_in(chunk.table, column) if one))
+        found.update(dict.fromkeys(one for one in read_models(chunk.table, column) if one))
     return list(found)

@@ -64,7 +64,7 @@ class Job:
     def open(self, number: int) -> DecisionFile:
         """One of its files."""
         source = open_source(str(self.path(number)), **self.reading)
-        missing = [name for name in self.binding.wanted if name not in source.columns]
+        missing = [name for name in self.binding.columns if name not in source.columns]
         if missing:
             source.close()
             raise BadFile(
@@ -80,7 +80,7 @@ class Job:
             "format": 1,
             "rule": self.rule.fingerprint,
             "files": [_stamp(self.path(number)) for number in range(len(self.files))],
-            "columns": list(self.binding.wanted),
+            "columns": list(self.binding.columns),
             "types": dict(self.binding.types),
             "reading": json.loads(json.dumps(self.reading)),
             "dates": self.dates,
@@ -103,13 +103,13 @@ def _stamp(path: Path) -> list[Any]:
     return [str(path), found.st_size, found.st_mtime_ns]
 
 
-def files_among(given: Sequence[str]) -> tuple[str, ...]:
+def expand_files(names: Sequence[str]) -> tuple[str, ...]:
     """The files that are meant: each as it is; of folders and patterns, by name.
 
     In a folder, files count whose names end as those of tables do, in it and in folders below.
     """
     files: list[str] = []
-    for one in given:
+    for one in names:
         if one == "-":
             raise BadFile("standard input is read once; expected files, a folder or a pattern.")
         if Path(one).is_dir():
@@ -156,7 +156,9 @@ def form_to_dict(form: TimeForm | None) -> dict[str, Any] | None:
     return {"column": form.column, "form": form.form, "remarks": remarks}
 
 
-def form_of_dict(told: dict[str, Any] | None) -> TimeForm | None:
-    if told is None:
+def time_form_from_dict(fields: dict[str, Any] | None) -> TimeForm | None:
+    if fields is None:
         return None
-    return TimeForm(told["column"], told["form"], tuple(Remark(**one) for one in told["remarks"]))
+    return TimeForm(
+        fields["column"], fields["form"], tuple(Remark(**one) for one in fields["remarks"])
+    )

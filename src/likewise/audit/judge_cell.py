@@ -20,18 +20,18 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from likewise.audit.audit_options import settings_of
-from likewise.audit.cell_folder import Folder
-from likewise.audit.cell_rows import Block, Cell, CellReader
+from likewise.audit.audit_options import collect_metadata
+from likewise.audit.cell_folder import AuditFolder
+from likewise.audit.cell_rows import Cell, CellBlock, CellReader
 from likewise.audit.job import Job
 from likewise.audit.ordering import read_order
 from likewise.audit.sides import StableSides
 from likewise.monitor.monitor import Monitor
 from likewise.reports.clearest import Candidates, ClearestPairs, Firsts, candidates_of
-from likewise.reports.judged_history import Pairs
+from likewise.reports.judged_history import ContradictingPairs
 from likewise.reports.selected_pairs import POOL
 from likewise.reports.totals import Totals
-from likewise.runtime.atomic_file import whole
+from likewise.runtime.atomic_file import write_atomically
 from likewise.tables.rows import Rows
 from likewise.verdict.verdicts import Verdicts
 from likewise.verdict.witnesses import Witnesses
@@ -43,20 +43,20 @@ TOGETHER = 1 << 16
 _KINDS = 10_000  # kinds of groups of which a cell keeps pairs apart
 
 
-def judge(job: Job, cell: Cell) -> None:
+def judge_cell(job: Job, cell: Cell) -> None:
     """Judge a cell, and write what it came to, unless that is there."""
-    folder = Folder(job.folder)
+    folder = AuditFolder(job.folder)
     if folder.result(cell.number).exists():
         return
-    with folder.at_work():
+    with folder.mark_working():
         _judge(job, cell, folder)
 
 
-def _judge(job: Job, cell: Cell, folder: Folder) -> None:
+def _judge(job: Job, cell: Cell, folder: AuditFolder) -> None:
     reader = CellReader(job, read_order(folder))
     totals = Totals(job.rule.epsilon)
     clearest = ClearestPairs(POOL * WORST, _KINDS)
-    pairs: list[Pairs] = []
+    pairs: list[ContradictingPairs] = []
     bounds = reader.blocks(cell, 2 * job.cell_rows)
     if len(bounds) > 1:
         bounds = reader.blocks(cell, job.cell_rows)
@@ -64,32 +64,32 @@ def _judge(job: Job, cell: Cell, folder: Folder) -> None:
     for i, (low, high) in enumerate(bounds):
         block = reader.block(cell, low, high)
         earlier = (reader.block(cell, *one) for one in bounds[:i]) if i else iter([None])
-        for part in _judged(job, block, earlier, clearest):
+        for part in _judge_block(job, block, earlier, clearest):
             verdicts = part.verdicts(block)
             times = None if block.times is None else block.times[part.span][block.home[part.span]]
             totals.add(verdicts, times, placed=True)
             clearest.add(part.candidates(), part.firsts)
             if job.pairs:
-                pairs.append(Pairs.of(verdicts))
+                pairs.append(ContradictingPairs.of(verdicts))
     assert block is not None
-    wanted = clearest.kept()
+    wanted = clearest.export_pairs()
     shown = np.union1d(wanted[0].later, wanted[0].earlier)
     if len(bounds) == 1:
-        frames = [_shown(job, block, shown)]
+        frames = [_select_shown(job, block, shown)]
     else:
-        frames = [_shown(job, reader.block(cell, *one), shown) for one in bounds]
-    with whole(folder.result(cell.number, "rows.arrow")) as file:
+        frames = [_select_shown(job, reader.block(cell, *one), shown) for one in bounds]
+    with write_atomically(folder.result(cell.number, "rows.arrow")) as file:
         pl.concat(frames, how="vertical_relaxed").write_ipc(file, compression="lz4")
     if job.pairs:
-        with whole(folder.result(cell.number, "pairs.npz")) as file:
-            np.savez(file, allow_pickle=False, **vars(Pairs.joined(pairs)))
+        with write_atomically(folder.result(cell.number, "pairs.npz")) as file:
+            np.savez(file, allow_pickle=False, **vars(ContradictingPairs.concatenate(pairs)))
     _write(folder, cell.number, totals, wanted)
 
 
-def _shown(job: Job, block: Block, ranks: Rows) -> pl.DataFrame:
+def _select_shown(job: Job, block: CellBlock, ranks: Rows) -> pl.DataFrame:
     """The rows that a report may need: of clear pairs, and the first of all."""
     first = block.home & (block.ranks < job.first_rows)
-    return block.some(first | np.isin(block.ranks, ranks)).frame
+    return block.select(first | np.isin(block.ranks, ranks)).frame
 
 
 # Judging
@@ -110,7 +110,7 @@ class _Part:
 
     def add(self, verdicts: Verdicts, chosen: npt.NDArray[np.bool_], ranks: Rows) -> None:
         """Witnesses that count, under their ranks."""
-        some = verdicts.some_witnesses(chosen)
+        some = verdicts.select_witnesses(chosen)
         found = some.witnesses
         self.owners.append(some.owners)
         self.witnesses.append(
@@ -128,10 +128,10 @@ class _Part:
             self.firsts[which] = min(first, self.firsts.get(which, first))
 
     def candidates(self) -> Candidates:
-        every = Candidates.joined(self.clear)
-        return every if len(self.clear) == 1 else every.under(every.classes)
+        every = Candidates.concatenate(self.clear)
+        return every if len(self.clear) == 1 else every.reclassify(every.classes)
 
-    def verdicts(self, block: Block) -> Verdicts:
+    def verdicts(self, block: CellBlock) -> Verdicts:
         """Those of the decisions at home, by rank."""
         home = block.home[self.span]
         owners = np.concatenate(self.owners)
@@ -154,8 +154,8 @@ class _Part:
         )
 
 
-def _judged(
-    job: Job, block: Block, earlier: Iterator[Block | None], clearest: ClearestPairs
+def _judge_block(
+    job: Job, block: CellBlock, earlier: Iterator[CellBlock | None], clearest: ClearestPairs
 ) -> list[_Part]:
     """The decisions of a block, judged after each of the earlier blocks."""
     parts: list[_Part] = []
@@ -165,17 +165,19 @@ def _judged(
     own = True  # what is found within the block is taken once
     for loaded in earlier:
         monitor = Monitor(job.rule, comparable=True, within=job.within)
-        whole_block = block if loaded is None else Block.joined([loaded, block])
+        whole_block = block if loaded is None else CellBlock.concatenate([loaded, block])
         before = 0
         if loaded is not None and len(loaded):
             before = len(loaded)
-            monitor.load(*job.binding.arguments(loaded.table), **settings_of(job, loaded))
+            monitor.load(*job.binding.arguments(loaded.table), **collect_metadata(job, loaded))
         ranks = whole_block.ranks
         sides = StableSides(job.binding, whole_block.frame, monitor.past)
         for part in parts:
             some = block[part.span]
             verdicts = monitor.observe_many(
-                *job.binding.arguments(some.table), **settings_of(job, some), threads=job.threads
+                *job.binding.arguments(some.table),
+                **collect_metadata(job, some),
+                threads=job.threads,
             )
             chosen = some.home[verdicts.owners]
             if not own:
@@ -191,10 +193,12 @@ def _judged(
 # What a cell leaves
 
 
-def _write(folder: Folder, cell: int, totals: Totals, clear: tuple[Candidates, Firsts]) -> None:
+def _write(
+    folder: AuditFolder, cell: int, totals: Totals, clear: tuple[Candidates, Firsts]
+) -> None:
     candidates, firsts = clear
     told = np.frombuffer(json.dumps(totals.to_dict()).encode(), np.uint8)
-    with whole(folder.result(cell)) as file:
+    with write_atomically(folder.result(cell)) as file:
         np.savez(
             file,
             totals=told,
@@ -207,9 +211,9 @@ def _write(folder: Folder, cell: int, totals: Totals, clear: tuple[Candidates, F
 
 def read_result(job: Job, cell: int) -> tuple[Totals, tuple[Candidates, Firsts]]:
     """What a cell came to."""
-    with np.load(Folder(job.folder).result(cell), allow_pickle=False) as arrays:
+    with np.load(AuditFolder(job.folder).result(cell), allow_pickle=False) as arrays:
         told = json.loads(arrays["totals"].tobytes())
-        totals = Totals.of_dict(job.rule.epsilon, told, arrays["in_pairs"])
+        totals = Totals.from_dict(job.rule.epsilon, told, arrays["in_pairs"])
         names = list(Candidates.__dataclass_fields__)
         candidates = Candidates(*(arrays[name] for name in names))
         firsts = {
@@ -219,6 +223,6 @@ def read_result(job: Job, cell: int) -> tuple[Totals, tuple[Candidates, Firsts]]
     return totals, (candidates, firsts)
 
 
-def shown_rows(job: Job, cell: int) -> Block:
+def shown_rows(job: Job, cell: int) -> CellBlock:
     """The rows of a cell that a report may need."""
-    return Block(pl.read_ipc(Folder(job.folder).result(cell, "rows.arrow")))
+    return CellBlock(pl.read_ipc(AuditFolder(job.folder).result(cell, "rows.arrow")))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from likewise.explaining.pair_card import Whereabouts
+from likewise.explaining.pair_card import DecisionOrigin
 from likewise.reports.selected_pairs import WorstPair
 from likewise.sources.chunk import Chunk, Table
 from likewise.tables.codec import json_value
@@ -62,7 +62,7 @@ class KeptRows:
     def take(self, rows: Rows) -> pl.DataFrame:
         """These rows, in this order."""
         if len(self._last) > 1 or (self._last and self._frames[-1].height == 0):
-            self._last = [stacked(self._last)]
+            self._last = [stack_frames(self._last)]
         if self._last:
             self._frames[-1] = self._last[0]
         which = np.searchsorted(self._starts, rows, side="right") - 1
@@ -75,16 +75,16 @@ class KeptRows:
             parts = [self._frames[0][:0]] if self._frames else [pl.DataFrame()]
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        taken = stacked(parts)
+        taken = stack_frames(parts)
         taken = taken[back] if len(parts) > 1 else taken
         return taken.with_columns(pl.Series(ROW, rows, dtype=pl.Int64))
 
-    def beside(self, worst: WorstPair) -> WorstPair:
+    def add_whereabouts(self, worst: WorstPair) -> WorstPair:
         """A pair, with where its decisions stood, when they were made, and what is ignored."""
         pair = worst.pair
         taken = self.take(np.array([pair.row, pair.witness.row])).to_dicts()
         later, earlier = (
-            Whereabouts(
+            DecisionOrigin(
                 row[LINE],
                 self._unit,
                 readable_time(row[TIME]) if TIME in row else None,
@@ -95,7 +95,7 @@ class KeptRows:
         return WorstPair(pair, worst.left_out, later, earlier)
 
 
-def stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def stack_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Frames with the same columns, one below the other; columns that do not agree become text."""
     if len(frames) == 1:
         return frames[0]

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.audit.cell_folder import Folder, read_json, write_json
+from likewise.audit.cell_folder import AuditFolder, read_json, write_json
 from likewise.audit.job import Job
-from likewise.runtime.atomic_file import whole
+from likewise.runtime.atomic_file import write_atomically
 from likewise.sources.time_order import AS_IT_IS, NEWEST_FIRST, SORTED, Arrangement
 
 Rows = npt.NDArray[np.int64]
@@ -50,30 +50,30 @@ class RowOrder:
         """The ranks of rows of a file; -1 for those that take no part."""
         numbers = self.bases[number] + index
         if self.arrangement == SORTED:
-            kept = np.memmap(Folder(self.folder).ranks, np.int64, "r", shape=(self.bases[-1],))
+            kept = np.memmap(AuditFolder(self.folder).ranks, np.int64, "r", shape=(self.bases[-1],))
             return np.array(kept[numbers])
-        left_out = _left_out(Folder(self.folder))
+        left_out = _left_out(AuditFolder(self.folder))
         ranks: Rows = numbers - np.searchsorted(left_out, numbers)
         if self.arrangement == NEWEST_FIRST:
             ranks = self.rows - 1 - ranks
         return np.where(np.isin(numbers, left_out), -1, ranks) if len(left_out) else ranks
 
 
-def _left_out(folder: Folder) -> Rows:
+def _left_out(folder: AuditFolder) -> Rows:
     if not folder.left_out.exists():
         return np.empty(0, np.int64)
     found: Rows = np.load(folder.left_out, allow_pickle=False)
     return found
 
 
-def read_order(folder: Folder) -> RowOrder:
+def read_order(folder: AuditFolder) -> RowOrder:
     told = read_json(folder.order)
     return RowOrder(
         folder.path, told["rows"], tuple(told["bases"]), told["arrangement"], told["ties"]
     )
 
 
-def order(job: Job, folder: Folder) -> None:
+def find_order(job: Job, folder: AuditFolder) -> None:
     """Find the order of all rows; all files are spread."""
     if folder.order.exists():
         return
@@ -85,9 +85,9 @@ def order(job: Job, folder: Folder) -> None:
     timed = job.time_column is not None
     left_out = np.empty(0, np.int64)
     if job.rule.key_column is not None:
-        left_out = _repeated(columns, arrangement if timed else AS_IT_IS, timed)
+        left_out = _find_repeated_keys(columns, arrangement if timed else AS_IT_IS, timed)
         if len(left_out):
-            with whole(folder.left_out) as file:
+            with write_atomically(folder.left_out) as file:
                 np.save(file, left_out)
     rows = bases[-1] - len(left_out)
     ties = 0
@@ -104,7 +104,7 @@ def order(job: Job, folder: Folder) -> None:
 class _Columns:
     """Times and keys of all rows, file by file."""
 
-    def __init__(self, folder: Folder, bases: Sequence[int]) -> None:
+    def __init__(self, folder: AuditFolder, bases: Sequence[int]) -> None:
         self._folder = folder
         self.bases = bases
 
@@ -137,18 +137,18 @@ def _ties(columns: _Columns, left_out: Rows) -> int:
     """Rows with the time of the one before, of rows in order of time."""
     ties, last = 0, None
     for base, times in columns("times"):
-        taken = _without(base, times, left_out)
+        taken = _remove_left_out(base, times, left_out)
         if len(taken):
             ties += int((taken[1:] == taken[:-1]).sum()) + bool(last == taken[0])
             last = taken[-1]
     return ties
 
 
-def _without(base: int, column: Rows, left_out: Rows) -> Rows:
-    return np.delete(column, _within(base, len(column), left_out) - base)
+def _remove_left_out(base: int, column: Rows, left_out: Rows) -> Rows:
+    return np.delete(column, _find_left_out(base, len(column), left_out) - base)
 
 
-def _within(base: int, count: int, left_out: Rows) -> Rows:
+def _find_left_out(base: int, count: int, left_out: Rows) -> Rows:
     return left_out[np.searchsorted(left_out, base) : np.searchsorted(left_out, base + count)]
 
 
@@ -158,7 +158,7 @@ def _sort(columns: _Columns, left_out: Rows, path: Path) -> int:
     ranks = np.memmap(path, np.int64, "w+", shape=(total,))
     rank = ties = 0
     for low, high in _stretches(columns, "times", total):
-        numbers, times = _between(columns, "times", low, high)
+        numbers, times = _read_between(columns, "times", low, high)
         there = ~np.isin(numbers, left_out)
         ranks[numbers[~there]] = -1
         numbers, times = numbers[there], times[there]
@@ -180,7 +180,7 @@ def _stretches(columns: _Columns, name: str, total: int) -> list[tuple[int, int]
     return list(pairwise(edges))
 
 
-def _between(columns: _Columns, name: str, low: int, high: int) -> tuple[Rows, Rows]:
+def _read_between(columns: _Columns, name: str, low: int, high: int) -> tuple[Rows, Rows]:
     """The numbers and values of rows from `low` up to `high`; the last stretch has its end, too."""
     numbers, values = [], []
     last = high == np.iinfo(np.int64).max
@@ -192,7 +192,7 @@ def _between(columns: _Columns, name: str, low: int, high: int) -> tuple[Rows, R
     return np.concatenate(numbers), np.concatenate(values)
 
 
-def _repeated(columns: _Columns, arrangement: Arrangement, timed: bool) -> Rows:
+def _find_repeated_keys(columns: _Columns, arrangement: Arrangement, timed: bool) -> Rows:
     """The numbers of rows whose key an earlier one has, ascending."""
     total = columns.bases[-1]
     repeated = []
@@ -201,7 +201,7 @@ def _repeated(columns: _Columns, arrangement: Arrangement, timed: bool) -> Rows:
     edges = np.linspace(0, 1 << 63, parts + 1)[1:-1].astype(np.int64).tolist()
     bounds = [0, *edges, np.iinfo(np.int64).max]
     for low, high in pairwise(bounds):
-        numbers, keys = _between(columns, "keys", low, high)
+        numbers, keys = _read_between(columns, "keys", low, high)
         line = -numbers if arrangement == NEWEST_FIRST else numbers
         moment = np.zeros(len(numbers), np.int64) if times is None else times[numbers]
         by_key = np.lexsort((line, moment, keys[:, 1], keys[:, 0]))

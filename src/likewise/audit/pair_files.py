@@ -30,12 +30,12 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 import polars as pl
 
-from likewise.audit.kept_rows import LINE, ROW, TIME, KeptRows, common_types, stacked
+from likewise.audit.kept_rows import LINE, ROW, TIME, KeptRows, common_types, stack_frames
 from likewise.errors import BadFile, BadRule
-from likewise.explaining.compare_groups import check_favourable, protected_columns, scores_of
+from likewise.explaining.compare_groups import check_favourable, compute_scores, protected_columns
 from likewise.rule.rule import Rule
-from likewise.rule.value_names import named
-from likewise.runtime.atomic_file import naming, replacing
+from likewise.rule.value_names import name_value
+from likewise.runtime.atomic_file import name_write_errors, replace_file
 from likewise.tables.csv_escape import FORMULA, NUMBER
 from likewise.tables.rows import Rows
 from likewise.verdict.verdicts import Verdicts
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _PART = 1 << 18  # pairs in a part of a Parquet file, at least
 
 
-class PairFile(Protocol):
+class PairWriter(Protocol):
     """A file of pairs while it is written."""
 
     @property
@@ -60,31 +60,31 @@ class PairFile(Protocol):
 
 
 @contextmanager
-def pair_file(path: Path, file: IO[bytes], about: str) -> Iterator[PairFile]:
+def open_pair_writer(path: Path, file: IO[bytes], about: str) -> Iterator[PairWriter]:
     """A writer of the kind that the name says; `about` says what the pairs are, if it can.
 
     What it needs for its time is beside the file, for its owner alone, and gone afterwards.
     """
     suffix = path.suffix.lower()
     if suffix == ".csv":
-        yield Csv(file)
+        yield CsvWriter(file)
     elif suffix == ".jsonl":
-        yield JsonLines(file)
+        yield JsonLinesWriter(file)
     else:
         folder = tempfile.mkdtemp(prefix=".likewise-", dir=path.parent)
         try:
             if suffix == ".parquet":
-                yield Parquet(file, Path(folder))
+                yield ParquetWriter(file, Path(folder))
             else:
                 from likewise.reports.workbook import Workbook
 
                 with closing(Workbook(file, Path(folder), about)) as book:
-                    yield Excel(book, path)
+                    yield ExcelWriter(book, path)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def no_formulas(cells: pl.Series) -> pl.Series:
+def mark_formulas(cells: pl.Series) -> pl.Series:
     """Cells that a spreadsheet takes for what they are: text that looks like a formula is marked.
 
     >>> no_formulas(pl.Series(["=1+1", "-1.5", "p7"])).to_list()
@@ -106,7 +106,7 @@ def flat(cells: pl.Series) -> pl.Series:
     return pl.Series(cells.name, texts, dtype=pl.String)
 
 
-class Csv:
+class CsvWriter:
     """Comma-separated, with a header."""
 
     left_out = 0
@@ -116,7 +116,7 @@ class Csv:
         self._begun = False
 
     def add(self, pairs: pl.DataFrame) -> None:
-        cells = pl.DataFrame([no_formulas(flat(column)) for column in pairs.iter_columns()])
+        cells = pl.DataFrame([mark_formulas(flat(column)) for column in pairs.iter_columns()])
         cells.write_csv(self._file, include_header=not self._begun)
         self._begun = True
 
@@ -124,7 +124,7 @@ class Csv:
         """All is written."""
 
 
-class Excel:
+class ExcelWriter:
     """A workbook."""
 
     def __init__(self, book: "Workbook", path: Path) -> None:
@@ -146,7 +146,7 @@ class Excel:
         self._book.finish()
 
 
-class JsonLines:
+class JsonLinesWriter:
     """An object for each pair."""
 
     left_out = 0
@@ -162,7 +162,7 @@ class JsonLines:
         """All is written."""
 
 
-class Parquet:
+class ParquetWriter:
     """Parts in a folder, which become one file in the end."""
 
     left_out = 0
@@ -180,7 +180,7 @@ class Parquet:
 
     def _spill(self) -> None:
         if self._held:
-            part = stacked(self._held)
+            part = stack_frames(self._held)
             part.write_parquet(self._folder / f"{len(self._schemas):09}.parquet")
             self._schemas.append(part.schema)
             self._held = []
@@ -192,11 +192,11 @@ class Parquet:
         pl.concat(parts).sink_parquet(self._file)
 
 
-TO_FILL_IN = ("reviewer", "disposition", "reason")
+REVIEW_COLUMNS = ("reviewer", "disposition", "reason")
 _TOGETHER = 1 << 16  # pairs that are put together at once
 
 
-class Violations:
+class ViolationFile:
     """Writes pairs to a file, which is there once all are."""
 
     def __init__(self, path: Path, monitor: Any, rows: KeptRows, about: str = "") -> None:
@@ -204,20 +204,22 @@ class Violations:
         self._past = monitor.past
         self._kept = rows
         self._about = about
-        self._columns = _ordered(monitor.rule, rows.columns)
-        self._knows_better = _knows_better(monitor.rule)
+        self._columns = _order_columns(monitor.rule, rows.columns)
+        self._has_favourable = _has_favourable(monitor.rule)
         self._stack = ExitStack()
         self.pairs = 0
 
     def __enter__(self) -> Self:
-        file = self._stack.enter_context(replacing(self._path))
-        self._file: PairFile = self._stack.enter_context(pair_file(self._path, file, self._about))
+        file = self._stack.enter_context(replace_file(self._path))
+        self._file: PairWriter = self._stack.enter_context(
+            open_pair_writer(self._path, file, self._about)
+        )
         return self
 
     def __exit__(self, *failure: Any) -> bool | None:
         try:
             if failure[0] is None:
-                with naming(self._path):
+                with name_write_errors(self._path):
                     if self.pairs == 0:
                         self._add(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((2, 0)))
                     self._file.finish()
@@ -236,7 +238,7 @@ class Violations:
         found = verdicts.witnesses
         rows = verdicts.first_row + verdicts.owners
         distances = np.stack([found.input_distances, found.output_distances])
-        with naming(self._path):
+        with name_write_errors(self._path):
             for start in range(0, len(rows), _TOGETHER):
                 part = slice(start, start + _TOGETHER)
                 self._add(rows[part], found.rows[part], distances[:, part])
@@ -252,17 +254,17 @@ class Violations:
             *_of_both(sides, [LINE, TIME, ROW]),
             pl.Series("input_distance", distances[0], dtype=pl.Float64),
             pl.Series("output_distance", distances[1], dtype=pl.Float64),
-            *self._favoured(later, earlier),
+            *self._build_favoured(later, earlier),
             *self._groups(later, earlier),
             *_of_both(sides, [f": {name}" for name in self._columns]),
-            *(pl.Series(name, [None] * len(later), dtype=pl.String) for name in TO_FILL_IN),
+            *(pl.Series(name, [None] * len(later), dtype=pl.String) for name in REVIEW_COLUMNS),
         ]
         return pl.DataFrame(columns)
 
-    def _favoured(self, later: Rows, earlier: Rows) -> list[pl.Series]:
-        if not self._knows_better:
+    def _build_favoured(self, later: Rows, earlier: Rows) -> list[pl.Series]:
+        if not self._has_favourable:
             return []
-        mine, theirs = scores_of(self._past, later), scores_of(self._past, earlier)
+        mine, theirs = compute_scores(self._past, later), compute_scores(self._past, earlier)
         codes = np.where(mine > theirs, 1, np.where(mine < theirs, 2, 0))
         names = pl.Series("favoured", [None, "later", "earlier"], dtype=pl.String)
         return [names[codes]]
@@ -280,13 +282,13 @@ class Violations:
             differ.append(pl.Series(["", name], dtype=pl.String)[apart.astype(np.int64)])
             labels = rule.features[name].labels
             for side, codes in (("later", mine), ("earlier", theirs)) if labels else ():
-                names = [None, *(str(named(labels, value)) for value in codes.values)]
+                names = [None, *(str(name_value(labels, value)) for value in codes.values)]
                 known = pl.Series(f"{side}_group: {name}", names, dtype=pl.String)
                 called.append(known[codes.codes + 1])
-        return [_joined(differ), *called]
+        return [_join_names(differ), *called]
 
 
-def _joined(names: list[pl.Series]) -> pl.Series:
+def _join_names(names: list[pl.Series]) -> pl.Series:
     """Names side by side, with commas between those that are not empty."""
     columns = [one.alias(str(i)).replace("", None) for i, one in enumerate(names)]
     together = pl.concat_str(pl.all(), separator=", ", ignore_nulls=True)
@@ -302,7 +304,7 @@ def _of_both(sides: dict[str, pl.DataFrame], names: list[str]) -> list[pl.Series
     ]
 
 
-def _ordered(rule: Rule, columns: tuple[str, ...]) -> list[str]:
+def _order_columns(rule: Rule, columns: tuple[str, ...]) -> list[str]:
     """The key, outputs, protected columns, others that are compared, and then the rest."""
     first = dict.fromkeys(rule.output_columns, 1)
     kinds = {"key": 0, "protected": 2, "ignore": 4}
@@ -312,7 +314,7 @@ def _ordered(rule: Rule, columns: tuple[str, ...]) -> list[str]:
     return sorted(columns, key=lambda name: first.get(name, 4 if features else 3))
 
 
-def _knows_better(rule: Rule) -> bool:
+def _has_favourable(rule: Rule) -> bool:
     try:
         check_favourable(rule)
     except BadRule:

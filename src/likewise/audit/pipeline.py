@@ -15,29 +15,35 @@ from typing import Any
 
 import numpy as np
 
-from likewise.audit.audit_options import AuditOptions, ignored_columns, settings_of
-from likewise.audit.feeding import Decisions, OpenAgain, ReadFrom, evidence_of, order_of
+from likewise.audit.audit_options import AuditOptions, collect_metadata, ignored_columns
+from likewise.audit.feeding import (
+    FileDecisions,
+    NamedSource,
+    Reopen,
+    build_evidence,
+    describe_order,
+)
 from likewise.audit.kept_rows import KeptRows
 from likewise.audit.refused_rows import RefusedRows
 from likewise.errors import BadDecision, BadFile, BadRule, LikewiseError
-from likewise.monitor.calibration import calibrate, like_cases
+from likewise.monitor.calibration import calibrate, calibrate_like_cases
 from likewise.monitor.monitor import Monitor
-from likewise.monitor.sensitivity import ROWS as VARIED_ROWS
+from likewise.monitor.sensitivity import MOST_ROWS as VARIED_ROWS
 from likewise.monitor.sensitivity import vary
-from likewise.monitor.sensitivity_table import Varied
-from likewise.reports.evidence import computed
+from likewise.monitor.sensitivity_table import SensitivityTable
+from likewise.reports.evidence import build_provenance
 from likewise.reports.findings import Findings, Loosening, Tally, curve_of, findings_of
 from likewise.rule.burst import Burst
-from likewise.runtime.machine import Load
-from likewise.sources.binding import Binding, judge_with
-from likewise.sources.chunk import Chunk, joined
+from likewise.runtime.machine import MachineLoad
+from likewise.sources.binding import Binding, make_judge
+from likewise.sources.chunk import Chunk, join_tables
 from likewise.sources.file_source import DecisionFile
 from likewise.verdict.verdicts import Verdicts
 
 _SHARES = (0.01, 0.1, 0.5)
 
 
-def loosening(varied: Varied, *decisions: Any) -> Loosening:
+def find_loosening(varied: SensitivityTable, *decisions: Any) -> Loosening:
     """What would have to change for decisions to be compared.
 
     decisions: those that were varied, as `vary` takes them; none where nearness is not all that
@@ -45,19 +51,19 @@ def loosening(varied: Varied, *decisions: Any) -> Loosening:
     """
     freed = [
         (one.column, one.comparable)
-        for one in varied.preventing()
+        for one in varied.rank_blocking_columns()
         if one.column is not None and one.comparable
     ]
     some = [part[: varied.decisions] for part in decisions]
     return Loosening(varied.decisions, tuple(freed), _epsilons(varied, *some))
 
 
-def _epsilons(varied: Varied, *decisions: Any) -> tuple[tuple[float, float], ...]:
+def _epsilons(varied: SensitivityTable, *decisions: Any) -> tuple[tuple[float, float], ...]:
     """The smallest epsilons with which certain shares of decisions have an earlier like case."""
     if not decisions or varied.rule.embedders():
         return ()
     try:
-        steps, rates = like_cases(varied.rule, *decisions).curve()
+        steps, rates = calibrate_like_cases(varied.rule, *decisions).curve()
     except LikewiseError:
         return ()  # a rule by which nearness is more than a distance
     found = []
@@ -68,12 +74,12 @@ def _epsilons(varied: Varied, *decisions: Any) -> tuple[tuple[float, float], ...
     return tuple(dict.fromkeys(found))
 
 
-class Alarms:
+class AlarmTally:
     """Of a stream: how many decisions raised an alarm, the first of them, the most neighbours."""
 
     def __init__(self, burst: Burst) -> None:
         self._burst = burst
-        self.count = self.most = 0
+        self.count = self.most_neighbours = 0
         self.first: int | None = None
 
     def add(self, verdicts: Verdicts) -> None:
@@ -82,19 +88,23 @@ class Alarms:
             self.first = int(verdicts.rows[raised[0]])
         self.count += len(raised)
         if verdicts.neighbours is not None:
-            self.most = max(self.most, int(verdicts.neighbours.max(initial=0)))
+            self.most_neighbours = max(
+                self.most_neighbours, int(verdicts.neighbours.max(initial=0))
+            )
 
-    def told(self, place: str) -> str:
+    def describe(self, place: str) -> str:
         """In words; `place` is where the first stands."""
         among = f"among the {self._burst.last:,} decisions before"
         if self._burst.alarm is None:
-            return f"At most {self.most:,} near inputs {among}"
+            return f"At most {self.most_neighbours:,} near inputs {among}"
         if self.count == 0:
             return (
-                f"No alarm: at most {self.most:,} near inputs {among}, below {self._burst.alarm:,}"
+                f"No alarm: at most {self.most_neighbours:,} near inputs {among}, below"
+                f" {self._burst.alarm:,}"
             )
         return (
-            f"Alarms: {self.count:,}, first at {place}; up to {self.most:,} near inputs {among},"
+            f"Alarms: {self.count:,}, first at {place}; up to {self.most_neighbours:,} near"
+            f" inputs {among},"
             f" where {self._burst.alarm:,} raise one"
         )
 
@@ -102,7 +112,7 @@ class Alarms:
         return {
             "last": self._burst.last,
             "alarm": self._burst.alarm,
-            "most_neighbours": self.most,
+            "most_neighbours": self.most_neighbours,
             "alarms": self.count,
             "first_alarm": self.first,
         }
@@ -119,16 +129,16 @@ class AuditResult:
     """What was found, how the data were read, and where each decision stood."""
 
     findings: Findings
-    read: ReadFrom
+    source: NamedSource
     refused: RefusedRows
-    place: Callable[[int], tuple[int, str | None]]
+    find_place: Callable[[int], tuple[int, str | None]]
     """By row, its line or row in its file; and that file, where there are several."""
-    alarms: Alarms | None = None
+    alarms: AlarmTally | None = None
     pairs_left_out: int = 0
     """For which the file of pairs has no room."""
 
 
-def _nothing(done: int, total: int | None, what: str) -> None:
+def _ignore_progress(done: int, total: int | None, what: str) -> None:
     pass
 
 
@@ -137,9 +147,9 @@ def audit_file(
     binding: Binding,
     options: AuditOptions,
     *,
-    again: OpenAgain,
+    reopen: Reopen,
     ledger: Monitor | None = None,
-    progress: Progress = _nothing,
+    progress: Progress = _ignore_progress,
 ) -> AuditResult:
     """Judge every decision of a file; raise BadFile, BadDecision or BadRule.
 
@@ -152,31 +162,31 @@ def audit_file(
     if options.cells is not None:
         return _audit_cells(source.columns, binding, options, progress)
     pairs, kept = None, None
-    if options.page or options.out is not None:
-        binding = binding.with_beside(source.columns)
-        ignored = [one for one in binding.wanted if one not in binding.remembered]
-        columns = ignored if options.out is None else binding.wanted
+    if options.for_report or options.pairs_path is not None:
+        binding = binding.with_extra_columns(source.columns)
+        ignored = [one for one in binding.columns if one not in binding.remembered_columns]
+        columns = ignored if options.pairs_path is None else binding.columns
         kept = KeptRows(columns, ignored_columns(binding, options), source.unit)
-    decisions = Decisions(source, binding, options, again)
-    first = _FirstRows(FIRST_ROWS if options.page else VARIED_ROWS)
-    alarms = None if options.burst is None else Alarms(options.burst)
+    decisions = FileDecisions(source, binding, options, reopen)
+    first = _FirstRows(FIRST_ROWS if options.for_report else VARIED_ROWS)
+    alarms = None if options.burst is None else AlarmTally(options.burst)
     with ExitStack() as stack:
         monitor = ledger
         if monitor is None:
             settings: dict[str, Any] = {"burst": options.burst, "within": options.within}
             monitor = stack.enter_context(Monitor(binding.rule, comparable=True, **settings))
-        if options.out is not None and kept is not None:
-            from likewise.audit.pair_files import Violations
+        if options.pairs_path is not None and kept is not None:
+            from likewise.audit.pair_files import ViolationFile
 
             about = f"Contradicting pairs of {source.name}. {options.command or ''}"
-            pairs = stack.enter_context(Violations(options.out, monitor, kept, about))
+            pairs = stack.enter_context(ViolationFile(options.pairs_path, monitor, kept, about))
         tally = Tally(monitor, columns=binding.inputs or None)
-        judge = judge_with(
+        judge = make_judge(
             monitor,
             binding,
-            lambda rows: settings_of(options, rows, ledger=ledger is not None),
+            lambda rows: collect_metadata(options, rows, ledger=ledger is not None),
         )
-        for part in decisions.judged(judge):
+        for part in decisions.judge_parts(judge):
             tally.add(part.answer, part.rows.times)
             if alarms is not None:
                 alarms.add(part.answer)
@@ -191,7 +201,7 @@ def audit_file(
         findings = tally.findings(source=decisions.evidence(head), bad_rows=decisions.refused.count)
         findings = _with_first_rows(findings, first.rows(), binding, options)
         if kept is not None:
-            findings = replace(findings, worst=tuple(map(kept.beside, findings.worst)))
+            findings = replace(findings, worst=tuple(map(kept.add_whereabouts, findings.worst)))
     return AuditResult(
         findings,
         source,
@@ -217,7 +227,7 @@ class _FirstRows:
     def rows(self) -> Chunk:
         times = [part.times for part in self._parts if part.times is not None]
         return Chunk(
-            joined([part.table for part in self._parts]),
+            join_tables([part.table for part in self._parts]),
             np.concatenate([part.places for part in self._parts]),
             times=np.concatenate(times) if times else None,
         )
@@ -233,23 +243,25 @@ def _with_first_rows(
     change.
     """
     rule, limited = binding.rule, options.within is not None
-    if options.page and not limited:
+    if options.for_report and not limited:
         arguments = binding.arguments(first.table)
         try:
-            curve = curve_of(calibrate(rule, *arguments), rule, like_cases(rule, *arguments))
+            curve = curve_of(
+                calibrate(rule, *arguments), rule, calibrate_like_cases(rule, *arguments)
+            )
             findings = replace(findings, curve=curve)
         except (BadRule, BadDecision):
             pass  # a rule by which nearness is more than a distance; see calibrate
-    if options.page or findings.nothing_compared:
+    if options.for_report or findings.nothing_compared:
         some = first[:VARIED_ROWS]
         arguments = binding.arguments(some.table)
-        settings: dict[str, Any] = settings_of(options, some)
+        settings: dict[str, Any] = collect_metadata(options, some)
         if limited:
             settings["within"] = options.within
         varied = vary(rule, *arguments, columns=binding.inputs or None, **settings)
         findings = replace(findings, varied=varied)
         if findings.nothing_compared:
-            found = loosening(varied, *(() if limited else arguments))
+            found = find_loosening(varied, *(() if limited else arguments))
             findings = replace(findings, loosening=found)
     return findings
 
@@ -261,16 +273,16 @@ def _audit_cells(
     columns: Sequence[str], binding: Binding, options: AuditOptions, progress: Progress
 ) -> AuditResult:
     """The same for files larger than memory."""
-    from likewise.audit.cells import audit
+    from likewise.audit.cells import audit_partitioned
     from likewise.audit.job import Job
-    from likewise.audit.tasks import workers_of
+    from likewise.audit.tasks import make_runner
 
-    load, cells = Load(), options.cells
+    load, cells = MachineLoad(), options.cells
     assert cells is not None
     job = Job(
         folder=cells.folder.absolute(),
         files=cells.files,
-        binding=_with_columns_held(binding, columns, options),
+        binding=_match_folder_columns(binding, columns, options),
         reading=cells.reading,
         dates=options.dates,
         time_column=options.time_column,
@@ -281,17 +293,17 @@ def _audit_cells(
         threads=None if cells.workers == 1 and cells.ray is None else 1,
         first_rows=FIRST_ROWS,
     )
-    done = audit(
+    done = audit_partitioned(
         job,
-        workers_of(cells.workers, cells.ray),
-        told=lambda what, some, many: progress(some, many, what),
-        ignored=options.page,
+        make_runner(cells.workers, cells.ray),
+        progress=lambda what, some, many: progress(some, many, what),
+        ignored=options.for_report,
     )
     order, found = done.order, done.finished
-    evidence = evidence_of(
+    evidence = build_evidence(
         done,
         (done.sha256, done.size),
-        order_of(options, order.arrangement, order.ties),
+        describe_order(options, order.arrangement, order.ties),
         done.bad,
         load,
         options,
@@ -306,7 +318,7 @@ def _audit_cells(
         found.totals,
         job.rule,
         found.worst,
-        computed(evidence, job.rule, explained, None),
+        build_provenance(evidence, job.rule, explained, None),
         groups=found.groups,
         likes=found.likes,
         bad_rows=done.bad.count,
@@ -321,17 +333,19 @@ def _audit_cells(
     return AuditResult(findings, done, done.bad, place)
 
 
-def _with_columns_held(binding: Binding, columns: Sequence[str], options: AuditOptions) -> Binding:
+def _match_folder_columns(
+    binding: Binding, columns: Sequence[str], options: AuditOptions
+) -> Binding:
     """With all columns, if a page is to show them, or if the cells hold them already."""
-    from likewise.audit.cell_folder import Folder
+    from likewise.audit.cell_folder import AuditFolder
 
     assert options.cells is not None
-    whole, folder = binding.with_beside(columns), options.cells.folder
-    held = Folder(folder).columns_held()
-    if not options.page:
-        return whole if held == list(whole.wanted) else binding
-    lacking = [name for name in whole.wanted if name not in binding.wanted]
-    if lacking and held == list(binding.wanted):
+    whole, folder = binding.with_extra_columns(columns), options.cells.folder
+    held = AuditFolder(folder).read_column_names()
+    if not options.for_report:
+        return whole if held == list(whole.columns) else binding
+    lacking = [name for name in whole.columns if name not in binding.columns]
+    if lacking and held == list(binding.columns):
         some = ", ".join(map(repr, lacking[:3])) + (" and more" if len(lacking) > 3 else "")
         raise BadFile(
             f"{folder} was begun without --report, and its cells do not hold {some},"

@@ -7,8 +7,8 @@ Cost: a few reasons, however many rows there are.
 from dataclasses import astuple
 from typing import Any
 
-from likewise.monitor.bad_rows import Unfit, reason
-from likewise.sources.chunk import Chunk, Refused
+from likewise.monitor.bad_rows import RejectedRow, describe_refusal
+from likewise.sources.chunk import Chunk, RefusedRow
 
 SHOWN = 10
 _KINDS = 20  # kinds of reasons that are counted apart
@@ -19,23 +19,23 @@ class RefusedRows:
 
     def __init__(self) -> None:
         self.count = 0
-        self.first: list[Refused] = []
-        self._kinds: dict[tuple[str, str], tuple[Refused, int]] = {}
+        self.first: list[RefusedRow] = []
+        self._kinds: dict[tuple[str, str], tuple[RefusedRow, int]] = {}
 
-    def add(self, row: Refused, many: int = 1) -> None:
+    def add(self, row: RefusedRow, many: int = 1) -> None:
         """A row; or the first of `many` that are refused for one kind of reason."""
         self.count += many
         if len(self.first) < SHOWN:
             self.first.append(row)
         self._add_kind(row, many)
 
-    def _add_kind(self, row: Refused, many: int) -> None:
+    def _add_kind(self, row: RefusedRow, many: int) -> None:
         kind = row.code, row.column
         if kind in self._kinds or len(self._kinds) < _KINDS:
             first, before = self._kinds.get(kind, (row, 0))
             self._kinds[kind] = first, before + many
 
-    def kinds(self) -> list[tuple[Refused, int]]:
+    def kinds(self) -> list[tuple[RefusedRow, int]]:
         """The first row refused for each kind of reason, and how many; the most frequent first."""
         return sorted(self._kinds.values(), key=lambda one: (-one[1], one[0].place))
 
@@ -55,16 +55,18 @@ class RefusedRows:
         }
 
     @classmethod
-    def of_dict(cls, told: dict[str, Any]) -> "RefusedRows":
+    def from_dict(cls, fields: dict[str, Any]) -> "RefusedRows":
         made = cls()
-        made.count = told["count"]
-        made.first = [Refused(*one) for one in told["first"]]
-        for *one, many in told["kinds"]:
-            made._add_kind(Refused(*one), many)
+        made.count = fields["count"]
+        made.first = [RefusedRow(*one) for one in fields["first"]]
+        for *one, many in fields["kinds"]:
+            made._add_kind(RefusedRow(*one), many)
         return made
 
 
-def refused_row(row: Unfit[Chunk]) -> Refused:
+def refused_row(row: RejectedRow[Chunk]) -> RefusedRow:
     """Return where a row stands that was refused, and why."""
     error = row.error
-    return Refused(int(row.rows.places[0]), reason(error), error.code, error.column or "")
+    return RefusedRow(
+        int(row.rows.places[0]), describe_refusal(error), error.code, error.column or ""
+    )

@@ -23,7 +23,7 @@ from likewise.reports.clearest import classes_across
 from likewise.sources.binding import Binding
 from likewise.tables.frames import is_missing
 from likewise.tables.rows import Rows
-from likewise.verdict.past_rows import Codes
+from likewise.verdict.past_rows import CodedColumn
 
 _ONE = np.uint64(1)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -43,7 +43,7 @@ def _text(value: Any) -> bytes:
     return f"{kind}:{value!r}".encode("utf-8", "surrogatepass")
 
 
-def stable_codes(coded: Codes) -> npt.NDArray[np.int64]:
+def stable_codes(coded: CodedColumn) -> npt.NDArray[np.int64]:
     """For codes the numbers of what they stand for; -1 stays."""
     different, which = np.unique(coded.codes, return_inverse=True)
     numbers = [-1 if code < 0 else stable_number(coded.values[code]) for code in different.tolist()]
@@ -58,7 +58,7 @@ def stable_column(values: Sequence[Any]) -> npt.NDArray[np.int64]:
     return np.fromiter((known[value] for value in values), np.int64, len(values))
 
 
-def mixed(columns: Sequence[npt.NDArray[np.int64]], count: int) -> npt.NDArray[np.uint64]:
+def mix_columns(columns: Sequence[npt.NDArray[np.int64]], count: int) -> npt.NDArray[np.uint64]:
     """One number for several of each row, in their order."""
     total = np.zeros(count, np.uint64)
     for column in columns:
@@ -76,11 +76,11 @@ class StableSides:
     past: Past
 
     def classes(self, later: Rows, earlier: Rows) -> Rows:
-        def named(number: int, one: Rows, other: Rows) -> Rows:
+        def number_class(number: int, one: Rows, other: Rows) -> Rows:
             columns = [np.full(len(one), number), one, other]
-            return (mixed(columns, len(one)) >> _ONE).astype(np.int64)
+            return (mix_columns(columns, len(one)) >> _ONE).astype(np.int64)
 
-        return classes_across(self.past, later, earlier, stable_codes, named)
+        return classes_across(self.past, later, earlier, stable_codes, number_class)
 
     def values(self, rows: Rows) -> npt.NDArray[np.uint64]:
         rule = self.binding.rule
@@ -91,10 +91,10 @@ class StableSides:
             columns.append(column_numbers(self.frame[self.binding.output_column][rows]))
         else:
             output = rule.output_column or ()
-            names = [name for name, one in rule.features.items() if one.measured]
+            names = [name for name, one in rule.features.items() if one.is_compared]
             names += [output] if isinstance(output, str) else list(output)
             columns = [column_numbers(self.frame[name][rows]) for name in names]
-        return mixed(columns, len(rows))
+        return mix_columns(columns, len(rows))
 
     def people(self, rows: Rows) -> Rows:
         person = self.binding.rule.person_column

@@ -16,22 +16,22 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from likewise.audit.cell_cuts import Cuts, Floats, Space, cuts_of
-from likewise.audit.cell_folder import Folder, read_json, write_json
+from likewise.audit.cell_cuts import CellSpace, CutTree, Floats, choose_cuts
+from likewise.audit.cell_folder import AuditFolder, read_json, write_json
 from likewise.audit.favourable import OutputsSeen
-from likewise.audit.feeding import Refusals
-from likewise.audit.job import Job, form_of_dict, form_to_dict
+from likewise.audit.feeding import BadRowPolicy
+from likewise.audit.job import Job, form_to_dict, time_form_from_dict
 from likewise.audit.refused_rows import refused_row
 from likewise.audit.sides import stable_number
 from likewise.errors import BadFile, MissingValue
-from likewise.monitor.bad_rows import Unfit, sifted
+from likewise.monitor.bad_rows import RejectedRow, isolate_bad_rows
 from likewise.monitor.monitor import Monitor
 from likewise.rule.feature import Feature
-from likewise.runtime.atomic_file import whole
-from likewise.sources.binding import Binding, models_in
+from likewise.runtime.atomic_file import write_atomically
+from likewise.sources.binding import Binding, read_models
 from likewise.sources.chunk import Chunk, Table
 from likewise.sources.file_source import ROWS, DecisionFile
-from likewise.sources.time_order import InTimeOrder
+from likewise.sources.time_order import TimeOrderedSource
 from likewise.tables.frames import is_missing
 
 SAMPLE = 50_000
@@ -44,7 +44,7 @@ INDEX, PLACE, TIME, HOME = "likewise:index", "likewise:place", "likewise:time", 
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedChunk:
     """Good rows, and a monitor that has them."""
 
     rows: Chunk
@@ -52,25 +52,25 @@ class Loaded:
     models: list[str | None] | None
 
 
-class Prober:
+class ChunkLoader:
     """Loads chunks into monitors, each into its own."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._key = job.rule.key_column
         self._binding = _without_key(job.binding, self._key)
-        self.space = Space(job.rule, job.within)
+        self.space = CellSpace(job.rule, job.within)
 
-    def load(self, rows: Chunk) -> Loaded:
+    def load(self, rows: Chunk) -> LoadedChunk:
         """Rows that a monitor takes; raise BadDecision about the first that it does not."""
         probe = Monitor(self._binding.rule)
         models = None
         if self._job.model_column is not None:
-            models = models_in(rows.table, self._job.model_column)
+            models = read_models(rows.table, self._job.model_column)
         probe.load(*self._binding.arguments(rows.table), models=models)
         if self._key is not None:
             self._check_keys(rows.table)
-        return Loaded(rows, probe, models)
+        return LoadedChunk(rows, probe, models)
 
     def _check_keys(self, table: Table) -> None:
         assert not isinstance(table, list) and self._key is not None
@@ -82,7 +82,7 @@ class Prober:
                     advice="Every decision needs one, or leave the key out of the rule.",
                 )
 
-    def points(self, loaded: Loaded) -> Floats:
+    def points(self, loaded: LoadedChunk) -> Floats:
         return self.space.points(loaded.probe, loaded.rows.times, loaded.models)
 
 
@@ -95,15 +95,17 @@ def _without_key(binding: Binding, key: str | None) -> Binding:
     return replace(binding, rule=replace(rule, features=features))
 
 
-class Timed:
+class TimedChunks:
     """The chunks of a file with their times, where a column has these, and how they lie."""
 
     def __init__(self, job: Job, source: DecisionFile, form: Any = None) -> None:
         self._job = job
         self._source = source
-        self._in_order: InTimeOrder | None = None
+        self._in_order: TimeOrderedSource | None = None
         if job.time_column is not None:
-            self._in_order = InTimeOrder(source, job.time_column, again=_never, dates=job.dates)
+            self._in_order = TimeOrderedSource(
+                source, job.time_column, reopen=_refuse_reopen, dates=job.dates
+            )
             self._in_order.form = form
         self.first: int | None = None
         self.last: int | None = None
@@ -115,7 +117,7 @@ class Timed:
 
     def chunks(self) -> Iterator[Chunk]:
         binding = self._job.binding
-        for chunk in self._source.chunks(binding.types, binding.wanted, CHUNK):
+        for chunk in self._source.chunks(binding.types, binding.columns, CHUNK):
             if isinstance(chunk.table, list):
                 raise BadFile(
                     f"{self._source.name} is JSON lines; --partition takes Parquet, Arrow, CSV and"
@@ -123,10 +125,12 @@ class Timed:
                     path=self._source.name,
                 )
             yield (
-                chunk if self._in_order is None else self._watched(self._in_order.with_times(chunk))
+                chunk
+                if self._in_order is None
+                else self._track_order(self._in_order.add_times(chunk))
             )
 
-    def _watched(self, chunk: Chunk) -> Chunk:
+    def _track_order(self, chunk: Chunk) -> Chunk:
         assert chunk.times is not None
         times = chunk.times.astype(np.int64)
         if len(times):
@@ -147,42 +151,42 @@ class Timed:
         }
 
 
-def _never() -> Any:
+def _refuse_reopen() -> Any:
     raise AssertionError("a spread file is read once")
 
 
 # The sample
 
 
-def look(job: Job, folder: Folder) -> None:
+def plan_cells(job: Job, folder: AuditFolder) -> None:
     """Choose the cuts, by rows that are taken evenly from all files."""
-    prober, thinned, form = Prober(job), _Thinned(SAMPLE), None
+    prober, thinned, form = ChunkLoader(job), _Sampler(SAMPLE), None
     reaches = None
     for number in range(len(job.files)):
         source = job.open(number)
         try:
-            timed = Timed(job, source, form)
+            timed = TimedChunks(job, source, form)
             for chunk in timed.chunks():
                 form = form or timed.form
                 some = thinned.of(chunk)
-                for outcome in sifted(some, prober.load):
-                    if isinstance(outcome, Unfit):
+                for outcome in isolate_bad_rows(some, prober.load):
+                    if isinstance(outcome, RejectedRow):
                         continue
                     thinned.add(prober.points(outcome.answer))
                     reaches = reaches or prober.space.reaches(outcome.answer.probe)
         finally:
             source.close()
-    cuts = Cuts()
+    cuts = CutTree()
     if reaches is not None:
         points = thinned.points()
         most = job.cell_rows * len(points) / max(thinned.seen, 1)
-        cuts = cuts_of(points, reaches, most)
+        cuts = choose_cuts(points, reaches, most)
     write_json(
         folder.look, {"cuts": cuts.to_list(), "form": form_to_dict(form), "rows": thinned.seen}
     )
 
 
-class _Thinned:
+class _Sampler:
     """Every so manieth row of a stream whose length is not known: at most twice `most`."""
 
     def __init__(self, most: int) -> None:
@@ -217,14 +221,14 @@ class _Thinned:
 class _Pieces:
     """Rows by cell, written when there are many of them."""
 
-    folder: Folder
+    folder: AuditFolder
     number: int
     waiting: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
     written: list[tuple[int, str, int, int]] = field(default_factory=list)
     """Cell, name, rows, and how many of them are at home."""
     _bytes: int = 0
 
-    def add(self, frame: pl.DataFrame, cuts: Cuts, points: Floats) -> None:
+    def add(self, frame: pl.DataFrame, cuts: CutTree, points: Floats) -> None:
         for cell, rows, home in cuts.cells_of(points):
             part = frame[rows].with_columns(pl.Series(HOME, home))
             self.waiting.setdefault(cell, []).append(part)
@@ -236,7 +240,7 @@ class _Pieces:
         for cell, frames in self.waiting.items():
             whole_piece = pl.concat(frames, how="vertical_relaxed")
             path = self.folder.new_piece(cell, self.number)
-            with whole(path) as file:
+            with write_atomically(path) as file:
                 whole_piece.write_ipc(file, compression="lz4")
             home = int(whole_piece[HOME].sum())
             self.written.append((cell, path.name, whole_piece.height, home))
@@ -244,40 +248,40 @@ class _Pieces:
         self._bytes = 0
 
 
-def spread(job: Job, number: int) -> None:
+def spread_file(job: Job, number: int) -> None:
     """Write the rows of one file into the pieces of its cells."""
-    folder = Folder(job.folder)
+    folder = AuditFolder(job.folder)
     if folder.spread(number).exists():
         return
-    with folder.at_work():
+    with folder.mark_working():
         folder.remove_leftovers(number)
         told = read_json(folder.look)
-        cuts, form = Cuts.of_list(told["cuts"]), form_of_dict(told["form"])
+        cuts, form = CutTree.from_list(told["cuts"]), time_form_from_dict(told["form"])
         source = job.open(number)
         try:
-            _spread(job, folder, number, source, cuts, form)
+            _spread_rows(job, folder, number, source, cuts, form)
         finally:
             source.close()
 
 
-def _spread(
-    job: Job, folder: Folder, number: int, source: DecisionFile, cuts: Cuts, form: Any
+def _spread_rows(
+    job: Job, folder: AuditFolder, number: int, source: DecisionFile, cuts: CutTree, form: Any
 ) -> None:
-    prober, bad, pieces = Prober(job), Refusals(source, job.skip), _Pieces(folder, number)
+    prober, bad, pieces = ChunkLoader(job), BadRowPolicy(source, job.skip), _Pieces(folder, number)
     outputs = OutputsSeen(job.rule)
-    timed = Timed(job, source, form)
+    timed = TimedChunks(job, source, form)
     times: list[npt.NDArray[np.int64]] = []
     keys: list[npt.NDArray[np.int64]] = []
     good = 0
     for chunk in timed.chunks():
         for row in chunk.refused:
             bad.add(row)
-        for outcome in sifted(chunk, prober.load):
-            if isinstance(outcome, Unfit):
+        for outcome in isolate_bad_rows(chunk, prober.load):
+            if isinstance(outcome, RejectedRow):
                 bad.add(refused_row(outcome))
                 continue
             loaded = outcome.answer
-            frame = _with_own(loaded.rows, good)
+            frame = _add_own_columns(loaded.rows, good)
             good += frame.height
             pieces.add(frame, cuts, prober.points(loaded))
             outputs.add(loaded.rows.table)
@@ -289,8 +293,8 @@ def _spread(
     digest = source.digest()
     if timed.form is not None:
         source.add_remarks(timed.form.remarks)
-    with whole(folder.spread(number, "npz")) as file:
-        np.savez(file, times=_joined(times), keys=_joined(keys).reshape(-1, 2))
+    with write_atomically(folder.spread(number, "npz")) as file:
+        np.savez(file, times=_concatenate(times), keys=_concatenate(keys).reshape(-1, 2))
     write_json(
         folder.spread(number),
         {
@@ -308,7 +312,7 @@ def _spread(
     )
 
 
-def _with_own(rows: Chunk, first: int) -> pl.DataFrame:
+def _add_own_columns(rows: Chunk, first: int) -> pl.DataFrame:
     """The rows of a chunk, with where each stands among the good rows of its file, and when."""
     table = rows.table
     assert isinstance(table, pl.DataFrame)
@@ -326,5 +330,5 @@ def _key_numbers(keys: pl.Series) -> npt.NDArray[np.int64]:
     return np.array(both, np.int64).reshape(-1, 2)
 
 
-def _joined(parts: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+def _concatenate(parts: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)

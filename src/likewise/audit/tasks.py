@@ -18,28 +18,28 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from likewise.errors import BadFile, BadRule
-from likewise.runtime.machine import why_not_listening
+from likewise.runtime.machine import explain_unreachable
 
 Task = tuple[Any, ...]
 _WATCH_SECONDS = 0.5
 
 
-class Workers(Protocol):
+class TaskRunner(Protocol):
     """Who does tasks."""
 
     def run(self, function: Callable[..., None], tasks: Sequence[Task]) -> Iterator[Task]:
         """Do all tasks, those first in the list first; each comes out once it is done."""
 
 
-def workers_of(processes: int = 1, ray: str | None = None) -> "Workers":
+def make_runner(processes: int = 1, ray: str | None = None) -> "TaskRunner":
     """Return who does tasks: a Ray cluster at an address, so many processes, or this one."""
     if ray is not None:
-        return RayTasks(ray)
-    return Here() if processes == 1 else Processes(processes)
+        return RayRunner(ray)
+    return InlineRunner() if processes == 1 else ProcessRunner(processes)
 
 
 @dataclass(frozen=True)
-class Here:
+class InlineRunner:
     """This process, one task after the other."""
 
     def run(self, function: Callable[..., None], tasks: Sequence[Task]) -> Iterator[Task]:
@@ -49,22 +49,22 @@ class Here:
 
 
 @dataclass(frozen=True)
-class Processes:
+class ProcessRunner:
     """Several processes on this machine."""
 
     count: int
 
     def run(self, function: Callable[..., None], tasks: Sequence[Task]) -> Iterator[Task]:
         if len(tasks) <= 1:
-            yield from Here().run(function, tasks)
+            yield from InlineRunner().run(function, tasks)
             return
         threads = max(1, (os.cpu_count() or 1) // self.count)
         context = multiprocessing.get_context("spawn")
         stop = context.Event()
         with (
-            _setting("POLARS_MAX_THREADS", str(threads)),
+            _set_environment("POLARS_MAX_THREADS", str(threads)),
             ProcessPoolExecutor(
-                min(self.count, len(tasks)), context, _end_with, (os.getpid(), stop)
+                min(self.count, len(tasks)), context, _exit_with_parent, (os.getpid(), stop)
             ) as pool,
         ):
             doing = {pool.submit(function, *task): task for task in tasks}
@@ -86,7 +86,7 @@ class Processes:
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _end_with(parent: int, stop: Any) -> None:
+def _exit_with_parent(parent: int, stop: Any) -> None:
     """In a worker: end once it is told to, or the process that asked for it is gone, however."""
 
     def watch() -> None:
@@ -98,7 +98,7 @@ def _end_with(parent: int, stop: Any) -> None:
 
 
 @contextmanager
-def _setting(name: str, value: str) -> Iterator[None]:
+def _set_environment(name: str, value: str) -> Iterator[None]:
     """A variable of the environment, for processes that are started meanwhile."""
     before = os.environ.get(name)
     os.environ.setdefault(name, value)
@@ -110,7 +110,7 @@ def _setting(name: str, value: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class RayTasks:
+class RayRunner:
     """A Ray cluster, whose machines all see the files and the folder under the same paths.
 
     address   of the cluster, "auto" for the one on this machine, "local" for a new one
@@ -122,7 +122,7 @@ class RayTasks:
         ray = _ray()
         begun = not ray.is_initialized()
         if begun:
-            why = why_not_listening(self.address)
+            why = explain_unreachable(self.address)
             if why is not None:
                 raise BadRule(
                     f"--ray is {self.address}, and nothing answers there ({why}). What is done is"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from likewise.cli import options as o
-from likewise.cli.input_files import Reading
+from likewise.cli.input_files import ReadingOptions
 
 if TYPE_CHECKING:
     from likewise.monitor.monitor import Monitor
@@ -22,7 +22,7 @@ LEAST_CELL_ROWS = 1_000
 """Of smaller cells there would be very many, each with some files, and mostly copies in them."""
 
 
-@o.with_groups()
+@o.with_option_groups()
 def audit(
     context: typer.Context,
     data: Annotated[
@@ -112,8 +112,8 @@ def audit(
     ] = None,
     json: o.Json = False,
     *,
-    quick: o.Quick,
-    reading: Reading,
+    quick: o.RuleOptions,
+    reading: ReadingOptions,
     burst: o.Last = None,
     alarm: o.Alarm = None,
 ) -> int:
@@ -131,43 +131,43 @@ def audit(
     Exit codes: 0 fine, 1 more violations than --max-rate allows, 2 bad usage, 3 bad data, or
     nothing could be compared, so that --max-rate says nothing.
     """
-    from likewise.audit.audit_options import CELL_ROWS, AuditOptions, CellOptions
-    from likewise.audit.job import files_among, name_of
+    from likewise.audit.audit_options import CELL_ROWS, AuditOptions, PartitionOptions
+    from likewise.audit.job import expand_files, name_of
     from likewise.audit.pipeline import audit_file
-    from likewise.cli.audit_summary import Limit, print_json, print_summary
+    from likewise.cli.audit_summary import MaxRate, print_audit_json, print_summary
     from likewise.cli.exit_codes import DATA, FINE, OVER
     from likewise.cli.input_files import say_remarks
-    from likewise.cli.options import burst_of, insist_on_models
-    from likewise.cli.output_files import check_out, check_place, writable
-    from likewise.cli.rule_options import ask
-    from likewise.cli.terminal import progress, say_aside
+    from likewise.cli.options import make_burst, require_model_column
+    from likewise.cli.output_files import check_output_path, check_pairs_path, refuse_unwritable
+    from likewise.cli.rule_options import bind_rule
+    from likewise.cli.terminal import progress, say_on_stderr
 
-    counted = burst_of(burst, alarm)
-    limit = Limit(max_rate, max_rate_of)
-    check_place(report, "--report", (".html", ".htm"))
-    _check_together(context.params, data)
+    counted = make_burst(burst, alarm)
+    limit = MaxRate(max_rate, max_rate_of)
+    check_output_path(report, "--report", (".html", ".htm"))
+    _check_combinations(context.params, data)
     cells = None
     if partition is not None:
-        data = list(files_among(data))
-        cells = CellOptions(
-            partition, tuple(data), reading.settings, workers, ray, cell_rows or CELL_ROWS
+        data = list(expand_files(data))
+        cells = PartitionOptions(
+            partition, tuple(data), reading.source_settings, workers, ray, cell_rows or CELL_ROWS
         )
-    check_out(out, data[0])
+    check_pairs_path(out, data[0])
     options = AuditOptions(
         time_column,
         reading.day_order,
         within,
         model_column,
-        reading.skip,
+        reading.skips_bad_rows,
         counted,
         report is not None,
         out,
         o.command_line(context),
         cells,
     )
-    with writable(out), ExitStack() as stack:
-        source = stack.enter_context(reading.open_again(data[0]))
-        binding = ask(
+    with refuse_unwritable(out), ExitStack() as stack:
+        source = stack.enter_context(reading.open_quietly(data[0]))
+        binding = bind_rule(
             rule,
             quick,
             source.columns,
@@ -176,7 +176,7 @@ def audit(
             left_out=source.left_out,
             trust_code=trust_code,
         )
-        insist_on_models(binding.rule, model_column)
+        require_model_column(binding.rule, model_column)
         kept = None
         if ledger is not None:
             kept = stack.enter_context(_new_ledger(ledger, binding.rule, counted, max_ahead))
@@ -186,68 +186,74 @@ def audit(
             source,
             binding,
             options,
-            again=lambda: reading.open_again(data[0]),
+            reopen=lambda: reading.open_quietly(data[0]),
             ledger=kept,
             progress=bar.update,
         )
-    say_remarks(audited.read.name, audited.read.remarks, several=len(data) > 1)
+    say_remarks(audited.source.name, audited.source.remarks, several=len(data) > 1)
     if report is not None:
         from likewise.reports.report_page import write_page
 
-        with writable(report):
+        with refuse_unwritable(report):
             write_page(audited.findings, report)
     if json:
-        print_json(audited, limit, pairs=out is not None)
+        print_audit_json(audited, limit, pairs=out is not None)
     else:
         written = {"report": report, "partition": partition, "ledger": ledger, "out": out}
         print_summary(audited, limit, written)
-    is_kept = limit.kept(audited.findings)
+    is_kept = limit.is_kept(audited.findings)
     if is_kept is None:
-        say_aside(f"likewise: {limit.words(audited.findings)}")
+        say_on_stderr(f"likewise: {limit.describe(audited.findings)}")
         return DATA
     return FINE if is_kept else OVER
 
 
-def _check_together(given: Mapping[str, Any], data: Sequence[str]) -> None:
+def _check_combinations(given: Mapping[str, Any], data: Sequence[str]) -> None:
     """Stop if options do not go together."""
     from likewise.audit.audit_options import CELL_ROWS
-    from likewise.cli.exit_codes import Stop
+    from likewise.cli.exit_codes import CommandError
 
     cells = given["partition"] is not None
     if not cells and len(data) != 1:
-        raise Stop(f"there are {len(data)} files. To audit them together: --partition FOLDER.")
+        raise CommandError(
+            f"there are {len(data)} files. To audit them together: --partition FOLDER."
+        )
     if not cells and (given["workers"] != 1 or given["ray"] or given["cell_rows"] is not None):
-        raise Stop("--workers, --ray and --cell-rows are about cells: say --partition FOLDER.")
+        raise CommandError(
+            "--workers, --ray and --cell-rows are about cells: say --partition FOLDER."
+        )
     for name in ("ledger", "out", "burst", "max_ahead") if cells else ():
         if given[name] is not None:
-            raise Stop(
+            raise CommandError(
                 f"--{name.replace('_', '-')} and --partition do not go together: cells know nothing"
                 " of each other. Leave out one of them."
             )
     if given["cell_rows"] is not None and given["cell_rows"] < LEAST_CELL_ROWS:
-        raise Stop(
+        raise CommandError(
             f"--cell-rows is {given['cell_rows']:,}; expected at least {LEAST_CELL_ROWS:,}: smaller"
             " cells would be very many, and mostly hold copies. Say more, or leave it out for"
             f" {CELL_ROWS:,}."
         )
     if given["max_ahead"] is not None and given["ledger"] is None:
-        raise Stop("--max-ahead is about a ledger: say --ledger.")
+        raise CommandError("--max-ahead is about a ledger: say --ledger.")
     if given["within"] is not None and given["ledger"] is not None:
-        raise Stop(
+        raise CommandError(
             "--within and --ledger do not go together: a ledger says by its own window how far back"
             " it compares, and forgets the rest. Leave out one of them."
         )
     if given["within"] is not None and given["time_column"] is None:
-        raise Stop("--within is about times: say --time-column.")
+        raise CommandError("--within is about times: say --time-column.")
     if given["ray"] is not None and given["workers"] != 1:
-        raise Stop("--ray and --workers do not go together: a cluster knows how many it has.")
+        raise CommandError(
+            "--ray and --workers do not go together: a cluster knows how many it has."
+        )
 
 
 def _new_ledger(
     path: Path, rule: "Rule", burst: "Burst | None", max_ahead: str | None
 ) -> "Monitor":
     """A monitor with a ledger that has no decisions yet."""
-    from likewise.cli.exit_codes import Stop
+    from likewise.cli.exit_codes import CommandError
     from likewise.monitor import opening
 
     settings: dict[str, Any] = {} if max_ahead is None else {"max_ahead": max_ahead}
@@ -255,7 +261,7 @@ def _new_ledger(
     if ledger.rows:
         many = ledger.rows
         ledger.close()
-        raise Stop(
+        raise CommandError(
             f"--ledger {path} has {many:,} decisions already. An audit begins a ledger:"
             " name a new folder; to go on with one: likewise watch --ledger."
         )

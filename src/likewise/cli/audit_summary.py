@@ -10,10 +10,10 @@ from typing import Any
 
 from likewise.audit.pipeline import AuditResult
 from likewise.audit.refused_rows import RefusedRows
-from likewise.cli.exit_codes import Stop
+from likewise.cli.exit_codes import CommandError
 from likewise.cli.terminal import print_json as print_json_object
 from likewise.cli.terminal import say, say_lines
-from likewise.reports.finding_words import found_in_words, in_words, within_in_words
+from likewise.reports.finding_words import describe_findings, describe_rule, describe_time_limit
 from likewise.reports.findings import Findings
 from likewise.tables.printing import percent
 
@@ -25,15 +25,17 @@ MEASURES = {
 
 
 @dataclass(frozen=True)
-class Limit:
+class MaxRate:
     """A share, and of what; None: no limit."""
 
     share: float | None
-    of: str
+    measure: str
 
     def __post_init__(self) -> None:
-        if self.of not in MEASURES:
-            raise Stop(f"--max-rate-of is {self.of!r}; expected {', '.join(MEASURES)}.")
+        if self.measure not in MEASURES:
+            raise CommandError(
+                f"--max-rate-of is {self.measure!r}; expected {', '.join(MEASURES)}."
+            )
 
     def rate(self, found: Findings) -> float | None:
         """The share that is limited; None where it has no meaning."""
@@ -44,16 +46,16 @@ class Limit:
             "later": found.rate,
             "comparable": found.rate_among_comparable,
         }
-        return rates[self.of]
+        return rates[self.measure]
 
-    def kept(self, found: Findings) -> bool | None:
+    def is_kept(self, found: Findings) -> bool | None:
         """Whether the limit is kept; None if that cannot be said."""
         if self.share is None:
             return True
         rate = self.rate(found)
         return None if rate is None else rate <= self.share
 
-    def words(self, found: Findings) -> str:
+    def describe(self, found: Findings) -> str:
         """The share beside its limit."""
         assert self.share is not None
         rate = self.rate(found)
@@ -65,20 +67,20 @@ class Limit:
         than = "within" if rate <= self.share else "more than"
         some, many = self._counts(found)
         return (
-            f"{percent(rate)} {MEASURES[self.of]}: {some:,} of {many:,}, {than} the"
+            f"{percent(rate)} {MEASURES[self.measure]}: {some:,} of {many:,}, {than} the"
             f" {percent(self.share)} that --max-rate allows."
         )
 
     def _counts(self, found: Findings) -> tuple[int, int]:
-        some = found.in_any_pair if self.of == "any-pair" else found.flagged
-        return some, (found.comparable or 0) if self.of == "comparable" else found.rows
+        some = found.in_any_pair if self.measure == "any-pair" else found.flagged
+        return some, (found.comparable or 0) if self.measure == "comparable" else found.rows
 
     def to_dict(self, found: Findings) -> dict[str, Any]:
         """For JSON: the limit, what it is of, that rate, and whether it was passed."""
-        kept = self.kept(found)
+        kept = self.is_kept(found)
         return {
             "max_rate": self.share,
-            "max_rate_of": self.of,
+            "max_rate_of": self.measure,
             "limited_rate": self.rate(found),
             "over": None if kept is None else not kept,
         }
@@ -89,68 +91,68 @@ _COLUMNS = 12  # of a rule in words, and of a pair
 _LONG = 240  # letters of a line of it
 
 
-def print_json(audited: AuditResult, limit: Limit, *, pairs: bool) -> None:
+def print_audit_json(audited: AuditResult, limit: MaxRate, *, pairs: bool) -> None:
     """One object: the findings, the bad rows, and whether the limit was passed.
 
     pairs: whether they were written to a file
     """
-    found, unit = audited.findings.to_dict(), audited.read.unit
+    found, unit = audited.findings.to_dict(), audited.source.unit
     for pair in found["worst"]:
         for name in ("row", "witness"):
-            pair[f"{name}_{unit}"], file = audited.place(pair[name])
+            pair[f"{name}_{unit}"], file = audited.find_place(pair[name])
             if file is not None:
                 pair[f"{name}_file"] = file
     found["bad"] = [
         {unit: one.place, "code": one.code, "why": one.why} for one in audited.refused.first
     ]
-    found["remarks"] = [one.to_dict() for one in audited.read.remarks]
+    found["remarks"] = [one.to_dict() for one in audited.source.remarks]
     if pairs:
         found["pairs_written"] = audited.findings.pairs - audited.pairs_left_out
         found["pairs_left_out"] = audited.pairs_left_out
     if audited.alarms is not None:
         first = audited.alarms.first
-        place = None if first is None else audited.place(first)[0]
+        place = None if first is None else audited.find_place(first)[0]
         found["burst"] = {**audited.alarms.to_dict(), f"first_alarm_{unit}": place}
     print_json_object({**found, **limit.to_dict(audited.findings)})
 
 
-def print_summary(audited: AuditResult, limit: Limit, written: Mapping[str, Path | None]) -> None:
+def print_summary(audited: AuditResult, limit: MaxRate, written: Mapping[str, Path | None]) -> None:
     """What was found, by which rule, the clearest pairs, and what was written."""
-    findings, unit = audited.findings, audited.read.unit
-    first, *more = found_in_words(findings)
+    findings, unit = audited.findings, audited.source.unit
+    first, *more = describe_findings(findings)
     say(first, "bold red" if findings.nothing_compared else "bold")
     for line in more:
         say(line)
     if findings.pairs > findings.flagged:
         say(f"Violating pairs: {findings.pairs:,}")
     if findings.computed.order.column is not None:
-        say(f"Judged in order: {findings.computed.order.words()}.")
+        say(f"Judged in order: {findings.computed.order.describe()}.")
     if audited.alarms is not None:
-        at = f"{unit} {audited.place(audited.alarms.first or 0)[0]:,} of the file"
-        say(audited.alarms.told(at))
+        at = f"{unit} {audited.find_place(audited.alarms.first or 0)[0]:,} of the file"
+        say(audited.alarms.describe(at))
     say()
     say("The rule", "bold")
-    within = within_in_words(findings.computed.order.within)
-    for line in shortened_rule([*in_words(findings.rule), *within]):
+    within = describe_time_limit(findings.computed.order.within)
+    for line in shorten_rule([*describe_rule(findings.rule), *within]):
         say(f"  {line}")
     for one in findings.worst[:_PAIRS]:
-        later, file = audited.place(one.pair.row or 0)
-        earlier, other_file = audited.place(one.pair.witness.row)
+        later, file = audited.find_place(one.pair.row or 0)
+        earlier, other_file = audited.find_place(one.pair.witness.row)
         say()
-        say_lines(clipped(str(one.pair)))
+        say_lines(clip_pair(str(one.pair)))
         if file is None:
             say(f"({unit}s {later:,} and {earlier:,} of the file)")
         else:
             say(f"({unit} {later:,} of {file} and {earlier:,} of {other_file})")
     if audited.refused.count:
         say()
-        print_bad(audited.refused, unit)
+        print_refused_rows(audited.refused, unit)
     say()
-    for ending, style in _ending(audited, limit, written):
+    for ending, style in _final_lines(audited, limit, written):
         say(ending, style)
 
 
-def print_bad(refused: RefusedRows, unit: str) -> None:
+def print_refused_rows(refused: RefusedRows, unit: str) -> None:
     """Bad rows, with their places."""
     rows = "row was" if refused.count == 1 else "rows were"
     say(f"{refused.count:,} bad {rows} left out", "bold")
@@ -160,8 +162,8 @@ def print_bad(refused: RefusedRows, unit: str) -> None:
         say(f"  and {refused.count - len(refused.first):,} more")
 
 
-def _ending(
-    audited: AuditResult, limit: Limit, written: Mapping[str, Path | None]
+def _final_lines(
+    audited: AuditResult, limit: MaxRate, written: Mapping[str, Path | None]
 ) -> list[tuple[str, str]]:
     """Lines, each with its style."""
     lines, findings = [], audited.findings
@@ -183,13 +185,13 @@ def _ending(
             " more. For all of them: --out pairs.parquet, or .csv."
         )
     told = [(line, "") for line in lines]
-    kept = limit.kept(findings)
+    kept = limit.is_kept(findings)
     if limit.share is not None and kept is not None:
-        told.append((limit.words(findings), "green" if kept else "bold red"))
+        told.append((limit.describe(findings), "green" if kept else "bold red"))
     return told
 
 
-def shortened_rule(lines: list[str]) -> list[str]:
+def shorten_rule(lines: list[str]) -> list[str]:
     """A rule of a hundred columns does not push the findings off the screen."""
     lines = [line if len(line) <= _LONG else _cut(line) for line in lines]
     conditions = [line for line in lines if line.startswith("- ")]
@@ -207,7 +209,7 @@ def _cut(line: str) -> str:
     return f"{names[:room].rpartition(',')[0] or names[:room]}, …{colon}{what}"
 
 
-def clipped(pair: str) -> str:
+def clip_pair(pair: str) -> str:
     lines = pair.split("\n")
     most = _COLUMNS + 2
     if len(lines) <= most:

@@ -14,11 +14,11 @@ def backup(
     json: o.Json = False,
 ) -> int:
     """Copy a ledger while it is written: consistent, verified, and again only what has changed."""
-    from likewise.cli.open_ledger import look
+    from likewise.cli.open_ledger import open_for_reading
     from likewise.ledger.backups import back_up
 
-    look(ledger).close()  # what is wrong with the folder is told in our words
-    return _told(back_up(ledger, to), json)
+    open_for_reading(ledger).close()  # what is wrong with the folder is told in our words
+    return _print_backup(back_up(ledger, to), json)
 
 
 def restore(
@@ -27,14 +27,14 @@ def restore(
     json: o.Json = False,
 ) -> int:
     """Make a ledger of a copy, verified."""
-    from likewise.cli.open_ledger import look
+    from likewise.cli.open_ledger import open_for_reading
     from likewise.ledger.backups import restore as make
 
-    look(copy).close()
-    return _told(make(copy, to), json)
+    open_for_reading(copy).close()
+    return _print_backup(make(copy, to), json)
 
 
-def _told(done: Any, json: bool) -> int:
+def _print_backup(done: Any, json: bool) -> int:
     from likewise.cli.exit_codes import FINE
     from likewise.cli.terminal import print_result
 

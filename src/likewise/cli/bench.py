@@ -18,23 +18,23 @@ def bench(
     Generated decisions; every figure is given only if both name the same witnesses. The load of the
     machine is stated, and figures at a load above 1.5 are marked as not final.
     """
-    from likewise.cli.bench_workloads import WORKLOADS, measure, warm
+    from likewise.cli.bench_workloads import WORKLOADS, measure, warm_up
     from likewise.cli.exit_codes import FINE
     from likewise.cli.terminal import progress
-    from likewise.runtime.machine import Load
+    from likewise.runtime.machine import MachineLoad
 
     measured = []
-    load = Load()
+    load = MachineLoad()
     with progress("measuring") as bar:
         for workload in WORKLOADS:
-            warm(workload)
+            warm_up(workload)
         for i, workload in enumerate(WORKLOADS):
             bar.update(i, len(WORKLOADS), workload.name)
             measured.append(measure(workload, quick))
     if json:
-        _print_json(measured, load.so_far())
+        _print_json(measured, load.measure())
     else:
-        _print(measured, load.so_far())
+        _print(measured, load.measure())
     return FINE
 
 

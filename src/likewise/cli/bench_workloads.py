@@ -33,7 +33,7 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Measured:
+class BenchResult:
     """Decisions per second, and what they found."""
 
     name: str
@@ -44,7 +44,7 @@ class Measured:
     scan: float
 
 
-def measure(workload: Workload, quick: bool) -> Measured:
+def measure(workload: Workload, quick: bool) -> BenchResult:
     """Judge a history together, then some decisions one by one, then these by scanning."""
     rows = workload.quick_rows if quick else workload.rows
     inputs, outputs = workload.make(rows + 2 * _PROBES)
@@ -66,12 +66,12 @@ def measure(workload: Workload, quick: bool) -> Measured:
         raise AssertionError(
             f"{workload.name}: the monitor and the scan do not name the same witnesses"
         )
-    return Measured(
+    return BenchResult(
         workload.name, rows, flagged, rows / together, _PROBES / apart, _PROBES / scanned
     )
 
 
-def warm(workload: Workload) -> None:
+def warm_up(workload: Workload) -> None:
     """Have everything compiled that is to be timed."""
     inputs, outputs = workload.make(600)
     monitor = Monitor(workload.rule)

@@ -12,14 +12,14 @@ Invariant: no line is wider than asked for.
 from bisect import bisect_right
 
 from likewise.reports.findings import Curve
-from likewise.tables.printing import figure
+from likewise.tables.printing import format_number
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # by row, then column
 _HEIGHT = 12
 _LEFT = 8
 
 
-def draw(curve: Curve, width: int) -> list[str]:
+def draw_curve(curve: Curve, width: int) -> list[str]:
     """The curve with its axes; the chosen epsilon is marked."""
     cells = max(20, width - _LEFT - 2)
     most = max(curve.rates) or 1.0
@@ -45,7 +45,7 @@ def draw(curve: Curve, width: int) -> list[str]:
     axis = ["─"] * cells
     axis[chosen] = "┴"
     lines.append(f"{'0%':>{_LEFT - 2}} ┼{''.join(axis)}")
-    lines.append(" " * _LEFT + _under(cells, chosen, curve.chosen, reach))
+    lines.append(" " * _LEFT + _axis_labels(cells, chosen, curve.chosen, reach))
     return lines
 
 
@@ -55,10 +55,14 @@ def _rate(curve: Curve, epsilon: float) -> float:
     return curve.rates[max(0, step)]
 
 
-def _under(cells: int, chosen: int, epsilon: float, reach: float) -> str:
+def _axis_labels(cells: int, chosen: int, epsilon: float, reach: float) -> str:
     """Names below the axis: 0, the chosen epsilon, and where it ends."""
     line = [" "] * cells
-    for at, text in ((0, "0"), (cells - 1, figure(reach)), (chosen, f"ε = {figure(epsilon)}")):
+    for at, text in (
+        (0, "0"),
+        (cells - 1, format_number(reach)),
+        (chosen, f"ε = {format_number(epsilon)}"),
+    ):
         start = min(max(0, at - len(text) // 2), max(0, cells - len(text)))
         for i, one in enumerate(text[:cells]):
             line[start + i] = one

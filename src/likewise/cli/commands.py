@@ -70,9 +70,9 @@ def demo(
         from likewise.cli.demo_serving import serve_demo
 
         return serve_demo(port)
-    from likewise.cli.demo import run
+    from likewise.cli.demo import run_demo
 
-    return run(folder, as_json=json, command=o.command_line(context))
+    return run_demo(folder, as_json=json, command=o.command_line(context))
 
 
 app.command()(init)

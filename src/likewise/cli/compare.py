@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from likewise.cli import options as o
-from likewise.cli.input_files import Reading
+from likewise.cli.input_files import ReadingOptions
 
 _PAIRS = 1  # of each kind on a terminal
 
 
-@o.with_groups()
+@o.with_option_groups()
 def compare(
     context: typer.Context,
     a: Annotated[
@@ -54,8 +54,8 @@ def compare(
     ] = None,
     json: o.Json = False,
     *,
-    quick: o.Quick,
-    reading: Reading,
+    quick: o.RuleOptions,
+    reading: ReadingOptions,
 ) -> int:
     """Compare two models: does one contradict itself more often, and where?
 
@@ -70,13 +70,13 @@ def compare(
 
     Exit codes: 0 fine, 2 bad usage, 3 bad data.
     """
-    from likewise.cli.compared_sides import Wanted, compared
+    from likewise.cli.compared_sides import CompareOptions, judge_and_compare
     from likewise.cli.exit_codes import FINE
-    from likewise.cli.output_files import check_place, writable
+    from likewise.cli.output_files import check_output_path, refuse_unwritable
     from likewise.cli.terminal import print_json
 
-    check_place(report, "--report", (".html", ".htm"))
-    wanted = Wanted(
+    check_output_path(report, "--report", (".html", ".htm"))
+    wanted = CompareOptions(
         a,
         b,
         rule,
@@ -90,12 +90,12 @@ def compare(
         trust_code,
         o.command_line(context),
     )
-    found = compared(wanted)
+    found = judge_and_compare(wanted)
     if report is not None:
         from likewise.reports.compare_page import compare_page
         from likewise.reports.document import write_document
 
-        with writable(report):
+        with refuse_unwritable(report):
             write_document(compare_page(found), report)
     if json:
         print_json(found.to_dict())
@@ -106,20 +106,20 @@ def compare(
 
 def _print(found: Any, report: Path | None) -> None:
     """What was found, by which rule, a pair of each kind, and what was written."""
-    from likewise.cli.audit_summary import clipped, shortened_rule
+    from likewise.cli.audit_summary import clip_pair, shorten_rule
     from likewise.cli.terminal import say, say_lines
-    from likewise.reports.compare_words import INTERVALS, compared_in_words
-    from likewise.reports.finding_words import in_words, within_in_words
+    from likewise.reports.compare_words import INTERVALS, describe_comparison
+    from likewise.reports.finding_words import describe_rule, describe_time_limit
 
-    first, *more = compared_in_words(found)
+    first, *more = describe_comparison(found)
     say(first, "bold red" if found.nothing_compared else "bold")
     for line in more:
         say(line)
     say(INTERVALS)
     say()
     say("The rule", "bold")
-    within = within_in_words(found.one.computed.order.within)
-    for line in shortened_rule([*in_words(found.rule), *within]):
+    within = describe_time_limit(found.one.computed.order.within)
+    for line in shorten_rule([*describe_rule(found.rule), *within]):
         say(f"  {line}")
     kinds = (
         ("New", found.new, found.other),
@@ -130,7 +130,7 @@ def _print(found: Any, report: Path | None) -> None:
         for one in kind.shown[:_PAIRS]:
             say()
             say(f"{name}, in {side.name}", "bold")
-            say_lines(clipped(str(one.pair.pair)))
+            say_lines(clip_pair(str(one.pair.pair)))
             say(f"({one.unit}s {one.place:,} and {one.witness_place:,})")
     if report is not None:
         say()

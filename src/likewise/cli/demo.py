@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from likewise.cli.terminal import print_json, progress, say_aside, say_lines
-from likewise.runtime.machine import Load
+from likewise.cli.terminal import print_json, progress, say_lines, say_on_stderr
+from likewise.runtime.machine import MachineLoad
 
 if TYPE_CHECKING:
     from likewise.cli.demo_loans import Row
@@ -27,24 +27,26 @@ _WIDTH = 78
 _BATCH = 500  # decisions watched at a time
 
 
-def run(folder: Path | None = None, *, as_json: bool = False, command: str | None = None) -> int:
+def run_demo(
+    folder: Path | None = None, *, as_json: bool = False, command: str | None = None
+) -> int:
     """Make the stream, watch it, tell what was found; files go to `folder`, or where we are.
 
     command: the whole command line, for the report.
     """
     where = folder or Path()
     if not as_json:
-        say_lines(_beginning(), wrap=False)
+        say_lines(_describe_stream(), wrap=False)
         sys.stdout.flush()
-    from likewise.cli.demo_loans import stream
+    from likewise.cli.demo_loans import generate_decisions
 
-    rows = stream()
+    rows = generate_decisions()
     with progress("watching"):
-        findings = watch(rows, command)
+        findings = watch_rows(rows, command)
     try:
         kept = _write(where, rows, findings)
     except OSError as error:
-        say_aside(
+        say_on_stderr(
             f"cannot write to {where.resolve()}: {error.strerror or error}. Run the demo in a"
             " folder that may be written to and has room."
         )
@@ -52,52 +54,54 @@ def run(folder: Path | None = None, *, as_json: bool = False, command: str | Non
     if as_json:
         print_json({**findings.to_dict(), "folder": str(where), "kept": kept})
         return 0
-    say_lines(_told(findings), wrap=False)
-    say_lines(_pair(findings), wrap=False)
-    say_lines(_next(kept), wrap=False)
+    say_lines(_describe_findings(findings), wrap=False)
+    say_lines(_describe_pair(findings), wrap=False)
+    say_lines(_describe_next_steps(kept), wrap=False)
     return 0
 
 
-def watch(rows: "list[Row]", command: str | None = None) -> "Findings":
+def watch_rows(rows: "list[Row]", command: str | None = None) -> "Findings":
     """What a monitor finds in the stream, as it comes in batches."""
     import numpy as np
 
     from likewise.audit.kept_rows import KeptRows
-    from likewise.cli.demo_loans import RULE, SEED, as_csv
-    from likewise.monitor.calibration import calibrate, like_cases
+    from likewise.cli.demo_loans import RULE, SEED, to_csv
+    from likewise.monitor.calibration import calibrate, calibrate_like_cases
     from likewise.monitor.monitor import Monitor
-    from likewise.reports.evidence import Evidence, Order
+    from likewise.reports.evidence import Evidence, JudgingOrder
     from likewise.reports.findings import Tally
     from likewise.rule.rule import Rule
     from likewise.sources.chunk import Chunk
 
-    began, load = time.perf_counter(), Load()
+    began, load = time.perf_counter(), MachineLoad()
     rule = Rule.from_toml(RULE)
     monitor = Monitor(rule, comparable=True)
     tally = Tally(monitor)
     for start in range(0, len(rows), _BATCH):
         batch = rows[start : start + _BATCH]
         tally.add(monitor.observe_many(batch), times=[row["applied"] for row in batch])
-    data = as_csv(rows)
+    data = to_csv(rows)
     days = [row["applied"] for row in rows]
     evidence = Evidence(
         f"{DATA} (generated loan decisions)",
-        Order("applied", ties=len(days) - len(set(days)), lines=True),
+        JudgingOrder("applied", ties=len(days) - len(set(days)), lines=True),
         hashlib.sha256(data).hexdigest(),
         len(data),
         command,
         "line",
         seconds=time.perf_counter() - began,
-        load=load.so_far(),
+        load=load.measure(),
         seeds=(("applicants", SEED),),
     )
     findings = tally.findings(
-        source=evidence, calibration=calibrate(rule, rows), like_cases=like_cases(rule, rows)
+        source=evidence,
+        calibration=calibrate(rule, rows),
+        like_cases=calibrate_like_cases(rule, rows),
     )
     kept = KeptRows(["district"], ["district"], "line")
     lines = np.arange(len(rows)) + 2  # below the header
     kept.add(Chunk(rows, lines, times=np.array(days, dtype="datetime64[us]")))
-    return replace(findings, worst=tuple(map(kept.beside, findings.worst)))
+    return replace(findings, worst=tuple(map(kept.add_whereabouts, findings.worst)))
 
 
 def _write(folder: Path, rows: "list[Row]", findings: "Findings") -> list[str]:
@@ -106,18 +110,18 @@ def _write(folder: Path, rows: "list[Row]", findings: "Findings") -> list[str]:
     A rule or data that someone has changed since an earlier demo are not replaced: the demo's own
     are written beside them.
     """
-    from likewise.cli.demo_loans import RULE, as_csv
+    from likewise.cli.demo_loans import RULE, to_csv
     from likewise.errors import BadFile
     from likewise.reports.report_page import write_page
-    from likewise.runtime.atomic_file import whole
+    from likewise.runtime.atomic_file import write_atomically
 
     kept = []
-    for name, content in ((DATA, as_csv(rows)), (RULE_FILE, RULE.encode())):
+    for name, content in ((DATA, to_csv(rows)), (RULE_FILE, RULE.encode())):
         path = folder / name
         if path.is_file() and not path.is_symlink() and path.read_bytes() != content:
             kept.append(name)
             path = path.with_stem(f"{path.stem}-new")
-        with whole(path) as file:
+        with write_atomically(path) as file:
             file.write(content)
     try:
         write_page(findings, folder / REPORT)
@@ -133,7 +137,7 @@ def _paragraph(words: str, indent: str = "") -> str:
     return textwrap.fill(words, _WIDTH, initial_indent=indent, subsequent_indent=" " * len(indent))
 
 
-def _beginning() -> str:
+def _describe_stream() -> str:
     from likewise.cli.demo_loans import DECISIONS, UPDATED_ON
 
     watched = f"{DECISIONS:,} loan decisions of a model, watched in order of arrival."
@@ -146,13 +150,13 @@ def _beginning() -> str:
     return f"{_paragraph(watched)}\n\n{_paragraph(planted)}\n"
 
 
-def _told(findings: "Findings") -> str:
+def _describe_findings(findings: "Findings") -> str:
     from likewise.cli.demo_loans import UPDATED_ON
-    from likewise.reports.finding_words import found_in_words, in_words
+    from likewise.reports.finding_words import describe_findings, describe_rule
     from likewise.tables.printing import percent
 
     lines = ["What counts as alike", ""]
-    for words in in_words(findings.rule):
+    for words in describe_rule(findings.rule):
         lines.append(_paragraph(words.removeprefix("- "), "    - " if words[0] == "-" else "  "))
     lines += ["", "What was found", ""]
     before = [one for one in findings.by_time if str(one.start) < UPDATED_ON.isoformat()]
@@ -161,7 +165,7 @@ def _told(findings: "Findings") -> str:
         sum(one.flagged for one in part) / max(1, sum(one.of for one in part))
         for part in (before, after)
     ]
-    first, *rest = found_in_words(findings)
+    first, *rest = describe_findings(findings)
     change = (
         f"Before the model was trained anew it was {percent(rates[0])} of the comparable, since"
         f" then {percent(rates[1])}."
@@ -170,23 +174,23 @@ def _told(findings: "Findings") -> str:
     return "\n".join(lines) + "\n"
 
 
-def _pair(findings: "Findings") -> str:
+def _describe_pair(findings: "Findings") -> str:
     clearest = "\n".join(f"  {line}" for line in str(findings.worst[0].pair).splitlines())
     return f"The clearest pair (* where they differ)\n\n{clearest}\n"
 
 
-_WHAT = {
+_FILE_DESCRIPTIONS = {
     REPORT: "a page with all of it, to open in a browser",
     DATA: "the decisions",
     RULE_FILE: "the rule",
 }
 
 
-def _next(kept: list[str]) -> str:
+def _describe_next_steps(kept: list[str]) -> str:
     """What was written, and what to try; `kept` are the files that were changed and stay."""
     names = {name: f"{Path(name).stem}-new{Path(name).suffix}" for name in kept}
     lines = ["Written here", ""]
-    lines += [f"  {names.get(name, name):<23} {what}" for name, what in _WHAT.items()]
+    lines += [f"  {names.get(name, name):<23} {what}" for name, what in _FILE_DESCRIPTIONS.items()]
     for name, new in names.items():
         changed = f"{name} was changed since it was written. It stays as it is: the demo's own is"
         lines += ["", _paragraph(f"{changed} {new}.")]

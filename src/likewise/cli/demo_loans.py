@@ -101,7 +101,7 @@ class Applicants:
         points: Floats = self.income / 40 - self.debt / 200 + self.employed / 6
         return points
 
-    def seen(self, *, district: bool) -> Floats:
+    def to_columns(self, *, district: bool) -> Floats:
         """What a model sees of them."""
         numbers: list[npt.NDArray[Any]] = [self.income, self.debt, self.age, self.employed]
         if district:
@@ -144,15 +144,15 @@ class LogisticRegression:
         return np.column_stack([np.ones(len(seen)), (seen - self._centre) / self._spread])
 
 
-def stream(seed: int = SEED) -> list[Row]:
+def generate_decisions(seed: int = SEED) -> list[Row]:
     """Return the decisions in order."""
     random = np.random.default_rng(seed)
     past, people = Applicants(TRAINING, random), Applicants(DECISIONS, random)
     told = past_decisions(past, random)
     answers = []
     for district in (False, True):
-        model = LogisticRegression().fit(past.seen(district=district), told)
-        answers.append(model.predict(people.seen(district=district)))
+        model = LogisticRegression().fit(past.to_columns(district=district), told)
+        answers.append(model.predict(people.to_columns(district=district)))
     updated = np.arange(DECISIONS) >= UPDATED
     approved = np.where(updated, answers[1], answers[0])
     return [
@@ -172,7 +172,7 @@ def stream(seed: int = SEED) -> list[Row]:
     ]
 
 
-def as_csv(rows: list[Row]) -> bytes:
+def to_csv(rows: list[Row]) -> bytes:
     """The decisions as a file."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")

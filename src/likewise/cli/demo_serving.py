@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from likewise.cli.terminal import say_aside, say_lines
+from likewise.cli.terminal import say_lines, say_on_stderr
 
 if TYPE_CHECKING:
     from likewise.cli.demo_loans import Row
@@ -23,7 +23,7 @@ MODELS = ("2026-01", "2026-04")
 _A_STEP = 0.1  # seconds between decisions that come together
 
 
-class Arriving:
+class ArrivingDecisions:
     """Has decisions come to a service: a module with no routes, as App takes them."""
 
     OPERATIONS = ()
@@ -34,7 +34,7 @@ class Arriving:
 
     def routes(self, app: Any) -> list[Any]:
         self._service = app.service
-        app.service.beside.append(self.run)
+        app.service.background_tasks.append(self.run)
         return []
 
     async def run(self) -> None:
@@ -51,7 +51,9 @@ class Arriving:
                 await hosted.observe_each([self._decision(i) for i in range(told, due)])
                 told = due
             await asyncio.sleep(_A_STEP)
-        say_aside("likewise: all decisions have come; the pages stay until you end this (Ctrl-C).")
+        say_on_stderr(
+            "likewise: all decisions have come; the pages stay until you end this (Ctrl-C)."
+        )
 
     def _decision(self, i: int) -> Any:
         from likewise.monitor.protocol import Decision
@@ -61,17 +63,17 @@ class Arriving:
 
 def serve_demo(port: int, *, seconds: float = SECONDS) -> int:
     """Serve the demo until it is ended."""
-    from likewise.cli.exit_codes import Stop
+    from likewise.cli.exit_codes import CommandError
 
     try:
         from likewise.pages import page_router
         from likewise.service.running import serve
     except ModuleNotFoundError as error:
-        raise Stop(f"{error.name} is missing: pip install 'likewise[serve]'.") from None
-    from likewise.cli.demo_loans import DECISIONS, RULE, UPDATED, UPDATED_ON, stream
-    from likewise.service.settings import Served, Server, ServiceSettings
+        raise CommandError(f"{error.name} is missing: pip install 'likewise[serve]'.") from None
+    from likewise.cli.demo_loans import DECISIONS, RULE, UPDATED, UPDATED_ON, generate_decisions
+    from likewise.service.settings import MonitorSettings, ServerSettings, ServiceSettings
 
-    rows = stream()
+    rows = generate_decisions()
     say_lines(
         f"{DECISIONS:,} loan decisions will come within {seconds:g} seconds. From row {UPDATED:,}"
         f" on, which was decided on {UPDATED_ON}, another model answers: watch the rate."
@@ -79,12 +81,12 @@ def serve_demo(port: int, *, seconds: float = SECONDS) -> int:
     with tempfile.TemporaryDirectory(prefix="likewise-demo-") as folder:
         rule = Path(folder) / "loans.toml"
         rule.write_text(RULE, encoding="utf-8")
-        served = Served(rule=rule, ledger=Path(folder) / "loans.ledger")
-        settings = ServiceSettings({MONITOR: served}, server=Server(port=port))
+        served = MonitorSettings(rule=rule, ledger=Path(folder) / "loans.ledger")
+        settings = ServiceSettings({MONITOR: served}, server=ServerSettings(port=port))
 
         def tell(line: str) -> None:
             where = line.partition("listening on ")[2]
-            say_aside(f"likewise: open {where}/ in a browser" if where else f"likewise: {line}")
+            say_on_stderr(f"likewise: open {where}/ in a browser" if where else f"likewise: {line}")
 
-        serve(settings, tell, [page_router, Arriving(rows, UPDATED, seconds)])
+        serve(settings, tell, [page_router, ArrivingDecisions(rows, UPDATED, seconds)])
     return 0

@@ -25,19 +25,19 @@ def erase(
 
     What stays is that there was a decision, when, and its hash, so that the chain still holds.
     """
-    from likewise.cli.exit_codes import FINE, Stop
-    from likewise.cli.open_ledger import look, row_of
-    from likewise.cli.terminal import print_json, say, say_aside
+    from likewise.cli.exit_codes import FINE, CommandError
+    from likewise.cli.open_ledger import find_row, open_for_reading
+    from likewise.cli.terminal import print_json, say, say_on_stderr
     from likewise.monitor import opening
 
     if not key and not row:
-        raise Stop("which decisions? Give --key, or --row.")
-    with look(ledger) as opened:
-        rows = sorted({*(row_of(opened, None, one) for one in key), *row})
+        raise CommandError("which decisions? Give --key, or --row.")
+    with open_for_reading(ledger) as opened:
+        rows = sorted({*(find_row(opened, None, one) for one in key), *row})
     if not yes:
-        _ask(f"{len(rows):,} decision{'s' * (len(rows) != 1)} from {ledger}")
-    keeping = opening.Keeping(check=False)
-    with opening.open_ledger(ledger, None, keeping, as_it_is=True, models=False) as monitor:
+        _confirm_erasure(f"{len(rows):,} decision{'s' * (len(rows) != 1)} from {ledger}")
+    keeping = opening.LedgerOptions(check=False)
+    with opening.open_ledger(ledger, None, keeping, any_question=True, models=False) as monitor:
         erased: Any = monitor.erase(rows=rows)
     if json:
         print_json({"rows": list(erased.rows), "complete": erased.complete})
@@ -46,21 +46,21 @@ def erase(
         said = f"{count:,} decision{'s' if count > 1 else ''} erased"
         say(said if count else "nothing left to erase")
     if not erased.complete:
-        say_aside(
+        say_on_stderr(
             "Another process still reads an old state of the ledger: erase again when it is done."
         )
     return FINE
 
 
-def _ask(what: str) -> None:
+def _confirm_erasure(what: str) -> None:
     """Raise Stop unless someone at the terminal says yes."""
-    from likewise.cli.exit_codes import INTERRUPTED, Stop
-    from likewise.cli.terminal import is_answered_yes
+    from likewise.cli.exit_codes import INTERRUPTED, CommandError
+    from likewise.cli.terminal import confirm
 
     if not sys.stdin.isatty():
-        raise Stop(
+        raise CommandError(
             f"erasing {what} cannot be undone, and there is no terminal to ask at. Nothing was"
             " erased: to erase without being asked, say --yes."
         )
-    if not is_answered_yes(f"Erase {what}, for ever?"):
-        raise Stop("nothing was erased.", INTERRUPTED)
+    if not confirm(f"Erase {what}, for ever?"):
+        raise CommandError("nothing was erased.", INTERRUPTED)

@@ -22,14 +22,14 @@ from pathlib import PurePath
 from threading import current_thread, main_thread
 from typing import Any
 
-from likewise.cli.terminal import say_aside
+from likewise.cli.terminal import say_on_stderr
 from likewise.errors import BadRule, CannotLook, LikewiseError
 
 FINE, OVER, USAGE, DATA = 0, 1, 2, 3
 INTERRUPTED, ENDED, UNREAD, FAULT = 130, 143, 141, 70
 
 
-class Stop(Exception):
+class CommandError(Exception):
     """End the command with this message and exit code."""
 
     code = "stopped"
@@ -39,16 +39,16 @@ class Stop(Exception):
         self.exit_code = exit_code
 
 
-class _Ended(BaseException):
+class _Terminated(BaseException):
     """SIGTERM: what was begun is tidied up, as after an interrupt."""
 
 
 @contextmanager
-def _tidily() -> Iterator[None]:
+def _raise_on_sigterm() -> Iterator[None]:
     """A signal to end raises, so that half-written files are removed."""
 
     def end(*_: object) -> None:
-        raise _Ended
+        raise _Terminated
 
     if current_thread() is not main_thread():
         yield
@@ -60,7 +60,7 @@ def _tidily() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def ended(command: Callable[[], Any], *, as_json: bool = False) -> int:
+def run_command(command: Callable[[], Any], *, as_json: bool = False) -> int:
     """Run a command, say why it failed if it did, and return its exit code.
 
     as_json: whether standard output is JSON, so that a failure is an object there, too
@@ -68,29 +68,29 @@ def ended(command: Callable[[], Any], *, as_json: bool = False) -> int:
     from typer.exceptions import Abort, TyperException
 
     try:
-        with _tidily():
+        with _raise_on_sigterm():
             code = command()
         sys.stdout.flush()
         return int(code or FINE)
     except (BrokenPipeError, SystemExit) as done:  # the parser makes one of the other
         if isinstance(done, SystemExit) and not isinstance(done.__context__, BrokenPipeError):
             raise
-        _let_go()
+        _discard_output()
         return UNREAD
     except TyperException as error:
-        return _usage(error, as_json)
-    except (KeyboardInterrupt, Abort, _Ended) as asked:
-        if isinstance(asked, _Ended):
-            return _end(ENDED, "ended", "terminated (SIGTERM).")
-        return _end(INTERRUPTED, "interrupted", "interrupted.")
+        return _report_usage_error(error, as_json)
+    except (KeyboardInterrupt, Abort, _Terminated) as asked:
+        if isinstance(asked, _Terminated):
+            return _report_failure(ENDED, "ended", "terminated (SIGTERM).")
+        return _report_failure(INTERRUPTED, "interrupted", "interrupted.")
     except Exception as error:
         facts = error.facts() if isinstance(error, LikewiseError) else {}
-        return _end(*_describe(error), facts, as_json)
+        return _report_failure(*_describe(error), facts, as_json)
 
 
 def _describe(error: Exception) -> tuple[int, str, str]:
     """Return the exit code, the code and the message for a failure."""
-    if isinstance(error, Stop):
+    if isinstance(error, CommandError):
         return error.exit_code, error.code, str(error)
     if isinstance(error, LikewiseError):
         usage = isinstance(error, BadRule | CannotLook)
@@ -111,7 +111,7 @@ def _describe(error: Exception) -> tuple[int, str, str]:
     return FAULT, "fault", f"a fault of likewise, please report it: {named} ({where})."
 
 
-def _end(
+def _report_failure(
     exit_code: int,
     code: str,
     message: str,
@@ -125,12 +125,12 @@ def _end(
             sys.stdout.write(f"{json.dumps(told, default=str)}\n")
         sys.stdout.flush()
     except OSError:
-        _let_go()
-    say_aside(f"likewise: {message}")
+        _discard_output()
+    say_on_stderr(f"likewise: {message}")
     return exit_code
 
 
-def _usage(error: Any, as_json: bool) -> int:
+def _report_usage_error(error: Any, as_json: bool) -> int:
     """What the parser did not understand, and how to ask it.
 
     Nobody here asks a context for its help: Typer prints that on stdout instead of returning it.
@@ -143,10 +143,10 @@ def _usage(error: Any, as_json: bool) -> int:
     if context is not None:
         message = f"{message}. See: {context.command_path} --help"
     message = message or "the command was not understood. See: likewise --help"
-    return _end(USAGE, "bad-usage", message, as_json=as_json)
+    return _report_failure(USAGE, "bad-usage", message, as_json=as_json)
 
 
-def _let_go() -> None:
+def _discard_output() -> None:
     """What is still to be written has nowhere to go; closing must not complain once more."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

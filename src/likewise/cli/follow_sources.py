@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from likewise.cli.exit_codes import DATA, Stop
-from likewise.cli.options import Quick, insist_on_models
-from likewise.cli.rule_options import ask, changed, read_rule, with_trusted_code
-from likewise.cli.terminal import print_json, say_aside
+from likewise.cli.exit_codes import DATA, CommandError
+from likewise.cli.options import RuleOptions, require_model_column
+from likewise.cli.rule_options import apply_options, bind_rule, check_trusted_code, read_rule
+from likewise.cli.terminal import print_json, say_on_stderr
 from likewise.errors import RepeatedKey
 from likewise.ledger import folder
 from likewise.ledger.ledger import Ledger
@@ -28,16 +28,16 @@ from likewise.ledger.loss_events import is_at_least
 from likewise.monitor import opening
 from likewise.monitor.monitor import Monitor
 from likewise.rule.burst import Burst
-from likewise.rule.difference import the_same_rule
+from likewise.rule.difference import require_same_rule
 from likewise.rule.rule import Rule
 from likewise.sources.address import GAPS
 from likewise.sources.binding import Binding
-from likewise.sources.follower import Counts, Follower
-from likewise.sources.judge_messages import LineNumbers, StreamJudge, columns_of
-from likewise.sources.line_source import STANDARD_INPUT, Lines
-from likewise.sources.open_source import source_of, target_of
+from likewise.sources.follower import Follower, FollowerCounts
+from likewise.sources.judge_messages import LineNumbers, StreamJudge, columns_of_rule
+from likewise.sources.line_source import STANDARD_INPUT, PipeLines
+from likewise.sources.open_source import make_source, make_target
 from likewise.sources.protocol import Record
-from likewise.sources.sinks import Call, LineTarget, Retry, StreamSink
+from likewise.sources.sinks import CallMonitor, LineTarget, Retry, StreamSink
 from likewise.sources.stream_messages import Messages
 from likewise.tables.printing import missing_in_words, percent
 from likewise.verdict.verdict_body import write_bodies
@@ -54,7 +54,7 @@ class WatchOptions:
     dead_letters: str | None
     gaps: str | None
     rule: Path | None
-    quick: Quick
+    quick: RuleOptions
     ledger: Path | None
     resume: bool
     """Whether standard input begins again at its first line."""
@@ -71,29 +71,33 @@ class WatchOptions:
     def __post_init__(self) -> None:
         quick = self.quick
         if self.ledger is None and (self.resume or self.window is not None):
-            raise Stop("--resume and --window are about a ledger: say --ledger.")
+            raise CommandError("--resume and --window are about a ledger: say --ledger.")
         if self.source is None:
             if (self.to, self.dead_letters, self.gaps) != (None, None, None):
-                raise Stop("--to, --dead-letters and --gaps are about a stream: say --from.")
+                raise CommandError(
+                    "--to, --dead-letters and --gaps are about a stream: say --from."
+                )
         elif self.resume or not self.skip:
-            raise Stop("--resume and --on-bad-row are about standard input, and --from is given.")
+            raise CommandError(
+                "--resume and --on-bad-row are about standard input, and --from is given."
+            )
         elif self.gaps not in (None, *GAPS):
-            raise Stop(f"--gaps is {self.gaps!r}; expected {' or '.join(GAPS)}.")
+            raise CommandError(f"--gaps is {self.gaps!r}; expected {' or '.join(GAPS)}.")
         elif (quick.metric, quick.epsilon, quick.output, quick.delta) != (None,) * 4:
-            raise Stop("--from needs a rule in a file, --rule, or a ledger that has one.")
+            raise CommandError("--from needs a rule in a file, --rule, or a ledger that has one.")
 
 
 @dataclass(frozen=True)
 class WatchResult:
     """How it went, for people and as JSON."""
 
-    counts: Counts
+    counts: FollowerCounts
     missing: int
     at_least: bool
     """Whether more may be missing than is known."""
 
     @property
-    def all_bad(self) -> bool:
+    def has_only_bad(self) -> bool:
         """Whether something came, and nothing of it had a verdict."""
         return self.counts.bad > 0 and not self.counts.rows + self.counts.known
 
@@ -106,9 +110,9 @@ class WatchResult:
         bad = f", {counts.bad:,} {units} that could not be judged" if counts.bad else ""
         decisions = f"{counts.rows:,} decision{'s' * (counts.rows != 1)}"
         missing = missing_in_words(self.missing, at_least=self.at_least)
-        return f"{decisions}{self._compared()}{alarms}{known}{bad}{missing}"
+        return f"{decisions}{self._describe_compared()}{alarms}{known}{bad}{missing}"
 
-    def _compared(self) -> str:
+    def _describe_compared(self) -> str:
         """How many could be compared, and how many of these contradict."""
         rows, comparable, flagged = self.counts.rows, self.counts.comparable, self.counts.flagged
         if rows and not comparable:
@@ -137,25 +141,27 @@ class WatchResult:
 class LineSink:
     """Prints an answer for each line, in their order, once all lines of a poll have one."""
 
-    def __init__(self, options: WatchOptions, lines: Lines) -> None:
+    def __init__(self, options: WatchOptions, lines: PipeLines) -> None:
         self._options = options
         self._lines = lines
         self._answers: dict[int, dict[str, Any]] = {}
         self.in_order = not options.skip
 
-    def begin(self, judge: StreamJudge, retry: Retry, call: Call) -> None:
+    def begin(self, judge: StreamJudge, retry: Retry, call: CallMonitor) -> None:
         self._judge = judge
 
     def take(self, messages: Messages, verdicts: Verdicts) -> None:
         places = np.arange(len(verdicts))
-        bodies = write_bodies(verdicts, self._options.witnesses, places, keys=self._judge.keyed)
+        bodies = write_bodies(
+            verdicts, self._options.witnesses, places, keys=self._judge.has_key_column
+        )
         for record, body in zip(messages.records, bodies, strict=True):
             self._answer(record, body)
 
     def refuse(self, record: Record, why: str, code: str) -> None:
         """Answer with the reason; end there if that is wished, or if this is other input."""
         stop = None if self._options.skip else f"{STANDARD_INPUT}, line {record.position}: {why}"
-        if code == RepeatedKey.code and not self._judge.keyed:
+        if code == RepeatedKey.code and not self._judge.has_key_column:
             code = "other-input"
             stop = why = (
                 f"{STANDARD_INPUT}, line {record.position} is not what the ledger"
@@ -166,7 +172,7 @@ class LineSink:
         if stop is not None:
             self._print(one for one in self._answers if one <= number)
             self._lines.stop()  # so that nobody waits for a further line
-            raise Stop(stop, DATA)
+            raise CommandError(stop, DATA)
 
     def _answer(self, record: Record, body: dict[str, Any]) -> int:
         number = record.position
@@ -188,14 +194,14 @@ class ScreenTarget:
     """Lines on standard output; what was written is not known afterwards."""
 
     name = "standard output"
-    remembers = False
+    knows_last_line = False
 
     def send(self, lines: Sequence[bytes]) -> None:
         for line in lines:
             print_json(json.loads(line))
         sys.stdout.flush()
 
-    def last(self) -> bytes | None:
+    def read_last_line(self) -> bytes | None:
         return None
 
     def close(self) -> None:
@@ -203,27 +209,28 @@ class ScreenTarget:
 
 
 def follow(
-    options: WatchOptions, until: Callable[[Callable[[], None]], AbstractContextManager[None]]
+    options: WatchOptions,
+    signal_context: Callable[[Callable[[], None]], AbstractContextManager[None]],
 ) -> WatchResult:
     """Follow what the options name until it ends.
 
     until: a context in which a signal calls the function that it is given
     """
-    rule = _known_rule(options)
+    rule = _load_rule(options)
     bind = partial(_bind, options, rule)
     if rule is not None:  # before a ledger is begun, which would keep a rule that cannot be used
         _check(rule, options, bind)
     elif options.source is not None:
-        raise Stop("what is near, and what is the output? Say --rule likewise.toml.")
+        raise CommandError("what is near, and what is the output? Say --rule likewise.toml.")
     with ExitStack() as opened:
         follower, judge, stop = _follower(options, rule, bind, opened)
-        with until(stop):
+        with signal_context(stop):
             follower.run()
         counts = follower.counts
         if not judge.is_open:
             return WatchResult(counts, 0, False)
         monitor = judge.monitor
-        at_least = counts.at_least or (monitor.durable and _lost_at_least(monitor.path))
+        at_least = counts.at_least or (monitor.durable and _is_loss_at_least(monitor.path))
         return WatchResult(counts, monitor.missing, at_least)
 
 
@@ -240,7 +247,7 @@ def _follower(
 
     if options.source is not None:
         assert rule is not None
-        source, format = source_of(options.source)
+        source, format = make_source(options.source)
         opened.enter_context(closing(source))
         target = _target(options.to, "verdict", opened)
         dead = _target(options.dead_letters, "dead_letter", opened)
@@ -262,31 +269,31 @@ def _follower(
         open_monitor=open_monitor,
         lines=LineNumbers() if monitor is None else LineNumbers.of(monitor, resume=options.resume),
     )
-    lines = opened.enter_context(closing(Lines(sys.stdin.fileno())))
+    lines = opened.enter_context(closing(PipeLines(sys.stdin.fileno())))
     sink = LineSink(options, lines)
     # What was read and not judged when it is asked to end would be lost: so the lines end.
     return Follower(lines, judge, sink, tell=_tell, format="json"), judge, lines.stop
 
 
 def _tell(line: str) -> None:
-    say_aside(f"likewise: {line}")
+    say_on_stderr(f"likewise: {line}")
 
 
-def _known_rule(options: WatchOptions) -> Rule | None:
+def _load_rule(options: WatchOptions) -> Rule | None:
     """The rule of a file, or of the ledger; None if the first line that can be judged says it."""
     if options.rule is not None:
-        return changed(read_rule(options.rule, trust_code=options.trust_code), options.quick)
+        return apply_options(read_rule(options.rule, trust_code=options.trust_code), options.quick)
     path = options.ledger
     if path is None or not folder.exists(path):
         return None
     with closing(Ledger(path)) as ledger:
-        return with_trusted_code(ledger.rule, f"the rule of the ledger {path}", options.trust_code)
+        return check_trusted_code(ledger.rule, f"the rule of the ledger {path}", options.trust_code)
 
 
 def _bind(options: WatchOptions, rule: Rule | None, columns: list[str]) -> Binding:
     """Bind the rule to columns; where none is known, the rule that the options make of them."""
     beside = () if options.model_column is None else (options.model_column,)
-    binding = ask(
+    binding = bind_rule(
         options.rule,
         options.quick,
         list(dict.fromkeys([*columns, *beside])),  # a record may be without a model
@@ -295,20 +302,20 @@ def _bind(options: WatchOptions, rule: Rule | None, columns: list[str]) -> Bindi
         rule,
         trust_code=options.trust_code,
     )
-    insist_on_models(binding.rule, options.model_column)
+    require_model_column(binding.rule, options.model_column)
     if rule is not None and options.ledger is not None:
-        the_same_rule(rule, binding.rule, options.ledger, models=False)
+        require_same_rule(rule, binding.rule, options.ledger, models=False)
     return binding
 
 
 def _check(rule: Rule, options: WatchOptions, bind: Callable[[list[str]], Binding]) -> None:
     """Raise if a rule cannot be used for lines."""
-    insist_on_models(rule, options.model_column)
-    columns = columns_of(rule)
+    require_model_column(rule, options.model_column)
+    columns = columns_of_rule(rule)
     if columns is not None:
         bind(columns)
     elif options.quick.output_column is None and rule.embed is None:
-        raise Stop(
+        raise CommandError(
             f"{options.rule or 'the rule'} has no features, so it does not say which field is the"
             " output: add --output-column."
         )
@@ -331,10 +338,10 @@ def _monitor(options: WatchOptions, rule: Rule) -> Monitor:
 def _target(address: str | None, field: str, opened: ExitStack) -> LineTarget:
     if address is None or address == "-":
         return ScreenTarget()
-    return opened.enter_context(closing(target_of(address, field)))
+    return opened.enter_context(closing(make_target(address, field)))
 
 
-def _lost_at_least(path: Path) -> bool:
+def _is_loss_at_least(path: Path) -> bool:
     """Whether more may be missing from a ledger than its chain counts."""
     with closing(Ledger(path)) as opened:
         return is_at_least(opened.events())

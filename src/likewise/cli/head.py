@@ -26,14 +26,16 @@ def head(
     json: o.Json = False,
 ) -> int:
     """Print the head of a ledger: whoever keeps it can check later that nothing has changed."""
-    from likewise.cli.exit_codes import FINE, Stop
-    from likewise.cli.open_ledger import look
+    from likewise.cli.exit_codes import FINE, CommandError
+    from likewise.cli.open_ledger import open_for_reading
     from likewise.cli.terminal import print_result
     from likewise.ledger import heads
 
     if out is None and (sign is not None or timestamp is not None):
-        raise Stop("a signature or a time stamp stands beside a file: say which, with --out.")
-    with look(ledger) as opened:
+        raise CommandError(
+            "a signature or a time stamp stands beside a file: say which, with --out."
+        )
+    with open_for_reading(ledger) as opened:
         text = str(opened.head)
     told: dict[str, Any] = {"head": text}
     if out is not None:

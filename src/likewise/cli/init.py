@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from likewise.cli import options as o
-from likewise.cli.input_files import Reading
+from likewise.cli.input_files import ReadingOptions
 
 if TYPE_CHECKING:
-    from likewise.proposing.output_column import Guess
+    from likewise.proposing.output_column import OutputGuess
     from likewise.proposing.profile import Profile
     from likewise.proposing.propose_rule import ProposedRule
     from likewise.sources.remarks import Remark
@@ -25,7 +25,7 @@ SAMPLE = 100_000
 _NAMES = 6  # of columns in a line
 
 
-@o.with_groups("on_bad_row")
+@o.with_option_groups("on_bad_row")
 def init(
     data: o.Data,
     output_column: Annotated[
@@ -38,34 +38,40 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     json: o.Json = False,
     *,
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> int:
     """Propose a rule for a file of decisions: likewise.toml, with comments, to be edited.
 
     likewise init decisions.csv --output-column approved
     """
-    from likewise.cli.exit_codes import FINE, Stop
-    from likewise.cli.output_files import check_place, write_text
-    from likewise.cli.terminal import progress, say_aside, say_lines
-    from likewise.proposing.output_column import Guess
+    from likewise.cli.exit_codes import FINE, CommandError
+    from likewise.cli.output_files import check_output_path, write_text
+    from likewise.cli.terminal import progress, say_lines, say_on_stderr
+    from likewise.proposing.output_column import OutputGuess
     from likewise.proposing.profile import profiles_of
-    from likewise.proposing.propose_rule import propose_rule
+    from likewise.proposing.propose_rule import propose_and_try
     from likewise.tables.frames import table_columns
 
     printed = str(out) == "-"
     if not printed:
-        check_place(out, "--out", (".toml",))
+        check_output_path(out, "--out", (".toml",))
         if out.exists() and not force:
-            raise Stop(f"{out} is there already. Write to another file with --out, or say --force.")
-    again = reading.command(data)
-    sample = _read(reading, data, output_column)
+            raise CommandError(
+                f"{out} is there already. Write to another file with --out, or say --force."
+            )
+    again = reading.to_command(data)
+    sample = _read_sample(reading, data, output_column)
     name = sample.name
     with progress(f"looking at {name}"):
         profiles = profiles_of(table_columns(sample.table))
-    guess = Guess("", "") if output_column else _guessed(profiles, name, again, ask=not json)
+    guess = (
+        OutputGuess("", "")
+        if output_column
+        else _guess_output_column(profiles, name, again, ask=not json)
+    )
     with progress(f"trying a rule on {name}"):
         outputs = output_column or [guess.column]
-        made = propose_rule(sample.table, profiles, outputs, name, guess.note)
+        made = propose_and_try(sample.table, profiles, outputs, name, guess.note)
     if printed:
         say_lines(made.text.removesuffix("\n"), wrap=False)
     else:
@@ -75,7 +81,7 @@ def init(
     elif not printed:
         _print_next(made, again, out)
     if sample.unreadable:
-        say_aside(sample.unreadable)
+        say_on_stderr(sample.unreadable)
     return FINE
 
 
@@ -90,8 +96,8 @@ class _Sample(NamedTuple):
     """On how the file was read."""
 
 
-def _read(reading: "Reading", data: str, outputs: Sequence[str]) -> _Sample:
-    from likewise.cli.exit_codes import DATA, Stop
+def _read_sample(reading: "ReadingOptions", data: str, outputs: Sequence[str]) -> _Sample:
+    from likewise.cli.exit_codes import DATA, CommandError
     from likewise.cli.terminal import progress
     from likewise.proposing.value_types import first_rows
     from likewise.tables.known_names import did_you_mean
@@ -100,7 +106,7 @@ def _read(reading: "Reading", data: str, outputs: Sequence[str]) -> _Sample:
         name = source.name
         absent = [one for one in outputs if one not in source.columns]
         if absent:
-            raise Stop(
+            raise CommandError(
                 f"{name} has no column {absent[0]!r}; it has"
                 f" {', '.join(map(repr, source.columns))}"
                 f"{did_you_mean(absent[0], source.columns) or '.'}",
@@ -108,20 +114,24 @@ def _read(reading: "Reading", data: str, outputs: Sequence[str]) -> _Sample:
             )
         with progress(f"reading {name}"):
             table, refused = first_rows(source, SAMPLE)
-        first = f"{source.place(refused[0].place)}: {refused[0].why}" if refused else ""
+        first = f"{source.describe_place(refused[0].place)}: {refused[0].why}" if refused else ""
     if len(table) == 0 and refused:
-        raise Stop(first, DATA)
+        raise CommandError(first, DATA)
     if len(table) == 0:
-        raise Stop(f"{name} has a header and no rows; a rule is proposed from values.", DATA)
+        raise CommandError(
+            f"{name} has a header and no rows; a rule is proposed from values.", DATA
+        )
     told = f"{len(refused):,} rows could not be read. The first: {first}" if refused else ""
     return _Sample(name, table, told, source.remarks)
 
 
-def _guessed(profiles: "Mapping[str, Profile]", name: str, again: str, *, ask: bool) -> "Guess":
+def _guess_output_column(
+    profiles: "Mapping[str, Profile]", name: str, again: str, *, ask: bool
+) -> "OutputGuess":
     """The output, by its name or from somebody at the terminal."""
-    from likewise.cli.exit_codes import Stop
-    from likewise.cli.terminal import answer_to, is_interactive, say_aside
-    from likewise.proposing.output_column import Guess, candidates, guess_output
+    from likewise.cli.exit_codes import CommandError
+    from likewise.cli.terminal import ask_text, is_interactive, say_on_stderr
+    from likewise.proposing.output_column import OutputGuess, candidates, guess_output
     from likewise.tables.known_names import did_you_mean
 
     guess = guess_output(profiles)
@@ -131,18 +141,18 @@ def _guessed(profiles: "Mapping[str, Profile]", name: str, again: str, *, ask: b
     question = f"which column of {name} is the output, what was decided?"
     if ask and is_interactive():
         listed = [f"{i}  {one}" for i, one in enumerate(likely, 1)]
-        say_aside("\n".join([f"The names do not tell {question}", *listed]))
-        answer = answer_to("A number, or the name of a column")
+        say_on_stderr("\n".join([f"The names do not tell {question}", *listed]))
+        answer = ask_text("A number, or the name of a column")
         chosen = dict(zip(map(str, range(1, len(likely) + 1)), likely, strict=True))
         column = answer if answer in profiles else chosen.get(answer, answer)
         if column in profiles:
-            return Guess(column, "")
-        raise Stop(
+            return OutputGuess(column, "")
+        raise CommandError(
             f"{name} has no column {answer!r}; it has {', '.join(map(repr, profiles))}"
             f"{did_you_mean(answer, profiles) or '.'}"
         )
     some = likely[0] if likely else next(iter(profiles))
-    raise Stop(
+    raise CommandError(
         f"{question} The names do not tell. Say it: likewise init {again}"
         f" --output-column {shlex.quote(some)}. By their values it may be"
         f" {', '.join(map(repr, likely)) or 'none of them'}; the columns are"
@@ -162,7 +172,7 @@ def _print_json(made: "ProposedRule", out: Path | None, remarks: "Sequence[Remar
             "delta": rule.delta,
             "kinds": {name: one.kind for name, one in (rule.features or {}).items()},
             "notes": [note.to_dict() for note in made.notes],
-            "trial": made.tried and made.tried.to_dict(),
+            "trial": made.loosened and made.loosened.to_dict(),
             "rule": made.text,
             "remarks": [remark.to_dict() for remark in remarks],
         }
@@ -181,12 +191,12 @@ def _print_next(made: "ProposedRule", data: str, out: Path) -> None:
         ("not looked at", ("ignore", "key")),
     ):
         names = [name for name, one in features.items() if one.kind in kinds]
-        say(f"  {words}: {len(names):,}" + (f" ({_listed(names)})" if names else ""))
-    say(f"  the output: {_listed(made.rule.output_columns)}")
+        say(f"  {words}: {len(names):,}" + (f" ({_join_names(names)})" if names else ""))
+    say(f"  the output: {_join_names(made.rule.output_columns)}")
     say()
     _print_notes(made)
-    for line in made.tried.sentences() if made.tried else ():
-        nothing = made.tried is not None and not made.tried.trial.comparable
+    for line in made.loosened.sentences() if made.loosened else ():
+        nothing = made.loosened is not None and not made.loosened.trial.comparable
         say(line, "bold red" if nothing else "bold")
     say()
     say(f"Then: likewise audit {data} --rule {out} --report page.html")
@@ -203,9 +213,9 @@ def _print_notes(made: "ProposedRule") -> None:
         return
     say("Look at these:")
     for text, columns in together.items():
-        say(f"  {_listed(columns)}: {text}")
+        say(f"  {_join_names(columns)}: {text}")
     say()
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES]) + ", …" * (len(names) > _NAMES)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from likewise.cli import options as o
-from likewise.cli.exit_codes import Stop
-from likewise.cli.terminal import say_aside
+from likewise.cli.exit_codes import CommandError
+from likewise.cli.terminal import say_on_stderr
 
 if TYPE_CHECKING:
     from likewise.sources.file_source import DecisionFile
@@ -21,7 +21,7 @@ _REMARKS = 20  # shown on a terminal; JSON has all of them
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadingOptions:
     """How a file is read."""
 
     format: o.Format = None
@@ -39,21 +39,23 @@ class Reading:
         from likewise.sources.time_columns import DAY_ORDERS
 
         if self.format is not None and self.format not in FORMATS:
-            raise Stop(f"--format is {self.format!r}; expected {', '.join(FORMATS)}.")
+            raise CommandError(f"--format is {self.format!r}; expected {', '.join(FORMATS)}.")
         if self.on_bad_row not in ("fail", "skip"):
-            raise Stop(f"--on-bad-row is {self.on_bad_row!r}; expected fail or skip.")
+            raise CommandError(f"--on-bad-row is {self.on_bad_row!r}; expected fail or skip.")
         delimiter = _NAMES.get(self.delimiter or "", self.delimiter)
         if delimiter is not None and (len(delimiter.encode()) != 1 or delimiter in '"\r\n'):
-            raise Stop(f"--delimiter is {self.delimiter!r}; expected one character, or tab.")
+            raise CommandError(
+                f"--delimiter is {self.delimiter!r}; expected one character, or tab."
+            )
         if self.decimal is not None and self.decimal not in _SIGNS:
-            raise Stop(
+            raise CommandError(
                 f"--decimal is {self.decimal!r}; expected point or comma (or the sign itself)."
             )
         if self.dates is not None and self.dates not in DAY_ORDERS:
-            raise Stop(f"--dates is {self.dates!r}; expected {' or '.join(DAY_ORDERS)}.")
+            raise CommandError(f"--dates is {self.dates!r}; expected {' or '.join(DAY_ORDERS)}.")
 
     @property
-    def skip(self) -> bool:
+    def skips_bad_rows(self) -> bool:
         return self.on_bad_row == "skip"
 
     @property
@@ -63,7 +65,7 @@ class Reading:
 
         return next((order for order in DAY_ORDERS if order == self.dates), None)
 
-    def command(self, data: str) -> str:
+    def to_command(self, data: str) -> str:
         """A file and these options, as they are typed: how to read the same in the same way."""
         options = [
             *(["--format", self.format] if self.format else []),
@@ -78,7 +80,7 @@ class Reading:
         return shlex.join([data, *options])
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def source_settings(self) -> dict[str, Any]:
         """For `open_source`."""
         return {
             "format": self.format,
@@ -93,16 +95,16 @@ class Reading:
     @contextmanager
     def open(self, path: str) -> "Iterator[DecisionFile]":
         """The file, closed again in the end; what was noticed in it is said then."""
-        with self.open_again(path) as source:
+        with self.open_quietly(path) as source:
             yield source
             say_remarks(source.name, source.remarks)
 
     @contextmanager
-    def open_again(self, path: str) -> "Iterator[DecisionFile]":
+    def open_quietly(self, path: str) -> "Iterator[DecisionFile]":
         """The file, closed again in the end; nothing is said of it."""
         from likewise.sources.file_source import open_source
 
-        source = open_source(path, **self.settings)
+        source = open_source(path, **self.source_settings)
         try:
             yield source
         finally:
@@ -113,8 +115,8 @@ def say_remarks(name: str, remarks: "Sequence[Remark]", *, several: bool = False
     """What was noticed in a file, or in several, on standard error."""
     if not remarks:
         return
-    say_aside(f"How {name} {'were' if several else 'was'} read:")
+    say_on_stderr(f"How {name} {'were' if several else 'was'} read:")
     for remark in remarks[:_REMARKS]:
-        say_aside(f"  {remark}")
+        say_on_stderr(f"  {remark}")
     if len(remarks) > _REMARKS:
-        say_aside(f"  and {len(remarks) - _REMARKS:,} remarks more; --json has all of them")
+        say_on_stderr(f"  and {len(remarks) - _REMARKS:,} remarks more; --json has all of them")

@@ -43,13 +43,13 @@ def migrate(
     old ledger is verified first, and stays as it is.
     """
     from likewise.cli.exit_codes import FINE
-    from likewise.cli.open_ledger import look
+    from likewise.cli.open_ledger import open_for_reading
     from likewise.cli.rule_options import read_rule
     from likewise.cli.terminal import print_result, progress
     from likewise.monitor.migration import migrate as make
 
-    with look(ledger) as opened:
-        renamed = None if rename is None else _renamed(rename, opened)
+    with open_for_reading(ledger) as opened:
+        renamed = None if rename is None else _read_renames(rename, opened)
     wanted = None if rule is None else read_rule(rule, trust_code=True)
     with progress(f"migrating {ledger}"):
         done = make(
@@ -57,7 +57,7 @@ def migrate(
             new,
             rule=wanted,
             rename=renamed,
-            add=dict(_added(text) for text in add),
+            add=dict(_parse_added(text) for text in add),
         )
     told: dict[str, Any] = {"rows": done.rows, "judged_again": done.judged_again}
     told |= {"head": done.head, "left_out": dict(done.left_out)}
@@ -65,18 +65,20 @@ def migrate(
     return FINE
 
 
-def _renamed(path: Path, ledger: Any) -> dict[str, dict[Any, Any]]:
+def _read_renames(path: Path, ledger: Any) -> dict[str, dict[Any, Any]]:
     import tomllib
 
-    from likewise.cli.exit_codes import Stop
+    from likewise.cli.exit_codes import CommandError
     from likewise.monitor.migration_checks import kept_columns
 
     try:
         read = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Stop(f"--rename {path} cannot be read: {error}.") from None
+        raise CommandError(f"--rename {path} cannot be read: {error}.") from None
     if not all(isinstance(names, dict) for names in read.values()):
-        raise Stop(f'--rename {path}: expected a table for each column, such as [job] "a" = "b".')
+        raise CommandError(
+            f'--rename {path}: expected a table for each column, such as [job] "a" = "b".'
+        )
     named = ledger.rule.output_column
     own = {"output", named} if isinstance(named, str) else {"output"}
     given: dict[str, dict[Any, Any]] = {}
@@ -84,12 +86,14 @@ def _renamed(path: Path, ledger: Any) -> dict[str, dict[Any, Any]]:
         given.setdefault("" if column in own else column, {}).update(names)
     columns = {"", *kept_columns(ledger.rule)}
     return {
-        column: _as_kept(names, ledger.known_values(column)) if column in columns else names
+        column: _match_stored_values(names, ledger.known_values(column))
+        if column in columns
+        else names
         for column, names in given.items()
     }
 
 
-def _as_kept(names: dict[str, Any], known: list[Any] | None) -> dict[Any, Any]:
+def _match_stored_values(names: dict[str, Any], known: list[Any] | None) -> dict[Any, Any]:
     """In TOML every name is text: one that is no value itself means the value that reads so."""
     if known is None:
         return {_number_or_text(name): new for name, new in names.items()}
@@ -97,12 +101,12 @@ def _as_kept(names: dict[str, Any], known: list[Any] | None) -> dict[Any, Any]:
     return {name if name in known else by_text.get(name, name): names[name] for name in names}
 
 
-def _added(text: str) -> tuple[str, Any]:
-    from likewise.cli.exit_codes import Stop
+def _parse_added(text: str) -> tuple[str, Any]:
+    from likewise.cli.exit_codes import CommandError
 
     column, sign, value = text.partition("=")
     if not sign or not column:
-        raise Stop(f"--add {text} says no value; expected COLUMN=VALUE.")
+        raise CommandError(f"--add {text} says no value; expected COLUMN=VALUE.")
     return column, _number_or_text(value)
 
 

@@ -9,25 +9,27 @@ from typing import Annotated, Any
 
 import typer
 
-from likewise.cli.exit_codes import Stop
+from likewise.cli.exit_codes import CommandError
 from likewise.rule.burst import Burst
 from likewise.rule.rule import Rule
 
 
-def insist_on_models(rule: Rule, column: str | None) -> None:
+def require_model_column(rule: Rule, column: str | None) -> None:
     """Stop if a rule is about models, and nothing says which one decided."""
     if rule.compare != "all" and column is None:
-        raise Stop(
+        raise CommandError(
             f'the rule has compare = "{rule.compare}", so it is about models: say --model-column,'
             " the column that says which model decided."
         )
 
 
-def burst_of(last: int | None, alarm: int | None) -> Burst | None:
+def make_burst(last: int | None, alarm: int | None) -> Burst | None:
     """What the two options ask for."""
     if last is None:
         if alarm is not None:
-            raise Stop("--alarm is about neighbours: say among how many decisions, with --burst.")
+            raise CommandError(
+                "--alarm is about neighbours: say among how many decisions, with --burst."
+            )
         return None
     return Burst(last, alarm)
 
@@ -80,7 +82,7 @@ Within = Annotated[
 ]
 
 
-def _of(panel: str) -> Callable[..., Any]:
+def _panel_option(panel: str) -> Callable[..., Any]:
     """Make options that `--help` lists under a heading."""
 
     def option(help: str, *names: str, **more: Any) -> Any:
@@ -89,7 +91,7 @@ def _of(panel: str) -> Callable[..., Any]:
     return option
 
 
-_burst = _of("A run of near-duplicates, whatever was decided")
+_burst = _panel_option("A run of near-duplicates, whatever was decided")
 Last = Annotated[
     int | None,
     _burst(
@@ -101,7 +103,7 @@ Last = Annotated[
 ]
 Alarm = Annotated[int | None, _burst("Raise an alarm from K of them on.", metavar="K", min=1)]
 
-_reading = _of("How the file is read")
+_reading = _panel_option("How the file is read")
 Format = Annotated[
     str | None,
     _reading("csv, tsv, jsonl, parquet, arrow or excel, where the file does not tell."),
@@ -162,7 +164,7 @@ OnBadRow = Annotated[
     ),
 ]
 
-_quick = _of("Without a rule: every column but the output is a number")
+_quick = _panel_option("Without a rule: every column but the output is a number")
 Metric = Annotated[str | None, _quick("linf, l1, l2 or cosine.", show_default="linf")]
 Epsilon = Annotated[
     float | None, _quick("How near is near; with a rule, instead of the rule's own.")
@@ -186,7 +188,7 @@ Ignore = Annotated[list[str], _quick("A column to leave out; may be repeated.", 
 
 
 @dataclass(frozen=True)
-class Quick:
+class RuleOptions:
     """What the options say where there is no file with a rule, or on top of one."""
 
     metric: Metric = None
@@ -198,13 +200,13 @@ class Quick:
     person: Person = None
 
 
-def with_groups(*without: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+def with_option_groups(*without: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Let a command take options in groups: as parameters that are dataclasses of options.
 
     without: fields of these groups that are no options of the command
     """
 
-    def grouped(command: Callable[..., int]) -> Callable[..., int]:
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
         parameters: list[inspect.Parameter] = []
         groups: dict[str, tuple[Any, list[str]]] = {}
         for one in inspect.signature(command).parameters.values():
@@ -222,19 +224,19 @@ def with_groups(*without: str) -> Callable[[Callable[..., int]], Callable[..., i
                 groups[one.name] = kind, [option.name for option in options]
             parameters += options
 
-        def called(**given: Any) -> int:
+        def run_with_groups(**given: Any) -> int:
             made = {
                 name: kind(**{option: given.pop(option) for option in options})
                 for name, (kind, options) in groups.items()
             }
             return command(**given, **made)
 
-        called.__name__, called.__doc__ = command.__name__, command.__doc__
-        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        called.__annotations__ = {one.name: one.annotation for one in parameters}
-        return called
+        run_with_groups.__name__, run_with_groups.__doc__ = command.__name__, command.__doc__
+        run_with_groups.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run_with_groups.__annotations__ = {one.name: one.annotation for one in parameters}
+        return run_with_groups
 
-    return grouped
+    return decorate
 
 
 def command_line(context: typer.Context) -> str:

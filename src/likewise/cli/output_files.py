@@ -6,50 +6,54 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from likewise.cli.exit_codes import Stop
+from likewise.cli.exit_codes import CommandError
 from likewise.errors import BadFile
-from likewise.runtime.atomic_file import naming, replacing
+from likewise.runtime.atomic_file import name_write_errors, replace_file
 
 
-def check_place(path: Path | None, option: str, suffixes: Sequence[str] = ()) -> None:
+def check_output_path(path: Path | None, option: str, suffixes: Sequence[str] = ()) -> None:
     """Raise Stop now if nothing could be written there later."""
     if path is None:
         return
     if suffixes and path.suffix.lower() not in suffixes:
-        raise Stop(f"{option} {path}: expected a name that ends in {' or '.join(suffixes)}.")
+        raise CommandError(
+            f"{option} {path}: expected a name that ends in {' or '.join(suffixes)}."
+        )
     if path.is_dir():
-        raise Stop(f"{option} {path} is a folder; expected the name of a file.")
+        raise CommandError(f"{option} {path} is a folder; expected the name of a file.")
     folder = path.parent
     if not folder.is_dir():
-        raise Stop(f"{option} {path}: the folder {folder} is not there. Make it: mkdir -p {folder}")
+        raise CommandError(
+            f"{option} {path}: the folder {folder} is not there. Make it: mkdir -p {folder}"
+        )
     if not os.access(folder, os.W_OK):
-        raise Stop(f"{option} {path}: nothing may be written to the folder {folder}.")
+        raise CommandError(f"{option} {path}: nothing may be written to the folder {folder}.")
 
 
 def write_text(path: Path, text: str) -> None:
     """A file with this text, whole or not at all."""
-    with writable(path), replacing(path) as file, naming(path):
+    with refuse_unwritable(path), replace_file(path) as file, name_write_errors(path):
         file.write(text.encode("utf-8"))
 
 
 @contextmanager
-def writable(*places: Path | None) -> Iterator[None]:
+def refuse_unwritable(*places: Path | None) -> Iterator[None]:
     """Raise Stop where one of these places cannot be written to: it is usage, not the data."""
     try:
         yield
     except BadFile as error:
         if error.path is None or error.path not in map(str, places):
             raise
-        raise Stop(str(error)) from None
+        raise CommandError(str(error)) from None
 
 
-def check_out(path: Path | None, data: str) -> None:
+def check_pairs_path(path: Path | None, data: str) -> None:
     """Raise Stop now if pairs could not be written there later."""
-    check_place(path, "--out", (".xlsx", ".csv", ".jsonl", ".parquet"))
+    check_output_path(path, "--out", (".xlsx", ".csv", ".jsonl", ".parquet"))
     if path is not None and path.exists() and Path(data).exists() and path.samefile(data):
-        raise Stop(f"--out {path} is the file of decisions itself; name another file.")
+        raise CommandError(f"--out {path} is the file of decisions itself; name another file.")
     if path is not None and path.suffix.lower() == ".xlsx" and find_spec("xlsxwriter") is None:
-        raise Stop(
+        raise CommandError(
             f"--out {path} needs xlsxwriter, which is not installed: pip install"
             " 'likewise[excel]'. Files of the other kinds need nothing more: .csv, .parquet."
         )

@@ -9,11 +9,11 @@ def replay(ledger: o.LedgerFolder, json: o.Json = False) -> int:
     Exit codes: 0 all as they were written, 3 one differs.
     """
     from likewise.cli.exit_codes import DATA, FINE
-    from likewise.cli.open_ledger import look
+    from likewise.cli.open_ledger import open_for_reading
     from likewise.cli.terminal import print_result, progress
     from likewise.monitor.replaying import replay as judge_again
 
-    look(ledger).close()  # what is wrong with the folder is told in our words
+    open_for_reading(ledger).close()  # what is wrong with the folder is told in our words
     with progress(f"judging {ledger} again"):
         found = judge_again(ledger)
     told = {"ok": found.ok, "rows": found.rows, "in_part": found.in_part, "skipped": found.skipped}

@@ -22,21 +22,21 @@ def report(
     """
     from likewise.audit.histories import audit_ledger
     from likewise.cli.exit_codes import FINE
-    from likewise.cli.open_ledger import look
-    from likewise.cli.output_files import check_place, writable
+    from likewise.cli.open_ledger import open_for_reading
+    from likewise.cli.output_files import check_output_path, refuse_unwritable
     from likewise.cli.terminal import print_json, progress, say
-    from likewise.reports.finding_words import found_in_words
+    from likewise.reports.finding_words import describe_findings
     from likewise.reports.report_page import write_page
 
-    check_place(out, "--out", (".html", ".htm"))
-    with look(ledger) as opened, progress(f"judging {ledger} again"):
+    check_output_path(out, "--out", (".html", ".htm"))
+    with open_for_reading(ledger) as opened, progress(f"judging {ledger} again"):
         found = audit_ledger(opened, o.command_line(context))
-    with writable(out):
+    with refuse_unwritable(out):
         write_page(found, out)
     if json:
         print_json({**found.to_dict(), "page": str(out)})
         return FINE
-    for line in found_in_words(found):
+    for line in describe_findings(found):
         say(line)
     say(f"The report: {out}")
     return FINE

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from likewise.cli.exit_codes import Stop
-from likewise.cli.options import Quick
+from likewise.cli.exit_codes import CommandError
+from likewise.cli.options import RuleOptions
 from likewise.errors import BadFile, BadRule
 from likewise.rule.feature import Feature
 from likewise.rule.rule import METRICS, OUTPUTS, Rule
@@ -30,16 +30,16 @@ def read_rule(path: Path, *, trust_code: bool) -> Rule:
     try:
         rule = Rule.load(path)
     except (BadFile, BadRule) as error:
-        raise Stop(str(error)) from None
-    return with_trusted_code(rule, f"the rule {path}", trust_code)
+        raise CommandError(str(error)) from None
+    return check_trusted_code(rule, f"the rule {path}", trust_code)
 
 
-def with_trusted_code(rule: Rule, named: str, trusted: bool) -> Rule:
+def check_trusted_code(rule: Rule, named: str, trusted: bool) -> Rule:
     """The rule, which somebody else may have written; stop if it names code that is not trusted."""
     for column, embedder in rule.embedders().items():
         if embedder.names_code and not trusted:
             of = f" of column {column!r}" if column else ""
-            raise Stop(
+            raise CommandError(
                 f"{named} names code: embed{of} is {embedder.text!r}, which is imported and run"
                 " with your rights. Nothing was loaded. If you know this code and trust it, say"
                 " --trust-code."
@@ -47,12 +47,12 @@ def with_trusted_code(rule: Rule, named: str, trusted: bool) -> Rule:
     return rule
 
 
-def ask(
+def bind_rule(
     path: Path | None,
-    quick: Quick,
+    quick: RuleOptions,
     columns: Sequence[str],
     source: str,
-    beside: Sequence[str] = (),
+    extra_columns: Sequence[str] = (),
     known: Rule | None = None,
     *,
     left_out: Sequence[str] = (),
@@ -68,29 +68,31 @@ def ask(
     given = None if path is None else read_rule(path, trust_code=trust_code)
     features = (given and given.features) or {}
     options = {quick.output_column, quick.person, *quick.ignore}
-    named_ones = {*features, *beside, *options}
+    named_ones = {*features, *extra_columns, *options}
     columns = [*columns, *(name for name in left_out if name in named_ones)]
-    check_columns(columns, beside, source=source, named_by=_COMMAND_LINE)
+    check_columns(columns, extra_columns, source=source, named_by=_COMMAND_LINE)
     rule = known if given is None else given
     named = set() if rule is None else {*(rule.features or {})}
-    others = [name for name in columns if name in named or name not in beside]
-    return _bound(given, path, quick, others, source, known).with_beside(beside)
+    others = [name for name in columns if name in named or name not in extra_columns]
+    return _bind_columns(given, path, quick, others, source, known).with_extra_columns(
+        extra_columns
+    )
 
 
-def _bound(
+def _bind_columns(
     given: Rule | None,
     path: Path | None,
-    quick: Quick,
+    quick: RuleOptions,
     columns: Sequence[str],
     source: str,
     known: Rule | None = None,
 ) -> Binding:
     rule = known if given is None else given
-    if rule is None or (given is None and quick != Quick()):
-        return _made_up(quick, columns, source)
+    if rule is None or (given is None and quick != RuleOptions()):
+        return _make_rule(quick, columns, source)
     if rule.features is None:
         rule_name = "the rule of the ledger" if path is None else f"the rule {path}"
-        return _of_vectors(changed(rule, quick), quick, columns, source, rule_name)
+        return _bind_vectors(apply_options(rule, quick), quick, columns, source, rule_name)
     for name, option in (
         ("--metric", quick.metric),
         ("--output-column", quick.output_column),
@@ -99,24 +101,24 @@ def _bound(
         ("--person", quick.person),
     ):
         if option is not None:
-            raise Stop(
+            raise CommandError(
                 f"{name} is given, and so is a rule, which says that already. Change"
                 f" {path or 'that'}, or leave out one of them."
             )
     rule_name = "the rule of the ledger" if path is None else str(path)
-    return bind_features(changed(rule, quick), columns, source=source, rule_name=rule_name)
+    return bind_features(apply_options(rule, quick), columns, source=source, rule_name=rule_name)
 
 
-def changed(rule: Rule, quick: Quick) -> Rule:
+def apply_options(rule: Rule, quick: RuleOptions) -> Rule:
     """The rule with what options say instead of it."""
     changes = {"epsilon": quick.epsilon, "delta": quick.delta}
     return replace(rule, **{name: one for name, one in changes.items() if one is not None})  # type: ignore[arg-type]
 
 
-def _made_up(quick: Quick, columns: Sequence[str], source: str) -> Binding:
+def _make_rule(quick: RuleOptions, columns: Sequence[str], source: str) -> Binding:
     """All columns but the output are numbers, near within epsilon."""
     if quick.epsilon is None or quick.output_column is None:
-        raise Stop(
+        raise CommandError(
             "what is near, and what is the output? Say --rule likewise.toml (`likewise init"
             f" {source}` proposes one), or for a file of numbers --epsilon 0.16 --output-column"
             " prediction."
@@ -126,10 +128,12 @@ def _made_up(quick: Quick, columns: Sequence[str], source: str) -> Binding:
     rule_name = "the rule from the options"
     if metric == "cosine":
         rule = Rule(metric, quick.epsilon, output=output, delta=quick.delta or 0.0)
-        return _of_vectors(rule, quick, columns, source, rule_name)
+        return _bind_vectors(rule, quick, columns, source, rule_name)
     person = () if quick.person is None else (quick.person,)
     if quick.person in (quick.output_column, *quick.ignore) and person:
-        raise Stop(f"--person {quick.person} is the output or ignored; expected another column.")
+        raise CommandError(
+            f"--person {quick.person} is the output or ignored; expected another column."
+        )
     inputs = inputs_among(
         columns,
         quick.output_column,
@@ -152,16 +156,16 @@ def _made_up(quick: Quick, columns: Sequence[str], source: str) -> Binding:
     return bind_features(rule, columns, source=source, rule_name=rule_name)
 
 
-def _of_vectors(
-    rule: Rule, quick: Quick, columns: Sequence[str], source: str, rule_name: str
+def _bind_vectors(
+    rule: Rule, quick: RuleOptions, columns: Sequence[str], source: str, rule_name: str
 ) -> Binding:
     if quick.person is not None:
-        raise Stop(
+        raise CommandError(
             f"--person needs columns with tolerances, and {rule_name} is about vectors: use a rule"
             " with features, and metric linf, l1 or l2."
         )
     if quick.output_column is None and rule.embed is None:  # which binding refuses in any case
-        raise Stop(
+        raise CommandError(
             f"{rule_name} has no features, so it does not say which column is the output: add"
             " --output-column."
         )

@@ -37,8 +37,8 @@ def serve(
     CONFIG again: tokens, limits, alerts and the certificate. Exit codes: 0 fine, 2
     bad usage or settings, 3 no ledger can be opened.
     """
-    from likewise.cli.exit_codes import FINE, Stop
-    from likewise.cli.terminal import log_asides, say_aside
+    from likewise.cli.exit_codes import FINE, CommandError
+    from likewise.cli.terminal import log_stderr, say_on_stderr
     from likewise.runtime.log import logger
 
     try:
@@ -47,17 +47,17 @@ def serve(
         from likewise.pages import page_router
         from likewise.service.running import serve as run
     except ModuleNotFoundError as error:
-        raise Stop(f"{error.name} is missing: pip install 'likewise[serve]'.") from None
+        raise CommandError(f"{error.name} is missing: pip install 'likewise[serve]'.") from None
     from likewise.service.service_log import write_log
-    from likewise.service.settings import Served, ServiceSettings
+    from likewise.service.settings import MonitorSettings, ServiceSettings
 
     if log_format is not None:
         if log_format not in ("text", "json"):
-            raise Stop(f"--log-format is {log_format!r}; expected text or json.")
+            raise CommandError(f"--log-format is {log_format!r}; expected text or json.")
         write_log(log_format)
-        log_asides(logger.error)
+        log_stderr(logger.error)
     if (config is None) == (rule is None and ledger is None):
-        raise Stop("expected a CONFIG, or --rule and --ledger for a single monitor.")
+        raise CommandError("expected a CONFIG, or --rule and --ledger for a single monitor.")
     told = {"host": host, "port": port, "uds": uds}
     given = {name: value for name, value in told.items() if value is not None}
 
@@ -65,9 +65,9 @@ def serve(
         if config is not None:
             settings = ServiceSettings.read(config)
         else:
-            settings = ServiceSettings({"default": Served(rule=rule, ledger=ledger)})
+            settings = ServiceSettings({"default": MonitorSettings(rule=rule, ledger=ledger)})
         return replace(settings, server=replace(settings.server, workers=workers, **given))
 
-    tell = logger.info if log_format else lambda line: say_aside(f"likewise: {line}")
+    tell = logger.info if log_format else lambda line: say_on_stderr(f"likewise: {line}")
     run(read(), tell, [page_router], None if config is None else read)
     return FINE

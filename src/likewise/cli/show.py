@@ -22,14 +22,14 @@ def show(
     likewise show decisions.ledger 5942
     """
     from likewise.cli.exit_codes import FINE
-    from likewise.cli.open_ledger import look, row_of
+    from likewise.cli.open_ledger import find_row, open_for_reading
     from likewise.cli.terminal import print_json, say, say_lines
     from likewise.ledger.loss_events import bound_of
     from likewise.tables.codec import json_value
     from likewise.tables.printing import missing_in_words
 
-    with look(ledger) as opened:
-        entry = opened.entry(row_of(opened, row, key))
+    with open_for_reading(ledger) as opened:
+        entry = opened.entry(find_row(opened, row, key))
         pairs = [] if entry.erased else _pairs(opened, entry)
         bound = bound_of(opened.events(), entry.row)
         slopes = [_slope(opened.question, pair) for pair in pairs] if opened.question else None
@@ -47,7 +47,9 @@ def show(
         say("It was erased: its time, its hash and its verdict are what is left.")
     judged = "not judged"
     if entry.count is not None:
-        judged = f"{entry.count:,} witness{'es' * (entry.count != 1)}, {_compared(entry.over)}"
+        judged = (
+            f"{entry.count:,} witness{'es' * (entry.count != 1)}, {_describe_range(entry.over)}"
+        )
     say(f"{judged}{missing_in_words(entry.missing, bound=bound)}")
     for i, pair in enumerate(pairs):
         say()
@@ -62,7 +64,7 @@ def show(
     return FINE
 
 
-def _compared(over: Any) -> str:
+def _describe_range(over: Any) -> str:
     """The rows that a verdict ranges over; `stop` is the first behind them."""
     if over.stop <= over.first:
         return "compared with no row"

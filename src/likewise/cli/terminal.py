@@ -18,20 +18,20 @@ from contextlib import contextmanager
 from threading import Timer
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from likewise.tables.printing import visible
+from likewise.tables.printing import escape_unprintable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _DELAY = 1.0
-_logs: list[Callable[[str], None]] = []
+_stderr_log: list[Callable[[str], None]] = []
 
 
 def say(text: str = "", style: str = "") -> None:
     """A line on stdout; a line feed in it is shown, too."""
     from rich.text import Text
 
-    _console().print(Text(_fit(text, sys.stdout), style))
+    _console().print(Text(_make_printable(text, sys.stdout), style))
 
 
 def say_lines(text: str, *, wrap: bool = True) -> None:
@@ -40,22 +40,24 @@ def say_lines(text: str, *, wrap: bool = True) -> None:
 
     console = _console()
     for line in text.split("\n"):
-        console.print(Text(_fit(line, sys.stdout)), soft_wrap=None if wrap else True)
+        console.print(Text(_make_printable(line, sys.stdout)), soft_wrap=None if wrap else True)
 
 
-def say_aside(text: str) -> None:
+def say_on_stderr(text: str) -> None:
     """A message on stderr. Lines after its first are indented, so that none looks like another."""
-    if _logs:
-        _logs[0](text.removeprefix("likewise: "))
+    if _stderr_log:
+        _stderr_log[0](text.removeprefix("likewise: "))
         return
     first, *more = text.split("\n")
     lines = [first, *(f"  {line}" for line in more)]
-    print("\n".join(_fit(line, sys.stderr) for line in lines), file=sys.stderr, flush=True)
+    print(
+        "\n".join(_make_printable(line, sys.stderr) for line in lines), file=sys.stderr, flush=True
+    )
 
 
-def log_asides(log: Callable[[str], None]) -> None:
+def log_stderr(log: Callable[[str], None]) -> None:
     """Have messages for stderr logged instead, where stderr is a log."""
-    _logs[:] = [log]
+    _stderr_log[:] = [log]
 
 
 def print_json(told: Mapping[str, Any]) -> None:
@@ -71,11 +73,11 @@ def print_result(told: Mapping[str, Any], text: str, *, as_json: bool) -> None:
         say(text)
 
 
-def is_answered_yes(question: str) -> bool:
+def confirm(question: str) -> bool:
     """Ask at the terminal."""
     import typer
 
-    return typer.confirm(_fit(question, sys.stderr), err=True)
+    return typer.confirm(_make_printable(question, sys.stderr), err=True)
 
 
 def is_interactive() -> bool:
@@ -83,11 +85,11 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def answer_to(question: str) -> str:
+def ask_text(question: str) -> str:
     """Ask at the terminal for a word."""
     import typer
 
-    return str(typer.prompt(_fit(question, sys.stderr), err=True)).strip()
+    return str(typer.prompt(_make_printable(question, sys.stderr), err=True)).strip()
 
 
 def width() -> int:
@@ -101,9 +103,9 @@ def _console() -> "Console":
     return Console(markup=False, highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 
 
-def _fit(text: str, stream: TextIO) -> str:
+def _make_printable(text: str, stream: TextIO) -> str:
     """Text that can be printed on a stream, whatever its encoding."""
-    shown = visible(text)
+    shown = escape_unprintable(text)
     if _is_unicode(stream):
         return shown
     return shown.encode(stream.encoding, "backslashreplace").decode(stream.encoding)
@@ -153,7 +155,9 @@ class _RichBar:
         self._progress, self._task = progress, task
 
     def update(self, done: int, total: int | None, note: str = "") -> None:
-        self._progress.update(self._task, completed=done, total=total, note=visible(note))
+        self._progress.update(
+            self._task, completed=done, total=total, note=escape_unprintable(note)
+        )
 
 
 @contextmanager
@@ -174,7 +178,7 @@ def progress(what: str) -> Iterator[Bar]:
         console=Console(stderr=True),
         transient=True,
     )
-    bar = _RichBar(shown, shown.add_task(visible(what), total=None, note=""))
+    bar = _RichBar(shown, shown.add_task(escape_unprintable(what), total=None, note=""))
     timer = Timer(_DELAY, shown.start)
     timer.daemon = True
     timer.start()

@@ -24,27 +24,27 @@ def token(
 
     The token goes to the client and is kept nowhere; the settings have its hash only.
     """
-    from likewise.cli.exit_codes import FINE, Stop
+    from likewise.cli.exit_codes import FINE, CommandError
     from likewise.cli.terminal import say_lines
     from likewise.errors import BadRule
     from likewise.rule.rule import toml_value
     from likewise.service.settings import Token
     from likewise.service.tokens import new_token
-    from likewise.service.toml_tables import NAME
+    from likewise.service.toml_tables import NAME_PATTERN
 
-    if not NAME.fullmatch(name):
-        raise Stop(
+    if not NAME_PATTERN.fullmatch(name):
+        raise CommandError(
             f"the name is {name!r}; expected small letters, digits, dots, dashes and underscores."
         )
     secret, hashed = new_token()
-    some = None if monitors is None else tuple(_words(monitors))
+    some = None if monitors is None else tuple(_split_list(monitors))
     try:
-        made = Token(name, hashed, tuple(_words(scopes)), some)
+        made = Token(name, hashed, tuple(_split_list(scopes)), some)
     except BadRule as error:
-        raise Stop(str(error)) from None
+        raise CommandError(str(error)) from None
     for one in made.monitors or ():
-        if not NAME.fullmatch(one):
-            raise Stop(f"{one!r} is no name of a monitor.")
+        if not NAME_PATTERN.fullmatch(one):
+            raise CommandError(f"{one!r} is no name of a monitor.")
     lines = ["[[tokens]]", f'name = "{made.name}"', f'hash = "{made.hash}"']
     lines.append(f"scopes = {toml_value(list(made.scopes))}")
     if made.monitors is not None:
@@ -57,5 +57,5 @@ def token(
     return FINE
 
 
-def _words(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]

@@ -21,7 +21,7 @@ def warm() -> int:
     elif level is None:
         from likewise.search.kernels.jit import announcement, compile_entry
 
-        announcement.said = True  # the bar says it
+        announcement.was_made = True  # the bar says it
         with progress("compiling kernels") as bar:
             for i, name in enumerate(ENTRIES):
                 bar.update(i, len(ENTRIES), name)

@@ -15,7 +15,7 @@ import typer
 from likewise.cli import options as o
 
 
-@o.with_groups("person")
+@o.with_option_groups("person")
 def watch(
     from_: Annotated[
         str | None,
@@ -91,7 +91,7 @@ def watch(
         ),
     ] = False,
     *,
-    quick: o.Quick,
+    quick: o.RuleOptions,
     burst: o.Last = None,
     alarm: o.Alarm = None,
 ) -> int:
@@ -128,9 +128,9 @@ def watch(
     """
     from likewise.cli.exit_codes import DATA, FINE, INTERRUPTED
     from likewise.cli.follow_sources import WatchOptions, follow
-    from likewise.cli.input_files import Reading
-    from likewise.cli.options import burst_of
-    from likewise.cli.terminal import json_text, say_aside
+    from likewise.cli.input_files import ReadingOptions
+    from likewise.cli.options import make_burst
+    from likewise.cli.terminal import json_text, say_on_stderr
 
     options = WatchOptions(
         from_,
@@ -144,30 +144,30 @@ def watch(
         durability,
         window,
         witnesses,
-        Reading(on_bad_row=on_bad_row).skip,
-        burst_of(burst, alarm),
+        ReadingOptions(on_bad_row=on_bad_row).skips_bad_rows,
+        make_burst(burst, alarm),
         model_column,
         trust_code,
     )
     interrupted: list[int] = []
-    result = follow(options, lambda stop: _signals(stop, interrupted.append))
+    result = follow(options, lambda stop: _handle_signals(stop, interrupted.append))
     unit = "line" if from_ is None else "message"
-    say_aside(json_text(result.to_dict()) if json else result.in_words(unit))
+    say_on_stderr(json_text(result.to_dict()) if json else result.in_words(unit))
     if signal.SIGINT in interrupted:
         return INTERRUPTED
-    return DATA if result.all_bad else FINE
+    return DATA if result.has_only_bad else FINE
 
 
 @contextmanager
-def _signals(stop: Callable[[], None], note: Callable[[int], None]) -> Iterator[None]:
+def _handle_signals(stop: Callable[[], None], note: Callable[[int], None]) -> Iterator[None]:
     """Asked to end, end after what is in hand; asked twice, at once."""
 
-    def asked(number: int, _: Any) -> None:
+    def handle(number: int, _: Any) -> None:
         note(number)
         stop()
         signal.signal(number, signal.SIG_DFL)
 
-    before = {one: signal.signal(one, asked) for one in (signal.SIGTERM, signal.SIGINT)}
+    before = {one: signal.signal(one, handle) for one in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:

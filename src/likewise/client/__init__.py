@@ -1,1 +1,6 @@
 """A monitor behind a service: `lw.connect`, and the same for event loops."""
+
+from likewise.client.async_client import AsyncClient
+from likewise.client.client import Client, connect
+
+__all__ = ["AsyncClient", "Client", "connect"]

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from likewise.client.endpoint import Place
+from likewise.client.endpoint import Endpoint
 from likewise.client.sent_values import input_of, inputs_of, output_fields
 from likewise.errors import BadRule, UnexpectedValue
 from likewise.explaining.past import Past
@@ -34,8 +34,8 @@ T = TypeVar("T")
 Fields = dict[str, Any]
 KEY_PREFIX = "lw-"
 """Of keys that a client makes."""
-_EXPLAINED = tuple(one.name for one in fields(Explanation))
-_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+_EXPLANATION_FIELDS = tuple(one.name for one in fields(Explanation))
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Call(Generic[T]):
     """
 
     path: str
-    fields: Fields | Callable[[Rule, Place], Fields] | None
+    fields: Fields | Callable[[Rule, Endpoint], Fields] | None
     read: Callable[[Any, Past | None], T]
-    changes: bool = False
-    names: bool = False
+    is_write: bool = False
+    returns_witnesses: bool = False
     request: str | None = field(default=None, kw_only=True)
 
     @property
@@ -63,7 +63,7 @@ class Call(Generic[T]):
         return "GET" if self.fields is None else "POST"
 
     def __post_init__(self) -> None:
-        if self.request is not None and not _ID.fullmatch(self.request):
+        if self.request is not None and not _REQUEST_ID.fullmatch(self.request):
             raise UnexpectedValue(
                 f"the request is {self.request!r}; expected an id of 8 to 64 letters, digits,"
                 " dots, hyphens or underscores."
@@ -111,10 +111,10 @@ def observe(
                 is the same request, and gets the same answer
     """
 
-    def fields(rule: Rule, place: Place) -> Fields:
-        own = made_key() if key is None and _makes_keys(rule, place) else key
+    def fields(rule: Rule, place: Endpoint) -> Fields:
+        own = make_key() if key is None and _makes_keys(rule, place) else key
         said = {"key": own, "time": time, "model": model, "source": source, "position": position}
-        return _one(rule, x, z, said)
+        return _encode_one(rule, x, z, said)
 
     return Call("/observe", fields, verdict_of, True, True, request=request)
 
@@ -137,9 +137,9 @@ def observe_many(
     threads             changes nothing: the cores are the service's
     """
 
-    def fields(rule: Rule, place: Place) -> Fields:
+    def fields(rule: Rule, place: Endpoint) -> Fields:
         said = {"times": times, "models": models, "sources": sources, "positions": positions}
-        return _with_keys(_many(rule, x, z, said), keys, _makes_keys(rule, place))
+        return _add_keys(_encode_many(rule, x, z, said), keys, _makes_keys(rule, place))
 
     return Call("/batch", fields, verdicts_of, True, True, request=request)
 
@@ -149,7 +149,9 @@ def check(
 ) -> Call[Verdict]:
     """The verdict on a decision as if it came now; nothing is remembered."""
     said = {"time": time, "model": model}
-    return Call("/check", lambda rule, _: _one(rule, x, z, said), verdict_of, names=True)
+    return Call(
+        "/check", lambda rule, _: _encode_one(rule, x, z, said), verdict_of, returns_witnesses=True
+    )
 
 
 def check_many(
@@ -157,7 +159,12 @@ def check_many(
 ) -> Call[Verdicts]:
     """The verdicts of decisions, each as if it came now, alone; nothing is remembered."""
     said = {"time": time, "models": models}
-    return Call("/batch/check", lambda rule, _: _many(rule, x, z, said), verdicts_of, names=True)
+    return Call(
+        "/batch/check",
+        lambda rule, _: _encode_many(rule, x, z, said),
+        verdicts_of,
+        returns_witnesses=True,
+    )
 
 
 def load(
@@ -172,9 +179,9 @@ def load(
 ) -> Call[range]:
     """Remember decisions without judging them; their rows."""
 
-    def fields(rule: Rule, place: Place) -> Fields:
+    def fields(rule: Rule, place: Endpoint) -> Fields:
         said = {"times": times, "models": models, "sources": sources, "positions": positions}
-        return _with_keys(_many(rule, x, z, said), keys, _makes_keys(rule, place))
+        return _add_keys(_encode_many(rule, x, z, said), keys, _makes_keys(rule, place))
 
     def read(body: Any, _: Past | None) -> range:
         return range(body["first_row"], body["first_row"] + body["decisions"])
@@ -182,7 +189,7 @@ def load(
     return Call("/batch/load", fields, read, True)
 
 
-def lost(
+def record_loss(
     count: int,
     reason: str,
     *,
@@ -197,41 +204,41 @@ def lost(
     first, last, since, until   as of a Monitor; request: as of `observe`
     """
     numbers = {"first": first, "last": last, "since": since, "until": until}
-    said = _some({"count": count, "reason": reason, **numbers})
-    return Call("/lost", said, _nothing, True, request=request)
+    said = _drop_none({"count": count, "reason": reason, **numbers})
+    return Call("/lost", said, _read_nothing, True, request=request)
 
 
 def forget(rows: Any) -> Call[int]:
     """Erase rows: never a witness again. How many of them were still remembered."""
-    return Call("/forget", {"rows": row_numbers(rows)}, _named("forgotten"), True)
+    return Call("/forget", {"rows": encode_rows(rows)}, _field_reader("forgotten"), True)
 
 
-def _one(rule: Rule, x: Any, z: Any, said: Fields) -> Fields:
+def _encode_one(rule: Rule, x: Any, z: Any, optional: Fields) -> Fields:
     """One decision, as it is sent."""
-    return {**input_of(rule, x), **output_fields(z), **_some(said)}
+    return {**input_of(rule, x), **output_fields(z), **_drop_none(optional)}
 
 
-def _many(rule: Rule, x: Any, z: Any, said: Fields) -> Fields:
+def _encode_many(rule: Rule, x: Any, z: Any, optional: Fields) -> Fields:
     """Many decisions, as they are sent."""
-    return {**inputs_of(rule, x), **output_fields(z, many=True), **_some(said)}
+    return {**inputs_of(rule, x), **output_fields(z, many=True), **_drop_none(optional)}
 
 
-def _makes_keys(rule: Rule, place: Place) -> bool:
+def _makes_keys(rule: Rule, endpoint: Endpoint) -> bool:
     """Whether decisions without a key are given one."""
-    return place.make_keys and rule.key_column is None
+    return endpoint.make_keys and rule.key_column is None
 
 
-def _with_keys(told: Fields, keys: Sequence[Any] | None, made: bool) -> Fields:
+def _add_keys(body: Fields, keys: Sequence[Any] | None, make_missing: bool) -> Fields:
     """Many decisions, with their keys; `made`: those without one get one."""
-    if made:
-        several = told.get("z")
+    if make_missing:
+        several = body.get("z")
         if several is None:
-            several = next(iter(told["values"].values()))
-        keys = [made_key() if key is None else key for key in keys or [None] * len(several)]
-    return told if keys is None else {**told, "keys": list(keys)}
+            several = next(iter(body["values"].values()))
+        keys = [make_key() if key is None else key for key in keys or [None] * len(several)]
+    return body if keys is None else {**body, "keys": list(keys)}
 
 
-def made_key() -> str:
+def make_key() -> str:
     """A key that nobody else has."""
     return KEY_PREFIX + uuid.uuid4().hex
 
@@ -250,7 +257,7 @@ def erase(*, key: Any = None, rows: Any = None) -> "Call[Erasure]":
         return Erasure(tuple(told["rows"]), told["complete"])
 
     keys = list(key) if isinstance(key, list | tuple | set) else [key]
-    said = {"keys": keys} if rows is None else {"rows": row_numbers(rows)}
+    said = {"keys": keys} if rows is None else {"rows": encode_rows(rows)}
     return Call("/erase", said, read, True)
 
 
@@ -267,13 +274,13 @@ def review(
     reviewer    with a token that is whose it is, and may be left out; without, any name, which the
                 ledger keeps as unverified
     """
-    words = {"disposition": disposition, "reason": reason, **_some({"reviewer": reviewer})}
-    return Call("/reviews", {"row": row, "witness": witness, **words}, _nothing, True)
+    words = {"disposition": disposition, "reason": reason, **_drop_none({"reviewer": reviewer})}
+    return Call("/reviews", {"row": row, "witness": witness, **words}, _read_nothing, True)
 
 
 def truth(key: Any, value: Any) -> Call[None]:
     """Write down what turned out to be right for a decision; no verdict changes."""
-    return Call("/truths", {"key": key, "value": value}, _nothing, True)
+    return Call("/truths", {"key": key, "value": value}, _read_nothing, True)
 
 
 def supersede(key: Any, output: Any, *, why: str, by: str | None = None) -> Call[Verdict]:
@@ -281,7 +288,7 @@ def supersede(key: Any, output: Any, *, why: str, by: str | None = None) -> Call
 
     by: who overrules; as the reviewer of `review`
     """
-    said = {"key": key, "output": output, "why": why, **_some({"by": by})}
+    said = {"key": key, "output": output, "why": why, **_drop_none({"by": by})}
     return Call("/supersede", said, verdict_of, True, True)
 
 
@@ -290,7 +297,7 @@ def stats(last: str | None = None) -> "Call[LedgerStats]":
 
     def read(body: Any, _: Past | None) -> "LedgerStats":
         from likewise.ledger.stats import LedgerStats
-        from likewise.tables.times import microseconds
+        from likewise.tables.times import to_microseconds
 
         if body["source"] != "ledger":
             raise BadRule("this monitor is in memory only; lw.open(folder, rule) has a ledger")
@@ -300,8 +307,8 @@ def stats(last: str | None = None) -> "Call[LedgerStats]":
             **counts,
             comparable=body["asked_comparable"],
             missing=body["missing"],
-            since=None if since is None else microseconds(since),
-            until=None if until is None else microseconds(until),
+            since=None if since is None else to_microseconds(since),
+            until=None if until is None else to_microseconds(until),
         )
 
     return Call("/stats" if last is None else f"/stats?last={quote(str(last))}", None, read)
@@ -309,7 +316,7 @@ def stats(last: str | None = None) -> "Call[LedgerStats]":
 
 def head() -> "Call[Head]":
     """The end of the ledger's chain, to be kept elsewhere."""
-    return Call("/head", None, lambda told, _: _head(told["head"]))
+    return Call("/head", None, lambda told, _: _parse_head(told["head"]))
 
 
 def verify(head: "Head | str | None" = None) -> "Call[Verification]":
@@ -319,7 +326,7 @@ def verify(head: "Head | str | None" = None) -> "Call[Verification]":
         from likewise.ledger.verification import Verification
 
         counts = {name: body[name] for name in ("first", "rows", "erased", "events", "pending")}
-        found = None if body["head"] is None else _head(body["head"])
+        found = None if body["head"] is None else _parse_head(body["head"])
         return Verification(**counts, head=found, bad_row=body["row"], problem=body["problem"])
 
     return Call("/verify", {"head": None if head is None else str(head)}, read)
@@ -327,14 +334,14 @@ def verify(head: "Head | str | None" = None) -> "Call[Verification]":
 
 def flush() -> Call[None]:
     """Have everything that was answered on disk."""
-    return Call("/flush", {}, _nothing)
+    return Call("/flush", {}, _read_nothing)
 
 
 def positions() -> Call[dict[str, Position]]:
     """By source, the last position that is on disk: where to go on after a restart."""
 
     def read(body: Any, _: Past | None) -> dict[str, Position]:
-        return {source: given_position(last) for source, last in body["positions"].items()}
+        return {source: decode_position(last) for source, last in body["positions"].items()}
 
     return Call("/positions", None, read)
 
@@ -345,50 +352,52 @@ def positions() -> Call[dict[str, Position]]:
 def explain() -> Call[Explanation]:
     """What index is in use, why, and what it costs."""
     return Call(
-        "/explain", None, lambda body, _: Explanation(**{name: body[name] for name in _EXPLAINED})
+        "/explain",
+        None,
+        lambda body, _: Explanation(**{name: body[name] for name in _EXPLANATION_FIELDS}),
     )
 
 
 def row_of(key: Any) -> Call[int | None]:
     """The row of a key, if it is remembered."""
-    return look("row_of", key=key)
+    return query_past("row_of", key=key)
 
 
-def look(name: str, read: Callable[[Any], Any] | None = None, /, **fields: Any) -> Call[Any]:
+def query_past(name: str, read: Callable[[Any], Any] | None = None, /, **fields: Any) -> Call[Any]:
     """One of the methods of a past."""
 
-    def reading(body: Any, _: Past | None) -> Any:
+    def read_answer(body: Any, _: Past | None) -> Any:
         return body[name] if read is None else read(body[name])
 
-    return Call(f"/past/{name}", fields, reading)
+    return Call(f"/past/{name}", fields, read_answer)
 
 
-def given_position(position: Any) -> Any:
+def decode_position(position: Any) -> Any:
     """A position as it was given: bodies have no pairs."""
     return tuple(position) if isinstance(position, list) else position
 
 
-def row_numbers(rows: Any) -> Any:
+def encode_rows(rows: Any) -> Any:
     """Row numbers as they are sent; what is none is refused by the service."""
     if isinstance(rows, np.ndarray):
         return rows.tolist()
     return list(rows) if isinstance(rows, range | list | tuple | set) else rows
 
 
-def _head(told: str) -> "Head":
+def _parse_head(told: str) -> "Head":
     from likewise.ledger.heads import Head
 
     return Head.of(told)
 
 
-def _named(name: str) -> Callable[[Any, Past | None], Any]:
+def _field_reader(name: str) -> Callable[[Any, Past | None], Any]:
     """Return what reads one field of an answer."""
     return lambda body, _: body[name]
 
 
-def _nothing(_: Any, __: Past | None) -> None:
+def _read_nothing(_: Any, __: Past | None) -> None:
     return None
 
 
-def _some(given: dict[str, Any]) -> dict[str, Any]:
+def _drop_none(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}

@@ -14,9 +14,9 @@ from typing import Self, TypeVar
 from likewise.client import api_calls
 from likewise.client.api_calls import Call, MonitorState
 from likewise.client.client import Client
-from likewise.client.endpoint import RETRIES, TIMEOUT, Place, was_sent
-from likewise.client.exchange import INSTANCE, Exchange, Firsts, HttpAnswer, written
-from likewise.client.methods import awaiting
+from likewise.client.endpoint import RETRIES, TIMEOUT, Endpoint, was_sent
+from likewise.client.exchange import INSTANCE, Exchange, HttpAnswer, RequestLog, encode_body
+from likewise.client.methods import make_async_method
 from likewise.errors import BadFile
 from likewise.explaining.past import Past
 from likewise.rule.rule import Rule
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class AsyncClient:
     """A monitor behind a service, for an event loop; arguments as of `lw.connect`.
 
-        async with lw.AsyncClient("http://127.0.0.1:8800") as client:
+        async with lw.client.AsyncClient("http://127.0.0.1:8800") as client:
             verdict = await client.observe([0.5, 0.2], "yes")
 
     It belongs to the event loop in which it is first used. Verdicts can be explained there too, but
@@ -48,23 +48,26 @@ class AsyncClient:
     ) -> None:
         import httpx2
 
-        self.place = Place(url, monitor, token, timeout, retries, uds, witnesses, make_keys)
+        self.endpoint = Endpoint(url, monitor, token, timeout, retries, uds, witnesses, make_keys)
         self.closed = False
         self._known_state: MonitorState | None = None
         self._instance: str | None = None
-        self._firsts = Firsts()
-        self._waiting = Client(self.place)
-        self._http = httpx2.AsyncClient(**self.place.settings(httpx2.AsyncHTTPTransport))
+        self._request_log = RequestLog()
+        self._sync_client = Client(self.endpoint)
+        self._http = httpx2.AsyncClient(**self.endpoint.http_settings(httpx2.AsyncHTTPTransport))
 
     async def _make(self, call: Call[T]) -> T:
         """Make a call, and await its answer."""
         import httpx2
 
         rule = await self.rule() if callable(call.fields) else None
-        body = written(call, rule, self.place)
-        method, url = call.method, self.place.url_of(call.path, names=call.names)
-        first, again = self._firsts.of(call, clock.monotonic(), self._instance)
-        exchange = Exchange(call, self.place, first, again)
+        body = encode_body(call, rule, self.endpoint)
+        method, url = (
+            call.method,
+            self.endpoint.url_of(call.path, with_witnesses=call.returns_witnesses),
+        )
+        first, again = self._request_log.look_up(call, clock.monotonic(), self._instance)
+        exchange = Exchange(call, self.endpoint, first, again)
         while True:
             if self.closed:
                 raise BadFile("this client is closed. Nothing was stored: connect again.")
@@ -73,60 +76,60 @@ class AsyncClient:
                 response = await self._http.request(method, url, content=body, headers=headers)
                 answer = HttpAnswer(response.status_code, response.headers, response.content)
             except httpx2.TransportError as error:
-                await asyncio.sleep(exchange.failed(error, sent=was_sent(error)))
+                await asyncio.sleep(exchange.handle_failure(error, sent=was_sent(error)))
                 continue
             self._instance = answer.headers.get(INSTANCE, self._instance)
-            pause = exchange.answered(answer)
+            pause = exchange.handle_answer(answer)
             if pause is None:
-                return exchange.read(answer, self._waiting.past)
+                return exchange.read(answer, self._sync_client.past)
             await asyncio.sleep(pause)
 
-    async def _state(self) -> MonitorState:
+    async def _fetch_state(self) -> MonitorState:
         self._known_state = await self._make(api_calls.state())
         return self._known_state
 
     async def rule(self) -> Rule:
         """The rule of the monitor; asked for once."""
-        return (self._known_state or await self._state()).rule
+        return (self._known_state or await self._fetch_state()).rule
 
     async def rows(self) -> int:
         """Decisions ever taken: the row of the next one."""
-        return (await self._state()).rows
+        return (await self._fetch_state()).rows
 
     async def count(self) -> int:
         """Decisions remembered now: `len` of a client that waits."""
-        return (await self._state()).remembered
+        return (await self._fetch_state()).remembered
 
     async def missing(self) -> int:
         """Decisions known to be missing from this history."""
-        return (await self._state()).missing
+        return (await self._fetch_state()).missing
 
     @property
     def past(self) -> Past:
         """To look back, in a thread: every look waits for a request."""
-        return self._waiting.past
+        return self._sync_client.past
 
-    observe = awaiting(api_calls.observe)
-    observe_many = awaiting(api_calls.observe_many)
-    check = awaiting(api_calls.check)
-    check_many = awaiting(api_calls.check_many)
-    load = awaiting(api_calls.load)
-    forget = awaiting(api_calls.forget)
-    lost = awaiting(api_calls.lost)
-    explain = awaiting(api_calls.explain)
-    row_of = awaiting(api_calls.row_of)
+    observe = make_async_method(api_calls.observe)
+    observe_many = make_async_method(api_calls.observe_many)
+    check = make_async_method(api_calls.check)
+    check_many = make_async_method(api_calls.check_many)
+    load = make_async_method(api_calls.load)
+    forget = make_async_method(api_calls.forget)
+    record_loss = make_async_method(api_calls.record_loss)
+    explain = make_async_method(api_calls.explain)
+    row_of = make_async_method(api_calls.row_of)
 
     # With a ledger
 
-    erase = awaiting(api_calls.erase)
-    review = awaiting(api_calls.review)
-    truth = awaiting(api_calls.truth)
-    supersede = awaiting(api_calls.supersede)
-    stats = awaiting(api_calls.stats)
-    head = awaiting(api_calls.head)
-    verify = awaiting(api_calls.verify)
-    flush = awaiting(api_calls.flush)
-    positions = awaiting(api_calls.positions)
+    erase = make_async_method(api_calls.erase)
+    review = make_async_method(api_calls.review)
+    truth = make_async_method(api_calls.truth)
+    supersede = make_async_method(api_calls.supersede)
+    stats = make_async_method(api_calls.stats)
+    head = make_async_method(api_calls.head)
+    verify = make_async_method(api_calls.verify)
+    flush = make_async_method(api_calls.flush)
+    positions = make_async_method(api_calls.positions)
 
     # The end
 
@@ -134,7 +137,7 @@ class AsyncClient:
         """End the connections. The monitor, and what it remembers, stay with the service."""
         if not self.closed:
             self.closed = True
-            self._waiting.close()
+            self._sync_client.close()
             await self._http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -145,4 +148,6 @@ class AsyncClient:
 
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""
-        return f"<AsyncClient of the Monitor {self.place.monitor!r} at {self.place.url}{state}>"
+        return (
+            f"<AsyncClient of the Monitor {self.endpoint.monitor!r} at {self.endpoint.url}{state}>"
+        )

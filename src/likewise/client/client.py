@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from likewise.client import api_calls
 from likewise.client.api_calls import Call, MonitorState
-from likewise.client.endpoint import RETRIES, TIMEOUT, Place, was_sent
-from likewise.client.exchange import INSTANCE, Exchange, Firsts, HttpAnswer, written
-from likewise.client.methods import waiting
+from likewise.client.endpoint import RETRIES, TIMEOUT, Endpoint, was_sent
+from likewise.client.exchange import INSTANCE, Exchange, HttpAnswer, RequestLog, encode_body
+from likewise.client.methods import make_method
 from likewise.client.remote_past import RemotePast
 from likewise.errors import BadFile
 from likewise.explaining.past import Past
 from likewise.rule.rule import Rule
-from likewise.runtime.forking import copied_by_fork
+from likewise.runtime.forking import register_after_fork
 from likewise.tables.positions import Position
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def connect(
 
     Nothing is asked before the first call.
     """
-    return Client(Place(url, monitor, token, timeout, retries, uds, witnesses, make_keys))
+    return Client(Endpoint(url, monitor, token, timeout, retries, uds, witnesses, make_keys))
 
 
 class Client:
@@ -69,25 +69,25 @@ class Client:
     durable = True
     """Its history outlives this process: it is in another one."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
         self.closed = False
         self._state: MonitorState | None = None
         self._instance: str | None = None
-        self._firsts = Firsts()
-        self._left_to_parent: list[Any] = []
+        self._request_log = RequestLog()
+        self._parent_connections: list[Any] = []
         self._past = RemotePast(self._make, lambda: self.rule)
         self._open()
-        copied_by_fork(self)
+        register_after_fork(self)
 
     def _open(self) -> None:
         import httpx2
 
-        self._http = httpx2.Client(**self.place.settings(httpx2.HTTPTransport))
+        self._http = httpx2.Client(**self.endpoint.http_settings(httpx2.HTTPTransport))
 
     def _after_fork(self) -> None:
         """In a forked process: the connections are the parent's, and stay as they are."""
-        self._left_to_parent.append(self._http)
+        self._parent_connections.append(self._http)
         if not self.closed:
             self._open()
 
@@ -98,11 +98,14 @@ class Client:
         import httpx2
 
         rule = self.rule if callable(call.fields) else None
-        body = written(call, rule, self.place)
-        method, url = call.method, self.place.url_of(call.path, names=call.names)
+        body = encode_body(call, rule, self.endpoint)
+        method, url = (
+            call.method,
+            self.endpoint.url_of(call.path, with_witnesses=call.returns_witnesses),
+        )
         now = clock.monotonic()
-        first, again = self._firsts.of(call, now, self._instance)
-        exchange = Exchange(call, self.place, first, again)
+        first, again = self._request_log.look_up(call, now, self._instance)
+        exchange = Exchange(call, self.endpoint, first, again)
         while True:
             if self.closed:
                 raise BadFile("this client is closed. Nothing was stored: connect again.")
@@ -111,19 +114,19 @@ class Client:
                 response = self._http.request(method, url, content=body, headers=headers)
                 answer = HttpAnswer(response.status_code, response.headers, response.content)
             except httpx2.TransportError as error:
-                clock.sleep(exchange.failed(error, sent=was_sent(error)))
+                clock.sleep(exchange.handle_failure(error, sent=was_sent(error)))
                 continue
             self._instance = answer.headers.get(INSTANCE, self._instance)
-            pause = exchange.answered(answer)
+            pause = exchange.handle_answer(answer)
             if pause is None:
                 return exchange.read(answer, self._past)
             clock.sleep(pause)
 
-    def _known(self) -> MonitorState:
+    def _get_state(self) -> MonitorState:
         """What was last asked of the service about the monitor; asked now if it never was."""
-        return self._asked() if self._state is None else self._state
+        return self._fetch_state() if self._state is None else self._state
 
-    def _asked(self) -> MonitorState:
+    def _fetch_state(self) -> MonitorState:
         self._state = self._make(api_calls.state())
         return self._state
 
@@ -134,14 +137,14 @@ class Client:
         """This client: its calls take ids (monitor/protocol.py)."""
         return self
 
-    turn = None
+    call_lock = None
     """A call waits for the service."""
     accepting = None
     """A service accepts nothing before it is judged."""
 
     @property
     def rule(self) -> Rule:
-        return self._known().rule
+        return self._get_state().rule
 
     @property
     def known_rule(self) -> Rule | None:
@@ -151,47 +154,47 @@ class Client:
     @property
     def rows(self) -> int:
         """Decisions ever taken: the row of the next one."""
-        return self._asked().rows
+        return self._fetch_state().rows
 
     def __len__(self) -> int:
         """Decisions remembered now."""
-        return self._asked().remembered
+        return self._fetch_state().remembered
 
     @property
     def missing(self) -> int:
         """Decisions known to be missing from this history: the sum of what `lost` was told."""
-        return self._asked().missing
+        return self._fetch_state().missing
 
     @property
     def comparable(self) -> bool:
         """Whether verdicts say if there was a near past input at all."""
-        return self._known().comparable
+        return self._get_state().comparable
 
     @property
     def past(self) -> Past:
         """The only way to look back; every look is a request."""
         return self._past
 
-    observe = waiting(api_calls.observe)
-    observe_many = waiting(api_calls.observe_many)
-    check = waiting(api_calls.check)
-    check_many = waiting(api_calls.check_many)
-    load = waiting(api_calls.load)
-    forget = waiting(api_calls.forget)
-    lost = waiting(api_calls.lost)
-    explain = waiting(api_calls.explain)
-    row_of = waiting(api_calls.row_of)
+    observe = make_method(api_calls.observe)
+    observe_many = make_method(api_calls.observe_many)
+    check = make_method(api_calls.check)
+    check_many = make_method(api_calls.check_many)
+    load = make_method(api_calls.load)
+    forget = make_method(api_calls.forget)
+    record_loss = make_method(api_calls.record_loss)
+    explain = make_method(api_calls.explain)
+    row_of = make_method(api_calls.row_of)
 
     # With a ledger
 
-    erase = waiting(api_calls.erase)
-    review = waiting(api_calls.review)
-    truth = waiting(api_calls.truth)
-    supersede = waiting(api_calls.supersede)
-    stats = waiting(api_calls.stats)
-    head = waiting(api_calls.head)
-    verify = waiting(api_calls.verify)
-    flush = waiting(api_calls.flush)
+    erase = make_method(api_calls.erase)
+    review = make_method(api_calls.review)
+    truth = make_method(api_calls.truth)
+    supersede = make_method(api_calls.supersede)
+    stats = make_method(api_calls.stats)
+    head = make_method(api_calls.head)
+    verify = make_method(api_calls.verify)
+    flush = make_method(api_calls.flush)
 
     @property
     def positions(self) -> dict[str, Position]:
@@ -218,4 +221,4 @@ class Client:
 
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""
-        return f"<Client of the Monitor {self.place.monitor!r} at {self.place.url}{state}>"
+        return f"<Client of the Monitor {self.endpoint.monitor!r} at {self.endpoint.url}{state}>"

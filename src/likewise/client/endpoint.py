@@ -7,14 +7,14 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from likewise.errors import BadRule
-from likewise.verdict.exact_body import EXACT
+from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
 from likewise.version import __version__
 
 TIMEOUT, RETRIES = 30.0, 8
 
 
 @dataclass(frozen=True)
-class Place:
+class Endpoint:
     """A monitor of a service.
 
     url         of the service, such as https://likewise.example:8800; or http+unix:///run/lw.sock
@@ -59,32 +59,34 @@ class Place:
             )
 
     @property
-    def base(self) -> str:
+    def monitor_url(self) -> str:
         """The url of the monitor, to which the paths of its routes are added."""
         root = self.url.rstrip("/")
         if root.startswith("http+unix:"):
             root = "http://localhost"
         return f"{root}/v1/monitors/{quote(self.monitor, safe='')}"
 
-    def url_of(self, path: str, *, names: bool) -> str:
+    def url_of(self, path: str, *, with_witnesses: bool) -> str:
         """The url of a route of the monitor.
 
         names   whether its answer names witnesses
         """
-        query = f"?witnesses={self.witnesses}" if names and self.witnesses is not None else ""
-        return f"{self.base}{path}{query}"
+        query = (
+            f"?witnesses={self.witnesses}" if with_witnesses and self.witnesses is not None else ""
+        )
+        return f"{self.monitor_url}{path}{query}"
 
     @property
-    def called(self) -> str:
+    def description(self) -> str:
         """For errors: the service and its monitor."""
         return f"the monitor {self.monitor!r} at {self.url}"
 
-    def settings(self, transport: Any) -> dict[str, Any]:
+    def http_settings(self, transport: Any) -> dict[str, Any]:
         """Of httpx2's client. transport: the class that takes a socket"""
         import httpx2
 
         headers = {
-            "accept": EXACT,
+            "accept": EXACT_CONTENT_TYPE,
             "accept-encoding": "identity",  # what travels is mostly numbers
             "user-agent": f"likewise/{__version__}",
         }

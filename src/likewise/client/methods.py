@@ -14,7 +14,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def waiting(make: Callable[P, Call[T]]) -> Callable[Concatenate[Any, P], T]:
+def make_method(make: Callable[P, Call[T]]) -> Callable[Concatenate[Any, P], T]:
     """A method that makes a call and waits for its answer."""
 
     def method(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -25,7 +25,9 @@ def waiting(make: Callable[P, Call[T]]) -> Callable[Concatenate[Any, P], T]:
     return method
 
 
-def awaiting(make: Callable[P, Call[T]]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+def make_async_method(
+    make: Callable[P, Call[T]],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
     """A method that makes a call and has its answer awaited."""
 
     async def method(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -44,11 +46,11 @@ def _describe(method: Any, make: Callable[..., Any]) -> None:
     method.__doc__ = make.__doc__
     method.__signature__ = told.replace(
         parameters=[client, *told.parameters.values()],
-        return_annotation=_answered(told.return_annotation),
+        return_annotation=_answer_type(told.return_annotation),
     )
 
 
-def _answered(annotation: Any) -> Any:
+def _answer_type(annotation: Any) -> Any:
     """What a call is answered with: T of Call[T]."""
     if isinstance(annotation, str):
         return annotation.removeprefix("Call[").removesuffix("]")

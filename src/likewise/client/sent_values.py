@@ -12,7 +12,7 @@ import numpy as np
 from likewise.errors import WrongShape
 from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.rule.rule import Rule
-from likewise.tables.frames import ColumnTable, row_of, table_columns
+from likewise.tables.frames import ColumnTable, as_row, table_columns
 from likewise.tables.named_array import named_array_of
 from likewise.tables.normalize import sequence_of
 
@@ -20,7 +20,7 @@ from likewise.tables.normalize import sequence_of
 def input_of(rule: Rule, x: Any) -> dict[str, Any]:
     """The input of one decision, as a field of its body."""
     if rule.features is not None:
-        return {"values": _row(x)}
+        return {"values": _encode_row(x)}
     return {"x": x if rule.embed is not None else named_array_of(x, "the input")}
 
 
@@ -29,7 +29,7 @@ def inputs_of(rule: Rule, x: Any) -> dict[str, Any]:
     if rule.features is None:
         return {"x": x if rule.embed is not None else named_array_of(x, "the input")}
     if isinstance(x, list | tuple):
-        return {"values": [row if row is not None else one for one in x for row in [row_of(one)]]}
+        return {"values": [row if row is not None else one for one in x for row in [as_row(one)]]}
     if isinstance(x, ColumnTable):
         return {"values": x.columns}
     plain = isinstance(x, np.ndarray) and x.dtype.names is None
@@ -44,8 +44,8 @@ def output_fields(z: Any, *, many: bool = False) -> dict[str, Any]:
     return {"z": sequence_of(z) if many else z}
 
 
-def _row(x: Any) -> Any:
-    row = row_of(x)
+def _encode_row(x: Any) -> Any:
+    row = as_row(x)
     if row is not None:
         return dict(row)
     if not hasattr(x, "columns"):

@@ -18,17 +18,17 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.embedders.declaration import DeclaredEmbedder
-from likewise.embedders.embedding_model import SENTENCE, Model
-from likewise.embedders.model_mark import Mark
-from likewise.embedders.pictures import Pictures
+from likewise.embedders.embedding_model import FIXED_SENTENCE, EmbeddingModel
+from likewise.embedders.model_mark import ModelMark
+from likewise.embedders.pictures import PictureReader
 from likewise.errors import BadDecision, BadRule, UnexpectedValue
-from likewise.runtime.forking import copied_by_fork
-from likewise.tables.normalize import array_of, numbers_of, type_name
+from likewise.runtime.forking import register_after_fork
+from likewise.tables.normalize import array_of, to_number_array, type_name
 
 Vectors = npt.NDArray[Any]
 
 
-class Subject(NamedTuple):
+class ErrorSubject(NamedTuple):
     """What an error is about: a name for people, and where it stands."""
 
     text: str
@@ -36,53 +36,53 @@ class Subject(NamedTuple):
     column: str | None = None
 
 
-Name = Callable[[int], Subject]
+ItemNamer = Callable[[int], ErrorSubject]
 """What an item is called in an error, by its place in the batch."""
 
-SAY_AN_INPUT = (
+DECLARE_INPUT_ADVICE = (
     "Say what a picture looks like, Embedder(…, shape=[28, 28]), or have it take the text"
-    f" {SENTENCE!r}"
+    f" {FIXED_SENTENCE!r}"
 )
 _SHOWN = 60  # characters of a text in an error
 _DIGITS = 9  # of a check vector
 
 
-def item_name(i: int) -> Subject:
-    return Subject("the item", i)
+def item_name(i: int) -> ErrorSubject:
+    return ErrorSubject("the item", i)
 
 
 class Embedding:
     """A loaded model, with its cache."""
 
-    def __init__(self, declared: DeclaredEmbedder, model: Model) -> None:
+    def __init__(self, declared: DeclaredEmbedder, model: EmbeddingModel) -> None:
         self._declared = declared
         self._model = model
-        self.pictures = Pictures(declared)
+        self.pictures = PictureReader(declared)
         self._cache: dict[bytes, Vectors] = {}
         self._lock = Lock()
         self._settled: np.dtype[Any] | None = None  # of a vector, with its length
-        self._mark: Mark | None = None
-        copied_by_fork(self)
+        self._mark: ModelMark | None = None
+        register_after_fork(self)
 
     def _after_fork(self) -> None:
         self._lock = Lock()
 
-    def insist_on_model(self, name: Name) -> None:
+    def require_model(self, name: ItemNamer) -> None:
         """Raise BadDecision, about the first item, where there is no model (standing_in.py)."""
 
-    def one(self, item: Any) -> Vectors:
+    def embed_one(self, item: Any) -> Vectors:
         """The vector of a single item."""
-        vector: Vectors = self.many([item], lambda _: Subject("the input"))[0]
+        vector: Vectors = self.embed_many([item], lambda _: ErrorSubject("the input"))[0]
         return vector
 
-    def many(self, items: Sequence[Any], name: Name = item_name) -> Vectors:
+    def embed_many(self, items: Sequence[Any], name: ItemNamer = item_name) -> Vectors:
         """The vectors of items, one row each; raise BadDecision, naming the first it is about."""
         with self._lock:
             found: list[Vectors | None] = [None] * len(items)
             wanted: dict[bytes | int, list[int]] = {}
             for i, item in enumerate(items):
                 key = self._key(item, i, name)
-                known = self._known(key)
+                known = self._find_cached(key)
                 if known is None:
                     wanted.setdefault(key, []).append(i)
                 else:
@@ -91,8 +91,8 @@ class Embedding:
             settled = self._settled
             new = ((at[0], self._read(items[at[0]], at[0], name)) for at in places)
             for firsts, batch in self.pictures.batches(new, self._declared.batch):
-                made = self._embedded(batch, firsts, name)
-                settled = self._the_same(settled, made, firsts[0], name)
+                made = self._embed_batch(batch, firsts, name)
+                settled = self._check_vector_type(settled, made, firsts[0], name)
                 for i, vector in zip(firsts, made, strict=True):
                     found[i] = vector
             for at in places:
@@ -100,26 +100,26 @@ class Embedding:
                     found[i] = found[at[0]]
             self._settled = settled  # only now: an error before it has changed nothing
             for key, at in wanted.items():
-                self._keep(key, found[at[0]])
+                self._cache_vector(key, found[at[0]])
         if not found:
             return np.empty(0, self._settled or np.dtype((np.float64, (0,))))
         return np.stack(found)  # type: ignore[arg-type]
 
     # The cache
 
-    def _key(self, item: Any, i: int, name: Name) -> bytes | int:
+    def _key(self, item: Any, i: int, name: ItemNamer) -> bytes | int:
         """A digest of an item's content, or its place if that is not known.
 
         Raises BadDecision if it is not what the model takes.
         """
         digest = blake2b(digest_size=16)
-        if isinstance(item, str) and self._model.takes != "pictures":
+        if isinstance(item, str) and self._model.input_kind != "pictures":
             digest.update(b"text ")
             digest.update(item.encode("utf-8", "surrogatepass"))
-        elif self._model.takes == "texts":
-            raise self._refused(name(i), f"is {_shown(item)}; expected a text")
+        elif self._model.input_kind == "texts":
+            raise self._make_refusal(name(i), f"is {_describe_item(item)}; expected a text")
         else:
-            pictures, by_path = self._model.takes == "pictures", isinstance(item, os.PathLike)
+            pictures, by_path = self._model.input_kind == "pictures", isinstance(item, os.PathLike)
             try:
                 content, about = self.pictures.file_bytes(item), "file "
                 if content is None:
@@ -129,19 +129,19 @@ class Embedding:
                     content = np.ascontiguousarray(array).tobytes()
             except (OSError, ValueError, TypeError) as error:
                 if pictures or (by_path and self._declared.folder is not None):
-                    raise self._refused(name(i), f"is no picture: {error}") from None
+                    raise self._make_refusal(name(i), f"is no picture: {error}") from None
                 return i  # whatever it is, the function may know
             digest.update(about.encode())
             digest.update(content)
         return digest.digest()
 
-    def _known(self, key: bytes | int) -> Vectors | None:
+    def _find_cached(self, key: bytes | int) -> Vectors | None:
         vector = self._cache.pop(key, None) if isinstance(key, bytes) else None
         if vector is not None and isinstance(key, bytes):
             self._cache[key] = vector  # the latest used is the last to go
         return vector
 
-    def _keep(self, key: bytes | int, vector: Any) -> None:
+    def _cache_vector(self, key: bytes | int, vector: Any) -> None:
         if isinstance(key, int) or not self._declared.cache:
             return
         while len(self._cache) >= self._declared.cache:
@@ -150,49 +150,55 @@ class Embedding:
 
     # The model
 
-    def _read(self, item: Any, i: int, name: Name) -> Any:
+    def _read(self, item: Any, i: int, name: ItemNamer) -> Any:
         """A picture as an array; anything else as it is."""
-        if self._model.takes != "pictures":
+        if self._model.input_kind != "pictures":
             return item
         try:
             return self.pictures.array_of(item)
         except (OSError, ValueError) as error:
-            raise self._refused(name(i), f"is no picture: {error}") from None
+            raise self._make_refusal(name(i), f"is no picture: {error}") from None
 
-    def _embedded(self, batch: list[Any], places: list[int], name: Name) -> Vectors:
+    def _embed_batch(self, batch: list[Any], places: list[int], name: ItemNamer) -> Vectors:
         try:
             answer = self._model.embed(batch)
         except Exception as error:
             raise self._culprit(batch, places, name, error) from error
-        return self._checked(answer, batch, places, name)
+        return self._check_vectors(answer, batch, places, name)
 
     def _culprit(
-        self, batch: list[Any], places: list[int], name: Name, error: Exception
+        self, batch: list[Any], places: list[int], name: ItemNamer, error: Exception
     ) -> BadDecision:
         """Which item a model failed on."""
         for item, i in zip(batch, places, strict=True) if len(batch) > 1 else ():
             try:
                 self._model.embed([item])
             except Exception as own:
-                return self._refused(name(i), f"is {_shown(item)}, and the model failed: {own!r}")
+                return self._make_refusal(
+                    name(i), f"is {_describe_item(item)}, and the model failed: {own!r}"
+                )
         if len(batch) == 1:
-            return self._refused(
-                name(places[0]), f"is {_shown(batch[0])}, and the model failed: {error!r}"
+            return self._make_refusal(
+                name(places[0]), f"is {_describe_item(batch[0])}, and the model failed: {error!r}"
             )
         first, last = name(places[0]), name(places[-1])
         until = last.text if last.place is None else f"that of row {last.place}"
         about = first._replace(text=f"{first.text} to {until}")
-        return self._refused(about, f"make the model fail, though each alone does not: {error!r}")
+        return self._make_refusal(
+            about, f"make the model fail, though each alone does not: {error!r}"
+        )
 
-    def _checked(self, answer: Any, batch: list[Any], places: list[int], name: Name) -> Vectors:
+    def _check_vectors(
+        self, answer: Any, batch: list[Any], places: list[int], name: ItemNamer
+    ) -> Vectors:
         try:
             vectors = array_of(answer, "the answer", "vectors")
         except BadDecision as error:
             at = _first_of_another_length(answer) if len(batch) > 1 else 0
             why = f"became something that is no vector as others are: {error.problem}"
-            raise self._refused(name(places[at]), why) from None
+            raise self._make_refusal(name(places[at]), why) from None
         if vectors.dtype.kind not in "biuf" or vectors.ndim < 2 or len(vectors) != len(batch):
-            raise self._refused(
+            raise self._make_refusal(
                 name(places[0]),
                 f"and {len(batch) - 1} more were embedded as a {type(answer).__name__} of type"
                 f" {type_name(vectors.dtype)} and shape {vectors.shape}; expected {len(batch)}"
@@ -201,9 +207,9 @@ class Embedding:
         vectors = vectors.reshape(len(vectors), -1)
         for vector, i in zip(vectors, places, strict=True) if vectors.dtype.kind in "iu" else ():
             try:
-                numbers_of(vector, "its vector")
+                to_number_array(vector, "its vector")
             except BadDecision as error:
-                raise self._refused(name(i), f"cannot be compared: {error.problem}") from None
+                raise self._make_refusal(name(i), f"cannot be compared: {error.problem}") from None
         if vectors.dtype in (np.float16, np.bool_):
             vectors = vectors.astype(np.float32)
         if vectors.dtype == np.int64 and not isinstance(answer, np.ndarray):
@@ -223,79 +229,79 @@ class Embedding:
         return vectors
 
     def _refuse_one(
-        self, good: Any, batch: list[Any], places: list[int], name: Name, why: str
+        self, good: Any, batch: list[Any], places: list[int], name: ItemNamer, why: str
     ) -> None:
         i = int(np.flatnonzero(~good)[0])
-        what = f"is {_shown(batch[i])}, of which the model makes {why}"
-        raise self._refused(name(places[i]), what)
+        what = f"is {_describe_item(batch[i])}, of which the model makes {why}"
+        raise self._make_refusal(name(places[i]), what)
 
-    def _the_same(
-        self, settled: np.dtype[Any] | None, vectors: Vectors, i: int, name: Name
+    def _check_vector_type(
+        self, settled: np.dtype[Any] | None, vectors: Vectors, i: int, name: ItemNamer
     ) -> np.dtype[Any]:
         """The length and type of vectors, which the first settle for all."""
         own = np.dtype((vectors.dtype, vectors.shape[1:]))
         if settled is not None and own != settled:
-            raise self._refused(
+            raise self._make_refusal(
                 name(i),
                 f"became {vectors.shape[1]} numbers of {vectors.dtype}, and others before it"
                 f" {settled.shape[0]} of {settled.base}; expected vectors of one length and type",
             )
         return own
 
-    def _refused(self, which: Subject, what: str) -> BadDecision:
+    def _make_refusal(self, which: ErrorSubject, what: str) -> BadDecision:
         problem = f"{which.text} {what} (embedder {self._declared.text!r})."
         return UnexpectedValue(problem, place=which.place, column=which.column)
 
     # Which model it is
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> ModelMark:
         """Its identity, and its vector of a fixed input."""
         if self._mark is None:
-            vector = self._of_probe()
+            vector = self._embed_probe()
             check = () if vector is None else vector.astype(np.float64).tolist()
             unit = " normalised" if self._declared.unit_length else ""
-            self._mark = Mark(
+            self._mark = ModelMark(
                 self._model.identity + unit, tuple(float(f"{one:.{_DIGITS}g}") for one in check)
             )
         return self._mark
 
-    def _of_probe(self) -> Vectors | None:
+    def _embed_probe(self) -> Vectors | None:
         """The vector of a fixed input; None where none is known that the model takes."""
-        probe = self._model.probe()
+        probe = self._model.make_probe()
         if probe is None:
             return None
         try:
             with self._lock:
                 item = self._read(probe, 0, _fixed_input)
-                vector: Vectors = self._embedded([item], [0], _fixed_input)[0]
+                vector: Vectors = self._embed_batch([item], [0], _fixed_input)[0]
                 return vector
         except BadDecision as error:
-            if self._model.takes == "anything" and self._declared.shape is None:
+            if self._model.input_kind == "anything" and self._declared.shape is None:
                 return None
             raise BadRule(
                 f"a check vector cannot be made: {error.reason}", setting="embed"
             ) from None
 
-    def settled(self) -> np.dtype[Any]:
+    def find_vector_type(self) -> np.dtype[Any]:
         """The type of a vector, with its length, found out before an input comes.
 
         Raises BadRule where that cannot be.
         """
-        vector = self._of_probe()
+        vector = self._embed_probe()
         if vector is None:
             raise BadRule(
                 f"embed is {self._declared.text!r}, and no input is known to try it with."
-                f" {SAY_AN_INPUT}",
+                f" {DECLARE_INPUT_ADVICE}",
                 setting="embed",
             )
         with self._lock:
-            self._settled = self._the_same(self._settled, vector[None], 0, _fixed_input)
+            self._settled = self._check_vector_type(self._settled, vector[None], 0, _fixed_input)
             return self._settled
 
 
-def _fixed_input(_: int) -> Subject:
-    return Subject("the fixed input")
+def _fixed_input(_: int) -> ErrorSubject:
+    return ErrorSubject("the fixed input")
 
 
 def _first_of_another_length(answer: Any) -> int:
@@ -303,7 +309,7 @@ def _first_of_another_length(answer: Any) -> int:
     return next((i for i, length in enumerate(lengths) if length != lengths[0]), 0)
 
 
-def _shown(item: Any) -> str:
+def _describe_item(item: Any) -> str:
     if isinstance(item, str):
         return repr(item if len(item) <= _SHOWN else f"{item[: _SHOWN - 1]}…")
     if isinstance(item, np.ndarray):

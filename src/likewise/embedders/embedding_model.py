@@ -10,26 +10,26 @@ import numpy as np
 
 from likewise.errors import BadRule
 
-SENTENCE = "Like cases should be treated alike."
+FIXED_SENTENCE = "Like cases should be treated alike."
 """The fixed text of which a check vector is made."""
 
-Takes = Literal["texts", "pictures", "anything"]
+InputKind = Literal["texts", "pictures", "anything"]
 
 
-class Model(Protocol):
+class EmbeddingModel(Protocol):
     """Makes vectors of a batch.
 
     Promise: one vector for each item, in order, and nothing but the item matters for its vector.
     """
 
-    takes: Takes
+    input_kind: InputKind
     identity: str
     """What it is made of; another model behind the same name has another."""
 
     def embed(self, batch: Sequence[Any]) -> Any:
         """Vectors of what was checked to be texts, pictures as arrays, or anything."""
 
-    def probe(self) -> Any:
+    def make_probe(self) -> Any:
         """A fixed item that it can embed; None if it does not know one."""
 
 
@@ -43,7 +43,7 @@ def digest_of(*files: Path) -> str:
     """A short digest of what is in these files."""
     digest = sha256()
     for path in files:
-        insist_on_file(path)
+        require_regular_file(path)
         try:
             with path.open("rb") as file:
                 while some := file.read(1 << 20):
@@ -53,13 +53,13 @@ def digest_of(*files: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def insist_on_file(path: Path) -> None:
+def require_regular_file(path: Path) -> None:
     """Raise if something else is there, such as a queue, which would be waited for."""
     if path.exists() and not path.is_file():
         raise BadRule(f"{str(path)!r} cannot be read: it is not a regular file")
 
 
-def need(package: str, embedder: str, extra: str) -> None:
+def require_package(package: str, embedder: str, extra: str) -> None:
     """Raise unless a package is there; say how to install it."""
     if find_spec(package) is None:
         raise BadRule(

@@ -17,12 +17,17 @@ from typing import Any
 from likewise.errors import BadRule
 
 _LONGEST = 200  # characters of a path in an error
-_OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)  # the machine's trouble, not a name's
+_MACHINE_ERRNOS = (
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EIO,
+)  # the machine's trouble, not a name's
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY  # no right to list it is needed
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 
-class Folder:
+class PictureFolder:
     """A folder that was declared; it stays where it was when this was made."""
 
     def __init__(self, declared: str) -> None:
@@ -36,17 +41,17 @@ class Folder:
     def read(self, name: str | os.PathLike[Any], most: int) -> bytes:
         """What is in a file; raise ValueError if it may not be opened, or has more than most."""
         try:
-            file = _opened(self._real, self._steps(Path(os.fsdecode(name))))
+            file = _open_regular_file(self._real, self._steps(Path(os.fsdecode(name))))
         except (OSError, ValueError) as error:
-            raise ValueError(f"{_shown(name)} {_why(error)}") from None
+            raise ValueError(f"{_quote_path(name)} {_why(error)}") from None
         try:
             with os.fdopen(file, "rb") as opened:
                 size = os.fstat(file).st_size
                 content = opened.read(min(size, most) + 1)
         except OSError as error:
-            raise ValueError(f"{_shown(name)} cannot be read: {error.strerror}") from None
+            raise ValueError(f"{_quote_path(name)} cannot be read: {error.strerror}") from None
         if size > most or len(content or b"") > most:
-            raise too_large(_shown(name), most)
+            raise file_too_large_error(_quote_path(name), most)
         return content or b""
 
     def _steps(self, name: Path) -> tuple[str, ...]:
@@ -63,7 +68,7 @@ class Folder:
         return steps
 
 
-def _opened(folder: Path, steps: tuple[str, ...]) -> int:
+def _open_regular_file(folder: Path, steps: tuple[str, ...]) -> int:
     """The descriptor of a regular file; nothing on the way is followed out of the folder.
 
     The steps have no links when they are found. Should one become a link before it is opened, the
@@ -88,7 +93,7 @@ def _opened(folder: Path, steps: tuple[str, ...]) -> int:
 
 
 def _why(error: OSError | ValueError) -> str:
-    if isinstance(error, OSError) and error.errno in _OURS:
+    if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
         return f"cannot be opened now: {error.strerror}"
     return (
         "is no file that may be opened; expected the path of a regular file in the folder that the"
@@ -96,10 +101,10 @@ def _why(error: OSError | ValueError) -> str:
     )
 
 
-def too_large(what: str, most: int) -> ValueError:
+def file_too_large_error(what: str, most: int) -> ValueError:
     return ValueError(f"{what} has more bytes than limit_bytes, {most:,}")
 
 
-def _shown(name: Any) -> str:
+def _quote_path(name: Any) -> str:
     text = os.fsdecode(name)
     return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")

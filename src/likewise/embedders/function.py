@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from likewise.embedders.declaration import DeclaredEmbedder
-from likewise.embedders.embedding_model import SENTENCE, Takes, fixed_picture
+from likewise.embedders.embedding_model import FIXED_SENTENCE, InputKind, fixed_picture
 from likewise.errors import BadRule
 
 
 class Function:
-    takes: Takes = "anything"
+    input_kind: InputKind = "anything"
 
     def __init__(self, declared: DeclaredEmbedder) -> None:
         self._declared = declared
-        self._call = declared.name if callable(declared.name) else imported(declared)
+        self._call = declared.name if callable(declared.name) else import_function(declared)
         self.identity = "python"  # it has no weights: what it makes of a fixed input tells
 
     def embed(self, batch: Sequence[Any]) -> Any:
@@ -24,18 +24,18 @@ class Function:
         alike = arrays and len({(one.shape, one.dtype) for one in batch}) == 1
         return self._call(np.stack(batch) if alike else list(batch))
 
-    def probe(self) -> Any:
-        return probe_of(self._declared)
+    def make_probe(self) -> Any:
+        return make_declared_probe(self._declared)
 
 
-def probe_of(declared: DeclaredEmbedder) -> Any:
+def make_declared_probe(declared: DeclaredEmbedder) -> Any:
     """An array of the declared shape, or the fixed text, which it may take or not."""
-    return SENTENCE if declared.shape is None else fixed_picture(declared.shape)
+    return FIXED_SENTENCE if declared.shape is None else fixed_picture(declared.shape)
 
 
-def imported(declared: DeclaredEmbedder) -> Any:
+def import_function(declared: DeclaredEmbedder) -> Any:
     """The function behind `kind:module:function`; raise BadRule if it is not there."""
-    module, _, path = declared.place.partition(":")
+    module, _, path = declared.location.partition(":")
     try:
         found: Any = import_module(module)
         for name in path.split("."):

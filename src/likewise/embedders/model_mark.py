@@ -8,7 +8,7 @@ _CLOSE = 1e-3  # of their length: how far check vectors of one model may be apar
 
 
 @dataclass(frozen=True)
-class Mark:
+class ModelMark:
     """Which model an embedder is."""
 
     identity: str
@@ -16,7 +16,7 @@ class Mark:
     check: tuple[float, ...]
     """What it makes of a fixed input; nothing where no such input is known."""
 
-    def differs_from(self, other: "Mark") -> str:
+    def describe_difference(self, other: "ModelMark") -> str:
         """How, in words; nothing if they are the same model."""
         if other.check and not self.check:
             return "it cannot take the fixed input that it took"
@@ -33,7 +33,7 @@ class Mark:
         return {"identity": self.identity, "check": list(self.check)}
 
     @classmethod
-    def of(cls, given: Any) -> "Mark":
+    def of(cls, given: Any) -> "ModelMark":
         """From what `to_dict` gave; raise ValueError if it did not."""
         try:
             return cls(str(given["identity"]), tuple(map(float, given["check"])))

@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from likewise.embedders.declaration import DeclaredEmbedder
 from likewise.embedders.embedding_model import (
-    SENTENCE,
-    Takes,
+    FIXED_SENTENCE,
+    InputKind,
     digest_of,
     fixed_picture,
-    insist_on_file,
-    need,
+    require_package,
+    require_regular_file,
 )
-from likewise.embedders.pictures import Preparing
+from likewise.embedders.pictures import PicturePreprocessor
 from likewise.errors import BadRule
 
 _TYPES = {
@@ -36,11 +36,11 @@ _TYPES = {
 
 class Onnx:
     def __init__(self, declared: DeclaredEmbedder) -> None:
-        need("onnxruntime", declared.text, "onnx")
+        require_package("onnxruntime", declared.text, "onnx")
         import onnxruntime
 
         self._declared = declared
-        path = Path(declared.place)
+        path = Path(declared.location)
         made_of = [digest_of(path)]
         try:
             self._session = onnxruntime.InferenceSession(
@@ -57,13 +57,13 @@ class Onnx:
             raise BadRule(
                 f"output is {self._output!r}; the model has {', '.join(outputs)}", setting="output"
             )
-        self.takes: Takes = "pictures"
-        self._prepare = Preparing(declared)
+        self.input_kind: InputKind = "pictures"
+        self._prepare = PicturePreprocessor(declared)
         if declared.tokenizer is not None:
-            self.takes = "texts"
+            self.input_kind = "texts"
             self._tokenizer = _tokenizer(declared)
             made_of.append(digest_of(Path(declared.tokenizer)))
-        self.identity = " ".join(["onnx", *made_of]) + declared.preparing
+        self.identity = " ".join(["onnx", *made_of]) + declared.preprocessing_text
         fixed = self._inputs[0].shape[0] if self._inputs[0].shape else None
         if isinstance(fixed, int) and fixed != 1:
             raise BadRule(
@@ -76,10 +76,10 @@ class Onnx:
     def embed(self, batch: Sequence[Any]) -> Any:
         if self._one_by_one and len(batch) > 1:
             return np.concatenate([self.embed([one]) for one in batch])
-        if self.takes == "texts":
+        if self.input_kind == "texts":
             return self._of_texts(batch)
         wanted = self._inputs[0]
-        given = self._prepare.all(batch).astype(_TYPES.get(wanted.type, np.float32))
+        given = self._prepare.preprocess_batch(batch).astype(_TYPES.get(wanted.type, np.float32))
         return self._run({wanted.name: given})
 
     def _run(self, given: dict[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
@@ -113,9 +113,9 @@ class Onnx:
         pooled: npt.NDArray[Any] = (answer * words).sum(axis=1) / words.sum(axis=1).clip(1)
         return pooled
 
-    def probe(self) -> Any:
-        if self.takes == "texts":
-            return SENTENCE
+    def make_probe(self) -> Any:
+        if self.input_kind == "texts":
+            return FIXED_SENTENCE
         declared = self._declared
         if declared.shape is not None:
             return fixed_picture(declared.shape)
@@ -128,11 +128,11 @@ class Onnx:
 
 
 def _tokenizer(declared: DeclaredEmbedder) -> Any:
-    need("tokenizers", declared.text, "onnx")
+    require_package("tokenizers", declared.text, "onnx")
     from tokenizers import Tokenizer
 
     assert declared.tokenizer is not None
-    insist_on_file(Path(declared.tokenizer))
+    require_regular_file(Path(declared.tokenizer))
     try:
         tokenizer = Tokenizer.from_file(declared.tokenizer)
     except Exception as error:  # a bare Exception is what it raises

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.embedders.declaration import DeclaredEmbedder
-from likewise.embedders.folder_files import Folder, too_large
+from likewise.embedders.folder_files import PictureFolder, file_too_large_error
 from likewise.tables import normalize
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
@@ -49,15 +49,15 @@ _NO_FOLDER = (
 )
 
 
-class _Refused(ValueError):
+class _BadPicture(ValueError):
     """Said in our own words."""
 
 
-class Pictures:
+class PictureReader:
     """Reads pictures as a declaration allows it; raises ValueError about what it does not take."""
 
     def __init__(self, declared: DeclaredEmbedder) -> None:
-        self._folder = None if declared.folder is None else Folder(str(declared.folder))
+        self._folder = None if declared.folder is None else PictureFolder(str(declared.folder))
         self._limit_bytes = declared.limit_bytes
         self._limit_pixels = declared.limit_pixels
 
@@ -65,18 +65,18 @@ class Pictures:
         """The bytes of a picture that is a file, or was one; None if it is none."""
         if isinstance(picture, bytes | bytearray | memoryview):
             if memoryview(picture).nbytes > self._limit_bytes:
-                raise too_large("it", self._limit_bytes)
+                raise file_too_large_error("it", self._limit_bytes)
             return bytes(picture)
         if isinstance(picture, str | os.PathLike):
             if self._folder is None:
-                raise _Refused(_NO_FOLDER)
+                raise _BadPicture(_NO_FOLDER)
             return self._folder.read(picture, self._limit_bytes)
         return None
 
     def raw_array(self, item: Any) -> npt.NDArray[Any]:
         """Whatever tells an item from others: all of a Pillow image, not what becomes of it."""
         if _is_pillows(item):
-            self._limit(item)
+            self._check_pixels(item)
             about = (
                 f"{item.mode} {item.size} {sorted(item.info.items(), key=str)} {item.getpalette()}"
             )
@@ -87,22 +87,22 @@ class Pictures:
         """A picture as an array."""
         content = self.file_bytes(picture)
         if content is not None:
-            return self._decoded(content)
+            return self._decode(content)
         if _is_pillows(picture):
-            self._limit(picture)
+            self._check_pixels(picture)
             return _upright(picture)
         array = normalize.array_of(picture, "it", "a picture")
         if array.dtype.kind not in "biuf" or array.ndim not in (1, 2, 3) or array.size == 0:
-            raise _Refused(
+            raise _BadPicture(
                 f"it is a {type(picture).__name__} of type {normalize.type_name(array.dtype)} and"
                 f" shape {array.shape}; expected a path, bytes, a Pillow image, or an array of"
                 " numbers"
             )
         return array
 
-    def _decoded(self, content: bytes) -> npt.NDArray[Any]:
+    def _decode(self, content: bytes) -> npt.NDArray[Any]:
         if find_spec("PIL") is None:
-            raise _Refused(
+            raise _BadPicture(
                 "files of pictures need the package Pillow, which is not installed. Install it"
                 " with: pip install 'likewise[images]'"
             )
@@ -112,17 +112,17 @@ class Pictures:
         known = [one for one in FORMATS if one in Image.OPEN]
         try:
             with Image.open(io.BytesIO(content), formats=known) as image:
-                self._limit(image)
+                self._check_pixels(image)
                 return _upright(image)
-        except _Refused:
+        except _BadPicture:
             raise
         except (*_BROKEN, Image.DecompressionBombError) as error:
-            raise _Refused(f"it is no picture that can be read: {error}") from None
+            raise _BadPicture(f"it is no picture that can be read: {error}") from None
 
-    def _limit(self, image: Any) -> None:
+    def _check_pixels(self, image: Any) -> None:
         width, height = image.size
         if width * height > self._limit_pixels:
-            raise _Refused(
+            raise _BadPicture(
                 f"it has {width:,} by {height:,} pixels, more than limit_pixels,"
                 f" {self._limit_pixels:,}"
             )
@@ -156,7 +156,7 @@ def _upright(image: Any) -> npt.NDArray[Any]:
     return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
 
 
-class Preparing:
+class PicturePreprocessor:
     """What is done with an array before a model sees it."""
 
     def __init__(self, declared: DeclaredEmbedder) -> None:
@@ -169,7 +169,7 @@ class Preparing:
 
     def __call__(self, array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         if self._size is not None and array.shape[:2] != self._size:
-            array = _resized(array, self._size)
+            array = _resize(array, self._size)
         values = array.astype(np.float32)
         if self._scale is not None:
             values *= np.float32(self._scale)
@@ -181,7 +181,7 @@ class Preparing:
             values = values[:, :, None]
         return np.ascontiguousarray(np.moveaxis(values, -1, 0) if self._first else values)
 
-    def all(self, batch: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
+    def preprocess_batch(self, batch: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
         """A batch as one array; raise ValueError if their shapes differ."""
         prepared = [self(one) for one in batch]
         shapes = {one.shape for one in prepared}
@@ -193,7 +193,7 @@ class Preparing:
         return np.stack(prepared)
 
 
-def _resized(array: npt.NDArray[Any], size: tuple[int, ...]) -> npt.NDArray[Any]:
+def _resize(array: npt.NDArray[Any], size: tuple[int, ...]) -> npt.NDArray[Any]:
     if array.dtype != np.uint8 or array.ndim not in (2, 3):
         raise ValueError(
             f"it is of type {array.dtype} and shape {array.shape}, and only pictures of uint8 can"

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from likewise.embedders.declaration import DeclaredEmbedder
-from likewise.embedders.embedding_model import SENTENCE, Takes, need
+from likewise.embedders.embedding_model import FIXED_SENTENCE, InputKind, require_package
 from likewise.embedders.torch import digest_of_module
 from likewise.errors import BadRule
 
 
 class SentenceTransformers:
-    takes: Takes = "texts"
+    input_kind: InputKind = "texts"
 
     def __init__(self, declared: DeclaredEmbedder) -> None:
-        need("sentence_transformers", declared.text, "sentence-transformers")
+        require_package("sentence_transformers", declared.text, "sentence-transformers")
         from sentence_transformers import SentenceTransformer
 
         try:
-            self._model = SentenceTransformer(declared.place, device="cpu")
+            self._model = SentenceTransformer(declared.location, device="cpu")
         except Exception as error:
             raise BadRule(
                 f"embed is {declared.text!r}, which cannot be loaded: {error}", setting="embed"
@@ -32,5 +32,5 @@ class SentenceTransformers:
             list(batch), batch_size=max(1, len(batch)), show_progress_bar=False
         )
 
-    def probe(self) -> str:
-        return SENTENCE
+    def make_probe(self) -> str:
+        return FIXED_SENTENCE

@@ -13,25 +13,25 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.embedders.declaration import DeclaredEmbedder
-from likewise.embedders.embedding_model import Takes, need
-from likewise.embedders.function import imported, probe_of
-from likewise.embedders.pictures import Pictures, Preparing
+from likewise.embedders.embedding_model import InputKind, require_package
+from likewise.embedders.function import import_function, make_declared_probe
+from likewise.embedders.pictures import PicturePreprocessor, PictureReader
 from likewise.errors import BadRule
 
 
 class Torch:
-    takes: Takes = "anything"
+    input_kind: InputKind = "anything"
 
     def __init__(self, declared: DeclaredEmbedder) -> None:
-        need("torch", declared.text, "torch")
+        require_package("torch", declared.text, "torch")
         import torch
 
         self._torch = torch
         self._declared = declared
-        self._pictures = Pictures(declared)
-        self._prepare = Preparing(declared)
+        self._pictures = PictureReader(declared)
+        self._prepare = PicturePreprocessor(declared)
         try:
-            self._model = imported(declared)()
+            self._model = import_function(declared)()
         except BadRule:
             raise
         except Exception as error:
@@ -42,14 +42,14 @@ class Torch:
         if isinstance(self._model, torch.nn.Module):
             self._model.eval()
             self.identity += f" {digest_of_module(self._model)}"
-        self.identity += declared.preparing
+        self.identity += declared.preprocessing_text
 
     def embed(self, batch: Sequence[Any]) -> npt.NDArray[Any]:
         if isinstance(batch[0], str):
             return self._answer(list(batch))
         read = ((i, self._pictures.array_of(one)) for i, one in enumerate(batch))
         answers = [
-            self._answer(self._torch.from_numpy(self._prepare.all(arrays)))
+            self._answer(self._torch.from_numpy(self._prepare.preprocess_batch(arrays)))
             for _, arrays in self._pictures.batches(read, len(batch))
         ]
         return answers[0] if len(answers) == 1 else np.concatenate(answers)
@@ -62,8 +62,8 @@ class Torch:
             answer = answer.to(device="cpu", dtype=torch.float32).numpy()
         return np.asarray(answer)
 
-    def probe(self) -> Any:
-        return probe_of(self._declared)
+    def make_probe(self) -> Any:
+        return make_declared_probe(self._declared)
 
 
 def digest_of_module(model: Any) -> str:

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from likewise.embedders.declaration import DeclaredEmbedder
-from likewise.embedders.embedding_model import SENTENCE, Takes, digest_of, need
+from likewise.embedders.embedding_model import FIXED_SENTENCE, InputKind, digest_of, require_package
 
 _WEIGHTS = "l2_supercat_256.safetensors"
 
 
 class WordLlama:
-    takes: Takes = "texts"
+    input_kind: InputKind = "texts"
 
     def __init__(self, declared: DeclaredEmbedder) -> None:
-        need("wordllama", declared.text, "wordllama")
+        require_package("wordllama", declared.text, "wordllama")
         import wordllama
 
         home = Path(wordllama.__file__).parent
@@ -28,5 +28,5 @@ class WordLlama:
     def embed(self, batch: Sequence[str]) -> Any:
         return self._model.embed(list(batch), norm=False, batch_size=max(1, len(batch)))
 
-    def probe(self) -> str:
-        return SENTENCE
+    def make_probe(self) -> str:
+        return FIXED_SENTENCE

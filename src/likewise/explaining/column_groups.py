@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.explaining.members import Members
-from likewise.explaining.permutation import Blocks
-from likewise.rule.value_names import Labels, named
-from likewise.tables.printing import text_of
+from likewise.explaining.permutation import ShuffleBlocks
+from likewise.rule.value_names import Labels, name_value
+from likewise.tables.printing import format_value
 from likewise.tables.rows import Floats, Rows
 from likewise.verdict.group_effects import OTHERS, Group, GroupComparison, GroupSide
 
@@ -63,12 +63,12 @@ class LikeCounts:
             if self._better is not None:
                 self._better.add(to, of)
 
-    def like(self, decisions: Rows, group: int) -> tuple[Floats, Floats]:
+    def count_like(self, decisions: Rows, group: int) -> tuple[Floats, Floats]:
         """How many like cases decisions have in another group, and the sum of these' scores."""
         at = self._point[decisions]
         return self._counts[at, group], self._sums[at, group]
 
-    def better(self, decisions: Rows, group: int) -> Floats:
+    def count_better(self, decisions: Rows, group: int) -> Floats:
         """How many of those fared better."""
         if self._better is not None:
             return self._better.of(decisions, group)
@@ -176,7 +176,7 @@ class ColumnGroups:
         value, decisions = self.members.values[i], self._decisions[i]
         return Group(
             value,
-            str(value) if value is OTHERS else text_of(named(labels, value)),
+            str(value) if value is OTHERS else format_value(name_value(labels, value)),
             len(decisions),
             self.members.people(decisions),
             self._sign * _mean(self.members.scores[decisions]),
@@ -186,20 +186,20 @@ class ColumnGroups:
         """Near pairs of distinct inputs, each once."""
         self._counts.add(later, earlier)
 
-    def comparison(self, i: int, j: int, blocks: Blocks) -> GroupComparison:
+    def comparison(self, i: int, j: int, blocks: ShuffleBlocks) -> GroupComparison:
         """Two groups, not tested yet.
 
         blocks: the people of both, in neighbourhoods that have both
         """
-        one, pairs, one_less = self._side(i, j, int((~blocks.second).sum()))
-        other, _, other_less = self._side(j, i, int(blocks.second.sum()))
+        one, pairs, one_less = self._side(i, j, int((~blocks.is_second).sum()))
+        other, _, other_less = self._side(j, i, int(blocks.is_second.sum()))
         return GroupComparison(one, other, pairs, one_less, other_less, None)
 
     def _side(self, own: int, other: int, in_test: int) -> tuple[GroupSide, int, int]:
         """One group's side, its like pairs with the other, and in how many of them it got less."""
         decisions, scores = self._decisions[own], self.members.scores
-        counts, sums = self._counts.like(decisions, other)
-        better = self._counts.better(decisions, other)
+        counts, sums = self._counts.count_like(decisions, other)
+        better = self._counts.count_better(decisions, other)
         there = counts > 0
         comparable, less = decisions[there], decisions[better > 0]
         favourable = like_favourable = gap = None

@@ -22,12 +22,12 @@ import numpy as np
 from likewise.errors import BadRule
 from likewise.explaining.column_groups import ColumnGroups
 from likewise.explaining.like_points import LikePoints, like_points
-from likewise.explaining.members import members_of, units_of
+from likewise.explaining.members import make_units, sort_into_groups
 from likewise.explaining.past import Past
-from likewise.explaining.permutation import Blocks, blocks_of, holm, shuffled
+from likewise.explaining.permutation import ShuffleBlocks, blocks_of, holm, run_shuffle_test
 from likewise.rule.rule import Rule
 from likewise.tables.rows import Floats, Rows
-from likewise.verdict.group_effects import GroupComparison, Groups, ShuffleTest
+from likewise.verdict.group_effects import GroupComparison, GroupEffects, ShuffleTest
 
 
 class Neighbourhoods:
@@ -57,12 +57,12 @@ class Neighbourhoods:
             decisions[joined] += decisions[point]
 
 
-FEWEST = 10
+FEWEST_PEOPLE = 10
 """People of each group, in neighbourhoods with both, that a conclusion needs."""
 MOST_PAIRS = 100_000_000  # of distinct inputs: half a minute for labels, a minute for numbers
 _SHUFFLES_EACH = 40  # for each comparison: the least p-value is half of what Holm asks for
 
-Untested = tuple[int, GroupComparison, Blocks]
+Untested = tuple[int, GroupComparison, ShuffleBlocks]
 """The number of its column, a comparison, and the people that a test is about."""
 
 
@@ -75,7 +75,7 @@ def compare_groups(
     seed: int = 0,
     shuffles: int = 1000,
     most_pairs: int = MOST_PAIRS,
-) -> tuple[Groups, ...]:
+) -> tuple[GroupEffects, ...]:
     """Each two groups of each protected column, compared over these rows.
 
     columns     protected columns of the rule; all of them, unless given
@@ -100,8 +100,8 @@ def compare_groups(
     alive = every[past.alive(every)] if len(every) else every
     if not chosen or len(alive) == 0:
         nothing = (), (), 0, len(every), 0, 0, person, seed, 1.0
-        return tuple(Groups(column, outcome, high_wanted, *nothing) for column in chosen)
-    scores = scores_of(past, alive)
+        return tuple(GroupEffects(column, outcome, high_wanted, *nothing) for column in chosen)
+    scores = compute_scores(past, alive)
     models = past.model_codes(alive) if rule.compare == "within" else None
     points = like_points(past.points(alive), past.span(alive), models)
     people = None if person is None else past.codes(person, alive).codes
@@ -112,22 +112,22 @@ def compare_groups(
         there = [
             _column(past, column, alive[part], scores[part], points, whose) for column in chosen
         ]
-        neighbourhood = _look(points, there, most_pairs)
+        neighbourhood = _scan_near_pairs(points, there, most_pairs)
         if neighbourhood is not None:
             break
         share /= 2
-        points = points.some(random.random(points.count) < 0.5)
+        points = points.select(random.random(points.count) < 0.5)
     untested = [
-        one for i, column in enumerate(there) for one in _compared(i, column, neighbourhood)
+        one for i, column in enumerate(there) for one in _compare_each_two(i, column, neighbourhood)
     ]
-    tested = _tested(untested, seed, shuffles)
+    tested = _test_comparisons(untested, seed, shuffles)
     return tuple(
-        Groups(
+        GroupEffects(
             column,
             outcome,
             high_wanted,
             there[i].groups,
-            tuple(sorted((one for at, one in tested if at == i), key=_first_told)),
+            tuple(sorted((one for at, one in tested if at == i), key=_sort_key)),
             there[i].members.missing,
             len(every) - len(alive),
             there[i].members.inconsistent,
@@ -178,7 +178,7 @@ def why_no_groups(rule: Rule) -> str | None:
     return None
 
 
-def scores_of(past: Past, rows: Rows) -> Floats:
+def compute_scores(past: Past, rows: Rows) -> Floats:
     """How good the outputs are: 1 or 0 for labels, a number as it is, or its opposite."""
     rule = past.rule
     if rule.output == "number":
@@ -199,7 +199,7 @@ def _column(
     rule = past.rule
     assert rule.features is not None
     return ColumnGroups(
-        members_of(codes, values, scores, points.point_of[points.point_of >= 0], people),
+        sort_into_groups(codes, values, scores, points.point_of[points.point_of >= 0], people),
         points.count,
         rule.features[column].labels,
         delta=rule.delta,
@@ -208,7 +208,9 @@ def _column(
     )
 
 
-def _look(points: LikePoints, columns: Sequence[ColumnGroups], most_pairs: int) -> Rows | None:
+def _scan_near_pairs(
+    points: LikePoints, columns: Sequence[ColumnGroups], most_pairs: int
+) -> Rows | None:
     """One pass over the near pairs: the neighbourhood of each point; None if there are too many."""
     there = points.point_of[points.point_of >= 0]
     decisions = np.bincount(there, minlength=points.count)
@@ -224,8 +226,8 @@ def _look(points: LikePoints, columns: Sequence[ColumnGroups], most_pairs: int) 
     return neighbourhoods.of_point
 
 
-def _compared(number: int, column: ColumnGroups, neighbourhood: Rows) -> list[Untested]:
-    units = units_of(column.members, neighbourhood)
+def _compare_each_two(number: int, column: ColumnGroups, neighbourhood: Rows) -> list[Untested]:
+    units = make_units(column.members, neighbourhood)
     compared = []
     for i, j in combinations(range(len(column.groups)), 2):
         chosen = (units.group == i) | (units.group == j)
@@ -234,25 +236,28 @@ def _compared(number: int, column: ColumnGroups, neighbourhood: Rows) -> list[Un
     return compared
 
 
-def _tested(
+def _test_comparisons(
     untested: Sequence[Untested], seed: int, shuffles: int
 ) -> list[tuple[int, GroupComparison]]:
     """All comparisons, tested where there are enough people, and corrected for each other."""
     enough = [
         i
         for i, (_, one, _) in enumerate(untested)
-        if min(one.one.in_test, one.other.in_test) >= FEWEST
+        if min(one.one.in_test, one.other.in_test) >= FEWEST_PEOPLE
     ]
     shuffles = max(shuffles, _SHUFFLES_EACH * len(enough))
-    drawn = [shuffled(untested[i][2], shuffles, seed) for i in enough]
+    drawn = [run_shuffle_test(untested[i][2], shuffles, seed) for i in enough]
     corrected = holm([one.p for one in drawn])
     tests = {
         i: replace(one, p_corrected=p) for i, one, p in zip(enough, drawn, corrected, strict=True)
     }
-    return [(column, _turned(one, tests.get(i))) for i, (column, one, _) in enumerate(untested)]
+    return [
+        (column, _put_worse_off_first(one, tests.get(i)))
+        for i, (column, one, _) in enumerate(untested)
+    ]
 
 
-def _turned(comparison: GroupComparison, test: ShuffleTest | None) -> GroupComparison:
+def _put_worse_off_first(comparison: GroupComparison, test: ShuffleTest | None) -> GroupComparison:
     """With its test, and the group that got less first."""
     one, other = comparison.one, comparison.other
     lead = one.gap or 0.0  # of the other group, as far as its like cases tell
@@ -266,13 +271,13 @@ def _turned(comparison: GroupComparison, test: ShuffleTest | None) -> GroupCompa
     return GroupComparison(other, one, comparison.pairs, other_less, one_less, test)
 
 
-def _first_told(comparison: GroupComparison) -> tuple[bool, bool, float, str, str]:
+def _sort_key(comparison: GroupComparison) -> tuple[bool, bool, float, str, str]:
     """First what is supported, the largest difference first; then by the number of like pairs."""
     test = comparison.test
     return (
-        not comparison.supported,
+        not comparison.is_supported,
         test is None,
-        -test.difference if test is not None and comparison.supported else -comparison.pairs,
+        -test.difference if test is not None and comparison.is_supported else -comparison.pairs,
         comparison.one.group.name,
         comparison.other.group.name,
     )

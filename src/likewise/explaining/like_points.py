@@ -24,7 +24,7 @@ import numpy.typing as npt
 from likewise.explaining.past import Points
 from likewise.search.engine.engine import Engine
 from likewise.tables.rows import Rows
-from likewise.verdict.past_rows import Codes, Span
+from likewise.verdict.past_rows import CodedColumn, ComparisonSpan
 
 _PAIRS = 1 << 20
 _LEAST, _MOST = 16, 1 << 16  # points that are asked for together
@@ -70,7 +70,7 @@ class LikePoints:
             size = int(size * _PAIRS / max(verdicts.pairs, 1) / 2)
             size = min(max(size, _LEAST), _MOST)
 
-    def some(self, chosen: npt.NDArray[np.bool_]) -> "LikePoints":
+    def select(self, chosen: npt.NDArray[np.bool_]) -> "LikePoints":
         """These points only; -1 is the point of rows that have none of them."""
         renumbered = np.where(chosen, np.cumsum(chosen) - 1, -1)
         left_open = self.points.left_open
@@ -88,7 +88,7 @@ class LikePoints:
 
 
 def like_points(
-    points: Points, span: Span | None = None, models: Codes | None = None
+    points: Points, span: ComparisonSpan | None = None, models: CodedColumn | None = None
 ) -> LikePoints:
     """The distinct ones among the inputs of rows.
 
@@ -119,7 +119,7 @@ def like_points(
     return LikePoints(distinct, point_of.reshape(-1).astype(np.int64), firsts, of_point)
 
 
-def _ranks_by_name(models: Codes) -> Rows:
+def _ranks_by_name(models: CodedColumn) -> Rows:
     """A number for the model of each row, which does not depend on the order of rows."""
     order = sorted(range(len(models.values)), key=lambda code: models.values[code] or "")
     ranks = np.empty(len(order), np.int64)

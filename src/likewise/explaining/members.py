@@ -46,7 +46,7 @@ class Members:
         return len(np.unique(self.person[decisions]))
 
 
-def members_of(
+def sort_into_groups(
     codes: Rows, values: Sequence[Any], scores: Floats, point: Rows, person: Rows | None
 ) -> Members:
     """Sort decisions into groups.
@@ -58,7 +58,7 @@ def members_of(
     missing, inconsistent = int((~known).sum()), 0
     if person is not None:
         person = np.where(person < 0, person.max(initial=-1) + 1 + np.arange(len(person)), person)
-        several = _several(person[known], codes[known])
+        several = _find_inconsistent(person[known], codes[known])
         inconsistent = len(several)
         known &= ~np.isin(person, several)
         person = person[known]
@@ -77,7 +77,7 @@ def members_of(
     )
 
 
-def _several(person: Rows, codes: Rows) -> Rows:
+def _find_inconsistent(person: Rows, codes: Rows) -> Rows:
     """People who are recorded under several groups."""
     each = np.unique(np.stack([person, codes], axis=1), axis=0)[:, 0]
     people, counts = np.unique(each, return_counts=True)
@@ -101,7 +101,7 @@ def _largest(codes: Rows, values: Sequence[Any]) -> tuple[Rows, tuple[Any, ...],
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class ShuffleUnits:
     """Whose groups are shuffled: people, or decisions where nobody is known to have several."""
 
     block: Rows
@@ -110,7 +110,7 @@ class Units:
     group: Rows
 
 
-def units_of(members: Members, neighbourhood: Rows) -> Units:
+def make_units(members: Members, neighbourhood: Rows) -> ShuffleUnits:
     """The units of a column.
 
     neighbourhood: of each point
@@ -121,7 +121,7 @@ def units_of(members: Members, neighbourhood: Rows) -> Units:
     """
     at = neighbourhood[members.point]
     if members.person is None:
-        return Units(at, members.scores, members.group)
+        return ShuffleUnits(at, members.scores, members.group)
     _, first, person = np.unique(members.person, return_index=True, return_inverse=True)
     outcomes = np.bincount(person, members.scores) / np.bincount(person)
     blocks: dict[tuple[int, ...], int] = {}
@@ -129,4 +129,4 @@ def units_of(members: Members, neighbourhood: Rows) -> Units:
     for who, where in zip(person.tolist(), at.tolist(), strict=True):
         places[who].add(where)
     block = [blocks.setdefault(tuple(sorted(one)), len(blocks)) for one in places]
-    return Units(np.array(block, np.int64), outcomes, members.group[first])
+    return ShuffleUnits(np.array(block, np.int64), outcomes, members.group[first])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.verdict.model_counts import Likes, ModelCounts, ModelSide
+from likewise.verdict.model_counts import ComparablesByModel, ModelCounts, ModelSide
 from likewise.verdict.verdicts import Verdicts
 
 
@@ -68,13 +68,15 @@ class ModelTally:
         return {"sums": sums, "known": self._known, "compared": self._compared}
 
     @classmethod
-    def of_dict(cls, told: Mapping[str, Any]) -> "ModelTally":
+    def from_dict(cls, told: Mapping[str, Any]) -> "ModelTally":
         made = cls()
         made._sums = {name: np.array(one, np.float64) for name, *one in told["sums"]}
         made._known, made._compared = told["known"], told["compared"]
         return made
 
-    def counts(self, compare: str, likes: Likes | None = None) -> tuple[ModelCounts, ...]:
+    def counts(
+        self, compare: str, likes: ComparablesByModel | None = None
+    ) -> tuple[ModelCounts, ...]:
         """By model, the one with the most decisions first; none where no model was known.
 
         compare   which decisions the rule compares
@@ -85,7 +87,9 @@ class ModelTally:
         names = sorted(self._sums, key=lambda name: (-self._sums[name][0], name or ""))
         return tuple(self._counts_of(name, compare, likes) for name in names)
 
-    def _counts_of(self, name: str | None, compare: str, likes: Likes | None) -> ModelCounts:
+    def _counts_of(
+        self, name: str | None, compare: str, likes: ComparablesByModel | None
+    ) -> ModelCounts:
         sums: list[int] = self._sums[name].astype(np.int64).tolist()
         decisions, count, flagged, *apart = sums
         comparable = count if self._compared else None

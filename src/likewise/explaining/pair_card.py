@@ -13,16 +13,16 @@ from typing import Any
 
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
-from likewise.rule.value_names import named
-from likewise.tables.printing import figure, listed
-from likewise.verdict.html import both_shown, render
+from likewise.rule.value_names import name_value
+from likewise.tables.printing import format_number, join_names
+from likewise.verdict.html import display_both, render
 from likewise.verdict.side_by_side import Pair
 
 _ALIKE = 8  # columns without a difference that are shown; the rest by name
 
 
 @dataclass(frozen=True)
-class Whereabouts:
+class DecisionOrigin:
     """What is known of a decision beside what is remembered of it."""
 
     place: int | None = None
@@ -40,8 +40,8 @@ def pair_card(
     pair: Pair,
     rule: Rule,
     *,
-    later: Whereabouts | None = None,
-    earlier: Whereabouts | None = None,
+    later: DecisionOrigin | None = None,
+    earlier: DecisionOrigin | None = None,
     anchor: str | None = None,
 ) -> str:
     """Two decisions side by side, as HTML.
@@ -58,7 +58,7 @@ def pair_card(
     allowed = rule.epsilon if rule.metric == "linf" else 1.0  # tolerances in each column
     notes = []
     if alike[_ALIKE:]:
-        notes.append(f"The same in both: {listed(alike[_ALIKE:], 30)}.")
+        notes.append(f"The same in both: {join_names(alike[_ALIKE:], 30)}.")
     if pair.hidden:
         notes.append(f"{pair.hidden:,} more coordinates differ less or not at all.")
     now = "later" if pair.row is not None else "now"
@@ -73,19 +73,19 @@ def pair_card(
         ],
         lines=[_line(pair, name, rule, allowed) for name in (*differ, *alike[:_ALIKE])],
         notes=notes,
-        ignored=_ignored(later, earlier),
+        ignored=_list_ignored(later, earlier),
     )
 
 
-def called(rule: Rule, name: str, value: Any) -> Any:
+def label_value(rule: Rule, name: str, value: Any) -> Any:
     """A value by its label, where the rule has one."""
     feature = (rule.features or {}).get(name)
     if feature is not None and feature.labels is not None and value is not None:
-        return named(feature.labels, value)
+        return name_value(feature.labels, value)
     return value
 
 
-def _title(pair: Pair, later: Whereabouts | None, earlier: Whereabouts | None) -> str:
+def _title(pair: Pair, later: DecisionOrigin | None, earlier: DecisionOrigin | None) -> str:
     if later is None or earlier is None or later.place is None or earlier.place is None:
         mine = "This one" if pair.row is None else f"Row {pair.row:,}"
         return f"{mine} contradicts row {pair.witness.row:,}"
@@ -94,7 +94,7 @@ def _title(pair: Pair, later: Whereabouts | None, earlier: Whereabouts | None) -
 
 
 def _head(
-    when: str, row: int | None, keys: list[object], where: Whereabouts | None, model: str | None
+    when: str, row: int | None, keys: list[object], where: DecisionOrigin | None, model: str | None
 ) -> dict[str, Any]:
     place, file, time = "this one" if row is None else f"row {row:,}", None, None
     if where is not None and where.place is not None:
@@ -112,7 +112,9 @@ def _head(
     }
 
 
-def _ignored(later: Whereabouts | None, earlier: Whereabouts | None) -> list[tuple[str, Any, Any]]:
+def _list_ignored(
+    later: DecisionOrigin | None, earlier: DecisionOrigin | None
+) -> list[tuple[str, Any, Any]]:
     """The columns that the rule ignores, with the values of the earlier and the later one."""
     if later is None or earlier is None:
         return []
@@ -124,21 +126,21 @@ def _distance(pair: Pair, rule: Rule) -> str:
     apart = pair.witness.input_distance
     if apart == 0:
         return "The same in everything that counts."
-    distance = figure(float(f"{apart:.3g}"))
-    return f"At distance {distance}, where up to {figure(rule.epsilon)} counts as alike."
+    distance = format_number(float(f"{apart:.3g}"))
+    return f"At distance {distance}, where up to {format_number(rule.epsilon)} counts as alike."
 
 
 def _line(pair: Pair, name: str, rule: Rule, allowed: float) -> dict[str, Any]:
     feature = (rule.features or {}).get(name)
-    values = (called(rule, name, one) for one in (pair.mine[name], pair.other[name]))
-    mine, other = both_shown(*values)
+    values = (label_value(rule, name, one) for one in (pair.mine[name], pair.other[name]))
+    mine, other = display_both(*values)
     differs = pair.differs(name)
     kind = "output differs" if name in pair.outputs else "differs" if differs else "alike"
     note = ""
     if feature is not None and feature.kind in ("protected", "person"):
         note = feature.kind
     elif differs and 0 < pair.gaps.get(name, 0.0) < float("inf") and feature is not None:
-        part = figure(float(f"{100 * pair.gaps[name] / allowed:.2g}"))
+        part = format_number(float(f"{100 * pair.gaps[name] / allowed:.2g}"))
         note = f"{part}% of the tolerance"
     return {
         "name": name,

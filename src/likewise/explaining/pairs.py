@@ -16,7 +16,7 @@ from likewise.verdict.verdicts import Verdict
 from likewise.verdict.witnesses import Witness
 
 
-def measured_gaps(
+def measure_gaps(
     features: Mapping[str, Feature], mine: Mapping[str, Any], other: Mapping[str, Any]
 ) -> dict[str, float]:
     """How far apart two rows are in each measured column, in units of its tolerance.
@@ -25,9 +25,9 @@ def measured_gaps(
     only a name is kept, always.
     """
     return {
-        name: gap(feature, mine[name], other[name])
+        name: measure_gap(feature, mine[name], other[name])
         for name, feature in features.items()
-        if feature.measured and (feature.embed is None or _can_be_measured(feature))
+        if feature.is_compared and (feature.embed is None or _can_be_measured(feature))
     }
 
 
@@ -35,7 +35,7 @@ def _can_be_measured(feature: Feature) -> bool:
     return feature.kind == "text" and bool(feature.embed.is_loaded)
 
 
-def gap(feature: Feature, a: Any, b: Any) -> float:
+def measure_gap(feature: Feature, a: Any, b: Any) -> float:
     """The distance of two values of a column: slow, and plainly what the rule says."""
     missing = a is None or b is None
     if a == b or (missing and feature.missing == "match"):
@@ -47,7 +47,7 @@ def gap(feature: Feature, a: Any, b: Any) -> float:
             return float("inf")
         return float(abs(np.log(abs(a)) - np.log(abs(b))) / np.log(feature.ratio))
     if feature.embed is not None:
-        u, v = feature.embed.loaded.many([a, b]).astype(np.float64)
+        u, v = feature.embed.embedding.embed_many([a, b]).astype(np.float64)
         return float(np.linalg.norm(u - v)) / float(feature.tolerance)  # type: ignore[arg-type]
     if feature.order is not None:
         a, b = feature.order.index(a), feature.order.index(b)
@@ -58,7 +58,7 @@ COORDINATES = 12
 """Of two vectors, those that differ most are shown: so many."""
 
 
-def pair_of(
+def make_pair(
     past: Past,
     row: int | None,
     witness: Witness,
@@ -83,7 +83,7 @@ def pair_of(
         )
     ours = dict(mine) if mine is not None else past.values(row or 0)
     other = past.values(witness.row)
-    gaps = measured_gaps(past.rule.features, ours, other)
+    gaps = measure_gaps(past.rule.features, ours, other)
     return Pair(
         row,
         witness,
@@ -151,7 +151,7 @@ def _coordinate(j: int, shape: tuple[int, ...], names: Sequence[str] | None) -> 
 def explain_pairs(past: Past, verdict: Verdict, count: int) -> SideBySide:
     """A decision beside its nearest witnesses."""
     pairs = [
-        pair_of(past, verdict.row, witness, verdict.values, model=verdict.model)
+        make_pair(past, verdict.row, witness, verdict.values, model=verdict.model)
         for witness in verdict.witnesses.nearest(count)
     ]
     return SideBySide(tuple(pairs), len(verdict.witnesses), verdict.missing)

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.rule.rule import Rule
-from likewise.verdict.group_effects import Groups
+from likewise.verdict.group_effects import GroupEffects
 from likewise.verdict.model_counts import ModelCounts
-from likewise.verdict.past_rows import Codes, LikeModels, Span
+from likewise.verdict.past_rows import CodedColumn, ComparisonSpan, LikeModels
 from likewise.verdict.side_by_side import SideBySide
 from likewise.verdict.verdicts import Verdict, Verdicts
 
@@ -53,7 +53,7 @@ class Past(Protocol):
     def models(self, rows: Any) -> list[str | None]:
         """The models that decided rows; None for one without, or forgotten."""
 
-    def model_codes(self, rows: Any) -> Codes | None:
+    def model_codes(self, rows: Any) -> CodedColumn | None:
         """The same as codes, of which one stands for None; None where no row has a model."""
 
     def row_of(self, key: Any) -> int | None:
@@ -62,13 +62,13 @@ class Past(Protocol):
     def alive(self, rows: Any) -> npt.NDArray[np.bool_]:
         """Whether rows are remembered."""
 
-    def codes(self, column: str, rows: Any) -> Codes:
+    def codes(self, column: str, rows: Any) -> CodedColumn:
         """A column of rows of a table; "" for their labels."""
 
     def numbers(self, rows: Any) -> npt.NDArray[np.float64]:
         """The outputs of rows, where they are numbers; NaN for those forgotten."""
 
-    def span(self, rows: Any) -> Span | None:
+    def span(self, rows: Any) -> ComparisonSpan | None:
         """How far apart in time rows may be to be compared; None where that is not limited."""
 
     def like_models(self, rows: range) -> LikeModels | None:
@@ -80,7 +80,7 @@ class Past(Protocol):
     def explain(self, verdict: Verdict, count: int) -> SideBySide:
         """A decision beside its nearest witnesses."""
 
-    def by_group(self, verdicts: Verdicts, column: str) -> Groups:
+    def by_group(self, verdicts: Verdicts, column: str) -> GroupEffects:
         """Who got less, by protected group, among all decisions up to the last of these."""
 
     def by_model(self, verdicts: Verdicts) -> tuple[ModelCounts, ...]:

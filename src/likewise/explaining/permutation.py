@@ -28,18 +28,18 @@ import numpy.typing as npt
 from likewise.tables.rows import Floats, Rows
 from likewise.verdict.group_effects import ShuffleTest
 
-_DRAWS = 1 << 21  # at a time
-_WORK = 1 << 28  # draws for one comparison, at most; but _FEWEST shuffles
+_DRAWS_AT_ONCE = 1 << 21  # at a time
+_MOST_DRAWS = 1 << 28  # draws for one comparison, at most; but _FEWEST shuffles
 _FEWEST = 200
 _SAME = 1e-9  # two differences that are as large, but for rounding
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class ShuffleBlocks:
     """People of two groups in blocks that have both; sorted by block, then by outcome."""
 
     outcomes: Floats
-    second: npt.NDArray[np.bool_]
+    is_second: npt.NDArray[np.bool_]
     """Whether a person is of the second group."""
     starts: Rows
     """Where each block begins."""
@@ -49,11 +49,11 @@ class Blocks:
         return np.diff(np.append(self.starts, len(self.outcomes)))
 
     @property
-    def seconds(self) -> Rows:
+    def second_counts(self) -> Rows:
         """How many of each block are of the second group."""
         if len(self.starts) == 0:
             return np.empty(0, np.int64)
-        return np.add.reduceat(self.second, self.starts, dtype=np.int64)
+        return np.add.reduceat(self.is_second, self.starts, dtype=np.int64)
 
     @property
     def lowest(self) -> Floats:
@@ -73,36 +73,36 @@ class Blocks:
         return sums
 
 
-def blocks_of(block: Rows, outcomes: Floats, second: npt.NDArray[np.bool_]) -> Blocks:
+def blocks_of(block: Rows, outcomes: Floats, second: npt.NDArray[np.bool_]) -> ShuffleBlocks:
     """Sort people into blocks, and leave out blocks that have one group only."""
     order = np.lexsort((second, outcomes, block))
     block, outcomes, second = block[order], outcomes[order], second[order]
     starts = np.flatnonzero(np.diff(block, prepend=-1))
-    every = Blocks(outcomes, second, starts)
-    mixed = (every.seconds > 0) & (every.seconds < every.sizes)
-    return _some(every, mixed)
+    every = ShuffleBlocks(outcomes, second, starts)
+    mixed = (every.second_counts > 0) & (every.second_counts < every.sizes)
+    return _select_blocks(every, mixed)
 
 
-def _some(blocks: Blocks, chosen: npt.NDArray[np.bool_]) -> Blocks:
+def _select_blocks(blocks: ShuffleBlocks, chosen: npt.NDArray[np.bool_]) -> ShuffleBlocks:
     people = np.repeat(chosen, blocks.sizes)
     sizes = blocks.sizes[chosen]
     starts = np.cumsum(sizes) - sizes
-    return Blocks(blocks.outcomes[people], blocks.second[people], starts)
+    return ShuffleBlocks(blocks.outcomes[people], blocks.is_second[people], starts)
 
 
-def shuffled(blocks: Blocks, shuffles: int, seed: int) -> ShuffleTest:
+def run_shuffle_test(blocks: ShuffleBlocks, shuffles: int, seed: int) -> ShuffleTest:
     """The difference second minus first, and what it would be if group played no role.
 
     Its p-value is not corrected yet (`holm`).
     """
-    sizes, seconds = blocks.sizes, blocks.seconds
+    sizes, seconds = blocks.sizes, blocks.second_counts
     weight = math.fsum((seconds * (sizes - seconds) / sizes).tolist())
-    vary = _in_order(_some(blocks, blocks.lowest != blocks.highest))
-    work = max(len(vary.starts) if _binary(vary) else len(vary.outcomes), 1)
-    shuffles = min(shuffles, max(_FEWEST, _WORK // work))
-    expected = math.fsum((vary.seconds * vary.sums / vary.sizes).tolist())
-    observed = math.fsum(vary.outcomes[vary.second].tolist()) - expected
-    drawn = _drawn(vary, shuffles, np.random.default_rng(seed)) - expected
+    vary = _sort_blocks(_select_blocks(blocks, blocks.lowest != blocks.highest))
+    work = max(len(vary.starts) if _is_binary(vary) else len(vary.outcomes), 1)
+    shuffles = min(shuffles, max(_FEWEST, _MOST_DRAWS // work))
+    expected = math.fsum((vary.second_counts * vary.sums / vary.sizes).tolist())
+    observed = math.fsum(vary.outcomes[vary.is_second].tolist()) - expected
+    drawn = _draw_sums(vary, shuffles, np.random.default_rng(seed)) - expected
     rounding = _SAME * (1.0 + float(np.abs(vary.outcomes).sum()))
     as_large = int((np.abs(drawn) >= abs(observed) - rounding).sum())
     low, high = np.quantile(drawn, [0.025, 0.975]).tolist()
@@ -110,27 +110,29 @@ def shuffled(blocks: Blocks, shuffles: int, seed: int) -> ShuffleTest:
     return ShuffleTest(observed / weight, low / weight, high / weight, p, p, shuffles, len(sizes))
 
 
-def _binary(blocks: Blocks) -> bool:
+def _is_binary(blocks: ShuffleBlocks) -> bool:
     return bool(np.isin(blocks.outcomes, (0.0, 1.0)).all())
 
 
-def _in_order(blocks: Blocks) -> Blocks:
+def _sort_blocks(blocks: ShuffleBlocks) -> ShuffleBlocks:
     """Blocks sorted by what they hold, so that draws do not depend on how they are numbered."""
-    order = np.lexsort((blocks.highest, blocks.lowest, blocks.sums, blocks.seconds, blocks.sizes))
+    order = np.lexsort(
+        (blocks.highest, blocks.lowest, blocks.sums, blocks.second_counts, blocks.sizes)
+    )
     sizes = blocks.sizes[order]
     starts = np.cumsum(sizes) - sizes
     people = np.arange(len(blocks.outcomes)) + np.repeat(blocks.starts[order] - starts, sizes)
-    return Blocks(blocks.outcomes[people], blocks.second[people], starts)
+    return ShuffleBlocks(blocks.outcomes[people], blocks.is_second[people], starts)
 
 
-def _drawn(blocks: Blocks, shuffles: int, random: np.random.Generator) -> Floats:
+def _draw_sums(blocks: ShuffleBlocks, shuffles: int, random: np.random.Generator) -> Floats:
     """The sum of the second group's outcomes in each shuffle."""
     if len(blocks.starts) == 0:
         return np.zeros(shuffles)
-    if _binary(blocks):
+    if _is_binary(blocks):
         good = blocks.sums.astype(np.int64)
-        bad, seconds = blocks.sizes - good, blocks.seconds
-        at_once = max(1, _DRAWS // len(good))
+        bad, seconds = blocks.sizes - good, blocks.second_counts
+        at_once = max(1, _DRAWS_AT_ONCE // len(good))
         parts = [
             random.hypergeometric(good, bad, seconds, (min(at_once, shuffles - i), len(good)))
             for i in range(0, shuffles, at_once)
@@ -138,7 +140,7 @@ def _drawn(blocks: Blocks, shuffles: int, random: np.random.Generator) -> Floats
         return np.concatenate([part.sum(axis=1) for part in parts]).astype(np.float64)
     number = np.repeat(np.arange(len(blocks.starts)), blocks.sizes)
     place = np.arange(len(number)) - blocks.starts[number]
-    taken = place < blocks.seconds[number]  # of each block in random order, the first so many
+    taken = place < blocks.second_counts[number]  # of each block in random order, the first so many
     sums = np.empty(shuffles)
     for i in range(shuffles):
         order = np.argsort(number + random.random(len(number)))

@@ -3,8 +3,8 @@
 from typing import Any
 
 from likewise.ledger.hashes import GENESIS, event_link
-from likewise.ledger.protocol import Reading
-from likewise.ledger.stored import KEPT, Altered, ChainEnd, Event
+from likewise.ledger.protocol import FormatReader
+from likewise.ledger.stored import LASTING_KINDS, Altered, ChainEnd, Event
 
 
 def digest(event: Event) -> str:
@@ -13,7 +13,7 @@ def digest(event: Event) -> str:
     return event_link(event.link, *columns).hex()
 
 
-def begin_walk(reader: Reading) -> ChainEnd:
+def begin_walk(reader: FormatReader) -> ChainEnd:
     """The row, the event and the link to begin with; raise Altered if what was kept is not so."""
     events = reader.events()
     dropped = [event for event in events if event.kind == "dropped"]
@@ -28,14 +28,14 @@ def begin_walk(reader: Reading) -> ChainEnd:
         raise Altered(None, f"event {dropped[-1].number} cannot be read") from None
     before = [event for event in events if event.number < number]
     if {event.number: digest(event) for event in before} != kept or any(
-        event.kind not in KEPT for event in before
+        event.kind not in LASTING_KINDS for event in before
     ):
         raise Altered(None, f"events before number {number} are not those that were kept")
     _check_kept(reader, number, len(kept))
-    return ChainEnd(dropped[-1].whole("first"), number, link)
+    return ChainEnd(dropped[-1].get_integer("first"), number, link)
 
 
-def _check_kept(reader: Reading, number: int, many: int) -> None:
+def _check_kept(reader: FormatReader, number: int, many: int) -> None:
     """Raise Altered unless there are so many events before a number, none of them a run of rows."""
     query = "SELECT count(*), total(coalesce(first, stop, latest) IS NULL) FROM event"
     if reader.all(f"{query} WHERE number < ?", number) != [(many, many)]:
@@ -48,7 +48,7 @@ def anchor_body(reader: Any, first: int) -> dict[str, Any]:
     words, words_link = reader.last_word()
     return {
         "first": first,
-        **reader.format.anchored(reader, first),
+        **reader.format.anchor_fields(reader, first),
         "link": link,
         "event": number,
         "words": words,
@@ -59,6 +59,6 @@ def anchor_body(reader: Any, first: int) -> dict[str, Any]:
         "kept": {
             str(event.number): digest(event)
             for event in reader.events()
-            if event.number < number and event.kind in KEPT
+            if event.number < number and event.kind in LASTING_KINDS
         },
     }

@@ -124,7 +124,7 @@ def _make(source: Path, target: Path, fresh: Path) -> tuple[Verification, int, i
         database.backup(copy)
         copy.execute("PRAGMA journal_mode = DELETE")
     copied = kept = 0
-    changed = _changed(fresh, target)
+    changed = _make_change_test(fresh, target)
     for path in sorted(source.glob(f"*{SUFFIX}")):
         before = target / path.name
         if before.is_file() and not changed(path):
@@ -138,7 +138,7 @@ def _make(source: Path, target: Path, fresh: Path) -> tuple[Verification, int, i
         return made.verify(), copied, kept
 
 
-def _changed(fresh: Path, target: Path) -> Callable[[Path], bool]:
+def _make_change_test(fresh: Path, target: Path) -> Callable[[Path], bool]:
     """Which files of records are not as they were at the copy before."""
     if not folder.exists(target):
         return lambda path: True
@@ -154,7 +154,7 @@ def _changed(fresh: Path, target: Path) -> Callable[[Path], bool]:
                 row // rows
                 for event in now.events()[known:]
                 if event.kind == "erased"
-                for row in event.listed("rows")
+                for row in event.get_integers("rows")
             }
             if rows
             else set()

@@ -11,13 +11,13 @@ import numpy as np
 from likewise.ledger.anchors import digest
 from likewise.ledger.entries import Entries, Word
 from likewise.ledger.ledger import Ledger
-from likewise.ledger.notes import Note
+from likewise.ledger.notes import LedgerNote
 from likewise.ledger.source_positions import Sources
 from likewise.ledger.store import Store
-from likewise.ledger.stored import KEPT, Decisions
+from likewise.ledger.stored import LASTING_KINDS, StoredDecisions
 from likewise.tables.codec import read_word
 
-_CARRIED = ("clock", "fault", "lost")
+_COPIED_KINDS = ("clock", "fault", "lost")
 """Kinds of events that are told again as they are."""
 
 
@@ -34,19 +34,19 @@ def copy_history(ledger: Ledger, store: Store) -> None:
     models, fresh, sources = reader.names("model"), _words(reader.words()), Sources(reader)
     named: set[int] = set()
     for some in reader.all_decisions(ledger.first, reader.state().judged, witnesses=True):
-        named.update(some.witnesses.found["row"].tolist())
+        named.update(some.witnesses.records["row"].tolist())
         entries = _entries(some, models)
         entries.words, fresh = fresh, []
         entries.places = sources.places(some.sources, some.positions)
         store.append(entries)
-    since = dict.fromkeys(reader.erased().tolist(), ledger.first)
+    since = dict.fromkeys(reader.erased_rows().tolist(), ledger.first)
     for event in reader.events("erased"):
-        since |= event.erased_since()
+        since |= event.erasure_totals()
     erased = sorted(row for row in since if row >= ledger.first or row in named)
     numbers = [word[0] for word in reader.words() if word[3] is None]
-    _tell_notes(ledger, store)
+    _copy_notes(ledger, store)
     for event in ledger.events():
-        if event.kind in _CARRIED:
+        if event.kind in _COPIED_KINDS:
             store.event(event.kind, {**event.body, "at_row": event.at_row})
     store.tell_positions(ledger.positions)  # of rows that have left, too
     if erased or numbers:
@@ -66,7 +66,9 @@ def _begin_at(store: Store, first: int) -> None:
     """Rows before `first` never were in this ledger."""
     end = store.end
     kept = {
-        str(event.number): digest(event) for event in store.reader.events() if event.kind in KEPT
+        str(event.number): digest(event)
+        for event in store.reader.events()
+        if event.kind in LASTING_KINDS
     }
     body = {
         "first": first,
@@ -81,7 +83,7 @@ def _begin_at(store: Store, first: int) -> None:
     store.begin_at(first, body)
 
 
-def _entries(some: Decisions, models: Any) -> Entries:
+def _entries(some: StoredDecisions, models: Any) -> Entries:
     gone = np.isnan(some.outputs[:, 0])
     outputs = np.where(gone[:, None], 0.0, some.outputs)
     inputs = np.ascontiguousarray(some.records["input"])
@@ -99,7 +101,7 @@ def _entries(some: Decisions, models: Any) -> Entries:
     )
 
 
-def _tell_notes(ledger: Ledger, store: Store) -> None:
+def _copy_notes(ledger: Ledger, store: Store) -> None:
     """What people said; the words of erased rows are empty, and erased again."""
     told = [event for event in ledger.events() if event.kind in ("review", "superseded", "truth")]
     texts = dict(ledger.reader.all("SELECT event, text FROM note")) if told else {}
@@ -108,4 +110,4 @@ def _tell_notes(ledger: Ledger, store: Store) -> None:
         other = body.get("by_row" if event.kind == "superseded" else "witness")
         review = body.get("disposition") if event.kind == "review" else None
         text = texts.get(event.number) or ""
-        store.note(Note(event.kind, body, text, event.whole("row"), other, review))
+        store.note(LedgerNote(event.kind, body, text, event.get_integer("row"), other, review))

@@ -8,15 +8,15 @@ from likewise.errors import BadFile
 from likewise.ledger import folder
 from likewise.ledger.formats import FORMATS
 from likewise.ledger.hashes import GENESIS
-from likewise.ledger.protocol import Writing
+from likewise.ledger.protocol import FormatWriter
 from likewise.ledger.schema import FORMAT
 from likewise.ledger.stored import ChainEnd
 from likewise.rule.rule import Rule
-from likewise.verdict.slope import Steepest
+from likewise.verdict.slope import SlopeQuestion
 from likewise.version import __version__
 
 
-def create_ledger(store: Writing, path: Path, body: dict[str, Any]) -> None:
+def create_ledger(store: FormatWriter, path: Path, body: dict[str, Any]) -> None:
     """Create a ledger whose first event has this body.
 
     store: what is to write it
@@ -34,7 +34,7 @@ def create_ledger(store: Writing, path: Path, body: dict[str, Any]) -> None:
 
 
 def first_body(
-    rule: Rule, origin: dict[str, Any] | None, marks: Rule | None, question: Steepest | None
+    rule: Rule, origin: dict[str, Any] | None, marks: Rule | None, question: SlopeQuestion | None
 ) -> dict[str, Any]:
     """What the first event of a new ledger says.
 
@@ -45,7 +45,7 @@ def first_body(
 
 
 def rule_body(
-    rule: Rule, version: int, marks: Rule | None = None, question: Steepest | None = None
+    rule: Rule, version: int, marks: Rule | None = None, question: SlopeQuestion | None = None
 ) -> dict[str, Any]:
     """What an event says of a rule, of the models that it means, and of another question.
 

@@ -7,17 +7,17 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.ledger.hashes import Bytes
-from likewise.ledger.notes import Note
+from likewise.ledger.notes import LedgerNote
 from likewise.ledger.verdict_facts import FactsArray
 from likewise.tables.keys import Key
-from likewise.tables.positions import Places
+from likewise.tables.positions import SourcePositions
 from likewise.tables.rows import Floats, Rows
 
 WITNESS = np.dtype([("row", "<i8"), ("input_distance", "<f8"), ("output_distance", "<f8")])
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredWitnesses:
     """Owners by their place in the run, ascending.
 
     Those of one owner are stored in order of their rows: an order by distance must not outlive the
@@ -25,7 +25,7 @@ class Kept:
     """
 
     owners: Rows
-    found: npt.NDArray[Any]
+    records: npt.NDArray[Any]
     """As WITNESS."""
 
     def __len__(self) -> int:
@@ -34,31 +34,31 @@ class Kept:
     def of(self, owner: int) -> npt.NDArray[Any]:
         """The witnesses of one decision."""
         start, stop = np.searchsorted(self.owners, [owner, owner + 1])
-        return self.found[start:stop]
+        return self.records[start:stop]
 
-    def part(self, start: int, stop: int) -> "Kept":
+    def part(self, start: int, stop: int) -> "StoredWitnesses":
         """Those of the decisions from `start` up to `stop`, counted from there."""
         first, last = np.searchsorted(self.owners, [start, stop])
-        return Kept(self.owners[first:last] - start, self.found[first:last])
+        return StoredWitnesses(self.owners[first:last] - start, self.records[first:last])
 
-    def by_row(self) -> "Kept":
+    def by_row(self) -> "StoredWitnesses":
         """The same, those of one owner in order of their rows."""
-        rows = self.found["row"]
+        rows = self.records["row"]
         if len(rows) < 2 or ((np.diff(rows) > 0) | (np.diff(self.owners) > 0)).all():
             return self
-        return self._sorted(rows)
+        return self._sort(rows)
 
-    def nearest_first(self) -> "Kept":
+    def nearest_first(self) -> "StoredWitnesses":
         """The same, those of one owner by distance, then by row; by row if no distance is left."""
-        return self._sorted(self.found["row"], self.found["input_distance"])
+        return self._sort(self.records["row"], self.records["input_distance"])
 
-    def _sorted(self, *columns: npt.NDArray[Any]) -> "Kept":
+    def _sort(self, *columns: npt.NDArray[Any]) -> "StoredWitnesses":
         """By owner, and then by columns, of which the last counts most."""
         order = np.lexsort((*columns, self.owners))
-        return Kept(self.owners[order], self.found[order])
+        return StoredWitnesses(self.owners[order], self.records[order])
 
 
-NONE_KEPT = Kept(np.empty(0, np.int64), np.empty(0, WITNESS))
+NO_STORED_WITNESSES = StoredWitnesses(np.empty(0, np.int64), np.empty(0, WITNESS))
 
 
 Word = tuple[str, int, Any]
@@ -69,7 +69,7 @@ NO_CODE = -1
 
 
 @dataclass
-class Judged:
+class EntryVerdicts:
     """Verdicts to be written, of rows from `first` on."""
 
     first: int
@@ -77,7 +77,7 @@ class Judged:
     """The first row that each was compared with."""
     counts: Rows
     """Witnesses of each, or NOT_JUDGED."""
-    witnesses: Kept
+    witnesses: StoredWitnesses
     """The nearest."""
     facts: FactsArray | None = None
     """What each says beside them; None: nothing."""
@@ -85,7 +85,7 @@ class Judged:
     def __len__(self) -> int:
         return len(self.counts)
 
-    def by_row(self) -> "Judged":
+    def by_row(self) -> "EntryVerdicts":
         """The same, the witnesses of each in order of their rows."""
         return replace(self, witnesses=self.witnesses.by_row())
 
@@ -103,14 +103,14 @@ class Entries:
     """Witnesses of each, or NOT_JUDGED."""
     facts: FactsArray | None = None
     """What each verdict says beside its witnesses; None: nothing."""
-    witnesses: Kept = NONE_KEPT
+    witnesses: StoredWitnesses = NO_STORED_WITNESSES
     """The nearest."""
     words: list[Word] = field(default_factory=list)
     """That occur here for the first time."""
     models: list[str | None] | None = None
-    places: Places | None = None
+    places: SourcePositions | None = None
     """Where each comes from."""
-    notes: list[Note] = field(default_factory=list)
+    notes: list[LedgerNote] = field(default_factory=list)
     """What is said of these decisions, or of those that they replace, in the same transaction."""
     waiting: bool = False
     """Whether the verdicts are still to come; firsts, counts and witnesses mean nothing then."""
@@ -118,7 +118,7 @@ class Entries:
     def __len__(self) -> int:
         return len(self.times)
 
-    def judged(self, first: int) -> Judged:
+    def to_verdicts(self, first: int) -> EntryVerdicts:
         """The verdicts, of rows from `first` on, the witnesses of each in order of their rows."""
         found = self.witnesses.by_row() if len(self.witnesses.owners) else self.witnesses
-        return Judged(first, self.firsts, self.counts, found, self.facts)
+        return EntryVerdicts(first, self.firsts, self.counts, found, self.facts)

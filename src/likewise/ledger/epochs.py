@@ -40,14 +40,14 @@ def stored_plans(store: Store) -> Any:
 def begin_epoch(store: Store, plans: Any) -> Epoch:
     """Chain that an epoch begins, in which rows are placed by these plans."""
     events = store.reader.events(CLUSTER)
-    number = 1 + (events[-1].whole("epoch") if events else 0)
-    epoch = Epoch(number, secrets.token_hex(8), trusted(events, store.rows))
+    number = 1 + (events[-1].get_integer("epoch") if events else 0)
+    epoch = Epoch(number, secrets.token_hex(8), find_trusted_rows(events, store.rows))
     body = {"epoch": number, "coordinator": epoch.writer, "plans": plans}
-    store.stand(CLUSTER, body)
+    store.pin_event(CLUSTER, body)
     return epoch
 
 
-def trusted(events: Sequence[Event], rows: int) -> dict[str, int]:
+def find_trusted_rows(events: Sequence[Event], rows: int) -> dict[str, int]:
     """By writer: the row at which the epoch after its last one began."""
     writers = [str(event.body.get("coordinator")) for event in events]
     trust = {}

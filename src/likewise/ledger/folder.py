@@ -132,7 +132,8 @@ def _make_files_private(folder: Path) -> None:
                 continue  # a reader's log, which went with the reader
             except OSError as error:
                 raise BadFile(
-                    f"the ledger {str(folder)!r} cannot be written: {private.why(error)}. Nothing"
+                    f"the ledger {str(folder)!r} cannot be written:"
+                    f" {private.explain_os_error(error)}. Nothing"
                     " was changed.",
                     path=folder,
                 ) from None
@@ -163,11 +164,13 @@ def connect(folder: Path, *, write: bool, schema: bool = True) -> sqlite3.Connec
         _make_files_private(folder)
     try:
         try:
-            return _checked(folder, "rw" if write else "ro", schema)
+            return _connect_checked(folder, "rw" if write else "ro", schema)
         except FAILURES:
             if write or (folder / f"{DATABASE}-wal").exists():
                 raise
-            return _checked(folder, "ro&immutable=1", schema)  # where not even a reader may write
+            return _connect_checked(
+                folder, "ro&immutable=1", schema
+            )  # where not even a reader may write
     except FAILURES as error:
         raise unreadable(folder, error) from None
 
@@ -198,7 +201,7 @@ def _foreign(folder: Path) -> BadFile:
     )
 
 
-def _checked(folder: Path, mode: str, schema: bool) -> sqlite3.Connection:
+def _connect_checked(folder: Path, mode: str, schema: bool) -> sqlite3.Connection:
     database = _connect(folder, mode)
     with _closed_on_error(database):
         _check(folder, database, schema)
@@ -271,7 +274,9 @@ def mark_of(folder: Path) -> ChainEnd | None:
         finally:
             os.close(file)
     except OSError as error:
-        if error.errno in private.NO_FILE or os.name == "nt":  # where a lock keeps readers out
+        if (
+            error.errno in private.NO_FILE_ERRNOS or os.name == "nt"
+        ):  # where a lock keeps readers out
             return None
         raise CannotLook(
             f"{str(folder / LOCK)!r} cannot be read: {error.strerror}. That says nothing about the"
@@ -305,7 +310,8 @@ class WriterLock:
             self._file = private.open_private(path)
         except OSError as error:
             raise BadFile(
-                f"the ledger {str(folder)!r} cannot be written: {private.why(error)}. To look at it"
+                f"the ledger {str(folder)!r} cannot be written:"
+                f" {private.explain_os_error(error)}. To look at it"
                 " without writing, use likewise.Ledger(path).",
                 path=folder,
             ) from None
@@ -317,7 +323,7 @@ class WriterLock:
                 raise LostLock(folder, "its lock was deleted or replaced meanwhile")
             with contextlib.suppress(OSError):  # on a full disk it holds without a name on it
                 os.pwrite(self._file, self._named, 0)
-            _held.add(self)
+            _held_locks.add(self)
         except BaseException:
             self.release()
             raise
@@ -356,14 +362,14 @@ class WriterLock:
             return False
 
     @property
-    def mine(self) -> bool:
+    def is_own_process(self) -> bool:
         """A process that was forked off has no part in the lock."""
         return os.getpid() == self._pid
 
     def check_process(self, folder: Path) -> None:
         if self.lost is not None:
             raise LostLock(folder, self.lost)
-        if not self.mine:
+        if not self.is_own_process:
             raise BadFile(
                 f"the ledger {str(folder)!r} was opened by process {self._pid}, which this process"
                 " was forked from; one writes at a time. Write there, or close it there and open it"
@@ -381,16 +387,16 @@ class WriterLock:
         self.release()
 
 
-_held: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
+_held_locks: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
 
 
-def _let_go() -> None:
-    for lock in list(_held):
+def _release_all() -> None:
+    for lock in list(_held_locks):
         lock.release()  # of the child's copy; the parent's holds
 
 
 if hasattr(os, "register_at_fork"):  # else a child would keep the lock of a parent that was killed
-    os.register_at_fork(after_in_child=_let_go)
+    os.register_at_fork(after_in_child=_release_all)
 
 
 def _lock_within(file: int, seconds: float) -> None:

@@ -71,7 +71,7 @@ def digests(joined: bytes) -> Bytes:
     return np.frombuffer(joined, np.uint8).reshape(-1, DIGEST)
 
 
-def differing(made: bytes, known: bytes) -> list[int]:
+def find_differing(made: bytes, known: bytes) -> list[int]:
     """Which of two runs of joined hashes differ."""
     if made == known:
         return []

@@ -11,7 +11,7 @@ import numpy as np
 from likewise.errors import BadFile
 from likewise.ledger.record_files import SEGMENT_BYTES, segment_rows_for
 from likewise.rule.rule import STORAGES, Rule
-from likewise.tables.packing import CODE, VECTOR, with_vector
+from likewise.tables.packing import CODE, VECTOR, make_column_type
 
 _BESIDE_INPUT = 160
 """Bytes of a record beside its input, about: it decides how many rows a file has."""
@@ -19,7 +19,7 @@ _MOST_BYTES = (1 << 31) - 1  # of a record: NumPy knows no larger type
 
 
 @dataclass(frozen=True)
-class Layout:
+class RecordLayout:
     """How many numbers an output has, and how an input is laid out."""
 
     outputs: int
@@ -32,12 +32,12 @@ class Layout:
     """Name and type of each kept column; codes stand for words."""
 
     @classmethod
-    def of_vectors(cls, shape: tuple[int, ...], storage: str, outputs: int) -> "Layout":
+    def of_vectors(cls, shape: tuple[int, ...], storage: str, outputs: int) -> "RecordLayout":
         rows = segment_rows_for(_BESIDE_INPUT + _kept_type(storage).itemsize * int(np.prod(shape)))
         return cls(outputs, rows, shape=shape, storage=storage)
 
     @classmethod
-    def of_columns(cls, columns: tuple[tuple[str, str], ...], outputs: int) -> "Layout":
+    def of_columns(cls, columns: tuple[tuple[str, str], ...], outputs: int) -> "RecordLayout":
         width = sum(np.dtype(kind).itemsize for _, kind in columns)
         return cls(outputs, segment_rows_for(_BESIDE_INPUT + width), columns=columns)
 
@@ -63,7 +63,7 @@ class Layout:
         return about | {"shape": list(self.shape), "type": kind, "storage": self.storage}
 
     @classmethod
-    def of(cls, about: dict[str, Any], rule: Rule) -> "Layout":
+    def of(cls, about: dict[str, Any], rule: Rule) -> "RecordLayout":
         """From the body of an event; BadFile unless decisions under the rule can be laid out so."""
         try:
             layout = cls(
@@ -125,7 +125,7 @@ def _kind_fits(kind: str, feature: Any) -> bool:
     return (
         parts.names == (CODE, VECTOR)
         and parts[VECTOR].base.kind in "fiu"
-        and kind == with_vector(parts[VECTOR])
+        and kind == make_column_type(parts[VECTOR])
     )
 
 

@@ -13,30 +13,30 @@ import numpy.typing as npt
 from likewise.errors import BadFile, BadRow, BadRule
 from likewise.ledger import folder
 from likewise.ledger.heads import Head
-from likewise.ledger.notes import Review, Superseded, Truth
+from likewise.ledger.notes import Review, Supersession, Truth
 from likewise.ledger.reader import LedgerReader
 from likewise.ledger.source_positions import Sources, last_positions
 from likewise.ledger.stats import LedgerStats
-from likewise.ledger.stored import NOT_JUDGED, Decisions, Event
-from likewise.ledger.verdict_facts import NOTHING, Facts, facts_of_many
+from likewise.ledger.stored import NOT_JUDGED, Event, StoredDecisions
+from likewise.ledger.verdict_facts import NO_FACTS, Facts, facts_of_many
 from likewise.ledger.verification import Verification, verify
 from likewise.ledger.violation_query import (
-    Place,
+    PageCursor,
     RowPage,
-    Search,
     ViolationQuery,
-    naming,
+    ViolationSearch,
+    find_rows_naming,
     place_of,
     stretch,
 )
 from likewise.rule.rule import Rule
 from likewise.tables import codec
-from likewise.tables.codec import as_text
+from likewise.tables.codec import to_query_text
 from likewise.tables.keys import Key
 from likewise.tables.packing import CODE, VECTOR
-from likewise.tables.positions import Places, Position
+from likewise.tables.positions import Position, SourcePositions
 from likewise.tables.times import iso_text
-from likewise.verdict.context import Beside, Compared
+from likewise.verdict.context import ComparedRows, VerdictContext
 from likewise.verdict.verdicts import Verdict
 from likewise.verdict.witnesses import Witness, Witnesses
 
@@ -58,10 +58,10 @@ class Entry:
     """Witnesses that it had; None if it was not judged."""
     nearest: tuple[Witness, ...]
     """Of those whose distances were destroyed with a person's data, distances are NaN."""
-    over: Compared
+    over: ComparedRows
     erased: bool
     model: str | None = None
-    facts: Facts = NOTHING
+    facts: Facts = NO_FACTS
     """What its verdict says beside its witnesses."""
     source: str | None = None
     """The sequence that it came from, if that was said."""
@@ -88,12 +88,12 @@ class StoredColumns:
     """Of a table by name; of vectors one, "input"."""
     outputs: list[Any]
     erased: npt.NDArray[np.bool_]
-    decisions: Decisions
+    decisions: StoredDecisions
     vectors: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     """Those of texts and pictures, by column."""
     models: list[str | None] | None = None
     """Which model made each; None if none is known of any."""
-    places: Places | None = None
+    places: SourcePositions | None = None
     """Where each comes from; None if that is known of none."""
 
 
@@ -136,25 +136,27 @@ class Ledger:
         """Decisions that were accepted and are not judged yet."""
         self.head = Head(state.rows, state.events, state.link, self.reader.format.VERSION)
         self.window = self.reader.window
-        self._erased = self.reader.erased()
+        self._erased = self.reader.erased_rows()
         self._models = self.reader.names("model")
         self._sources = Sources(self.reader)
-        self._gone_since = self._gone()
+        self._removed_rows = self._load_removed_rows()
         self._words: dict[str, list[Any]] = {}
         for _, column, _, value, *_ in self.reader.words():
             known = self._words.setdefault(column, [])
             known.append(None if value is None else codec.read_word(value))
 
-    def _gone(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _load_removed_rows(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Rows that were erased or overruled, and how many rows there were when that happened.
 
         Read once: what happens after the ledger was opened is about no row that it shows.
         """
         pairs = [
-            pair for event in self.reader.events("erased") for pair in event.erased_since().items()
+            pair
+            for event in self.reader.events("erased")
+            for pair in event.erasure_totals().items()
         ]
         pairs += [
-            (event.whole("row"), event.whole("by_row"))
+            (event.get_integer("row"), event.get_integer("by_row"))
             for event in self.reader.events("superseded")
         ]
         gone, since = np.array(pairs, np.int64).reshape(-1, 2).T
@@ -172,7 +174,7 @@ class Ledger:
     def __len__(self) -> int:
         return self.rows - self.first - int((self._erased >= self.first).sum())
 
-    def insist_on_contradictions(self) -> None:
+    def require_contradictions(self) -> None:
         """Raise BadRule if its verdicts are slopes, which nearly every decision has."""
         if self.question is not None:
             raise BadRule(
@@ -192,7 +194,7 @@ class Ledger:
     def events(self) -> list[Event]:
         return self.reader.events()
 
-    def erased(self) -> npt.NDArray[np.int64]:
+    def erased_rows(self) -> npt.NDArray[np.int64]:
         """Rows that were erased, in order."""
         return self._erased
 
@@ -263,12 +265,12 @@ class Ledger:
                     columns.outputs[i],
                     None if count == NOT_JUDGED else count,
                     tuple(Witness(*one) for one in nearest),
-                    Compared(since, row, self._absent(since, row)),
+                    ComparedRows(since, row, self._count_absent(since, row)),
                     bool(columns.erased[i]),
-                    **self._beside(some, i),
+                    **self._verdict_context(some, i),
                 )
 
-    def _beside(self, some: Decisions, i: int) -> dict[str, Any]:
+    def _verdict_context(self, some: StoredDecisions, i: int) -> dict[str, Any]:
         """What is kept beside a verdict."""
         code = int(some.sources[i])
         return {
@@ -290,7 +292,7 @@ class Ledger:
             facts["incomplete"] = max(1, entry.row)
         names = self._names_of(found)
         named = [names.get(row, (None, None)) for row in found]
-        beside = Beside(
+        beside = VerdictContext(
             None,
             entry.over,
             key=entry.key,
@@ -327,11 +329,11 @@ class Ledger:
         within          with a witness at most that far away
         after           with a higher row than this
         """
-        self.insist_on_contradictions()
+        self.require_contradictions()
         query = ViolationQuery("oldest", since, until, model, group, review, within)
         first = self.first if after is None else max(self.first, after + 1)
-        for row in Search.of(self.reader, query, self._words).rows(first, self.rows):
-            if self._passing([row], query):
+        for row in ViolationSearch.of(self.reader, query, self._words).rows(first, self.rows):
+            if self._filter_by_records([row], query):
                 yield from self.entries(row, row + 1)
 
     def flagged_rows(self, after: int, last: int, *, alarms: bool) -> Iterator[int]:
@@ -341,7 +343,7 @@ class Ledger:
         """
         first, stop = max(self.first, after + 1), min(self.rows, last + 1)
         if not alarms:
-            yield from self.reader.flagged_where("", (), first, stop)
+            yield from self.reader.find_flagged_where("", (), first, stop)
             return
         for some in self.reader.all_decisions(first, stop):
             flagged = (some.counts > 0) | (some.facts["alarm"] > 0)
@@ -351,7 +353,7 @@ class Ledger:
         self,
         query: ViolationQuery,
         *,
-        behind: Place | None = None,
+        behind: PageCursor | None = None,
         limit: int = 50,
         seconds: float = 0.15,
     ) -> RowPage:
@@ -360,8 +362,8 @@ class Ledger:
         behind    where the page before it ended
         seconds   after which it looks no further: rows that pass the filters may be rare
         """
-        self.insist_on_contradictions()
-        search = Search.of(self.reader, query, self._words)
+        self.require_contradictions()
+        search = ViolationSearch.of(self.reader, query, self._words)
         until = clock.monotonic() + seconds
         rows: list[int] = []
         while True:
@@ -370,7 +372,7 @@ class Ledger:
             page = search.page(
                 query.order, self.first, self.rows, after=behind, limit=some, seconds=left
             )
-            passed = self._passing(page.rows, query)
+            passed = self._filter_by_records(page.rows, query)
             if len(rows) + len(passed) > limit:
                 rows += passed[: limit - len(rows)]
                 return RowPage(rows, place_of(self.reader, query.order, rows[-1]))
@@ -379,12 +381,12 @@ class Ledger:
             if behind is None or len(rows) == limit or clock.monotonic() >= until:
                 return RowPage(rows, behind)
 
-    def _passing(self, rows: list[int], query: ViolationQuery) -> list[int]:
+    def _filter_by_records(self, rows: list[int], query: ViolationQuery) -> list[int]:
         """Those that also pass what their records alone tell: an output, a group."""
         if query.output is not None:
             ordered = sorted(rows)
             outputs = dict(zip(ordered, self.outputs_of(ordered), strict=True))
-            rows = [row for row in rows if as_text(outputs[row]) == query.output]
+            rows = [row for row in rows if to_query_text(outputs[row]) == query.output]
         if query.group is not None:
             column, value = query.group
             rows = [row for row in rows if self._value(row, column) == value]
@@ -403,9 +405,9 @@ class Ledger:
         known: list[Any] = []
         if feature is not None:
             known = list(feature.order or feature.values or self.known_words(column))
-        return column, next((value for value in known if as_text(value) == text), text)
+        return column, next((value for value in known if to_query_text(value) == text), text)
 
-    def named_by(
+    def find_rows_naming(
         self, row: int, *, after: int | None = None, limit: int = 50, seconds: float = 0.15
     ) -> RowPage:
         """Later rows that have this one among the witnesses that are kept, and where to go on.
@@ -413,7 +415,7 @@ class Ledger:
         after     where the search before it ended
         seconds   after which it looks no further: no index knows who names whom
         """
-        return naming(self.reader, row, row if after is None else after, limit, seconds)
+        return find_rows_naming(self.reader, row, row if after is None else after, limit, seconds)
 
     def stats(
         self, *, last: str | None = None, since: Any = None, until: Any = None
@@ -423,7 +425,7 @@ class Ledger:
         last            only those of the last "1 hour", "7 days" before now
         since, until    only those from that time on, and before that time
         """
-        self.insist_on_contradictions()
+        self.require_contradictions()
         begin, end = stretch(last, since, until)
         found = LedgerStats(since=begin, until=end)
         judged = self.reader.state().judged
@@ -447,10 +449,10 @@ class Ledger:
         return [
             Review(
                 event.number,
-                event.whole("row"),
+                event.get_integer("row"),
                 event.body.get("witness"),
                 str(event.body.get("disposition")),
-                self._said(event),
+                self._note_text(event),
                 str(event.body.get("reviewer")),
                 iso_text(event.time),
                 event.body.get("verified") is True,
@@ -464,15 +466,15 @@ class Ledger:
         query = "SELECT row, review FROM verdict WHERE row = ? AND review IS NOT NULL"
         return dict(found for row in rows for found in self.reader.all(query, row))
 
-    def superseded(self) -> list[Superseded]:
+    def supersessions(self) -> list[Supersession]:
         """Decisions that were overruled, in order."""
         return [
-            Superseded(
+            Supersession(
                 event.number,
-                event.whole("row"),
-                event.whole("by_row"),
+                event.get_integer("row"),
+                event.get_integer("by_row"),
                 str(event.body.get("by")),
-                self._said(event),
+                self._note_text(event),
                 iso_text(event.time),
                 event.body.get("verified") is True,
             )
@@ -483,18 +485,18 @@ class Ledger:
         """What turned out to be right, in order."""
         found = []
         for event in self.reader.events("truth"):
-            text = self._said(event)
+            text = self._note_text(event)
             value = None if text is None else codec.read_word(text)
-            found.append(Truth(event.number, event.whole("row"), value, iso_text(event.time)))
+            found.append(Truth(event.number, event.get_integer("row"), value, iso_text(event.time)))
         return found
 
-    def _said(self, event: Event) -> str | None:
+    def _note_text(self, event: Event) -> str | None:
         rows = self.reader.all("SELECT text FROM note WHERE event = ?", event.number)
         return rows[0][0] if rows else None
 
-    def _absent(self, first: int, row: int) -> int:
+    def _count_absent(self, first: int, row: int) -> int:
         """Rows in between that had been erased, or overruled, by then."""
-        gone, since = self._gone_since
+        gone, since = self._removed_rows
         return int(((first <= gone) & (gone < row) & (since <= row)).sum())
 
     def outputs_of(self, rows: Sequence[int]) -> list[Any]:
@@ -548,7 +550,7 @@ class Ledger:
             yield StoredColumns(start, inputs, outputs, erased, some, vectors, models, places)
             start = upto
 
-    def _blank_unjudged(self, some: Decisions) -> None:
+    def _blank_unjudged(self, some: StoredDecisions) -> None:
         """Have decisions that were accepted say nothing of verdicts.
 
         Their records may hold some already, of a transaction that was cut off or is not over.
@@ -589,7 +591,7 @@ class Ledger:
         column[:] = [known[code] for code in kept.tolist()]
         return column
 
-    def _outputs(self, some: Decisions) -> list[Any]:
+    def _outputs(self, some: StoredDecisions) -> list[Any]:
         erased = np.isnan(some.outputs[:, 0])
         gone = erased.tolist()
         if self.rule.output == "label":

@@ -54,7 +54,7 @@ def loss_by_kill(buffers: Mapping[str, BufferBound]) -> dict[str, Any]:
 def missing_in(events: Sequence[Event]) -> int:
     """Decisions known to be missing after these events, in order."""
     lost = [event for event in events if event.kind == LOST]
-    return lost[-1].whole("missing") if lost else 0
+    return lost[-1].get_integer("missing") if lost else 0
 
 
 def bound_of(events: Sequence[Event], row: int | None = None) -> str:

@@ -16,7 +16,7 @@ _MOST_TEXT = 1 << 14
 
 
 @dataclass(frozen=True)
-class Note:
+class LedgerNote:
     """Something to be chained about rows, with words that can be destroyed."""
 
     kind: str
@@ -45,7 +45,7 @@ class Review:
 
 
 @dataclass(frozen=True)
-class Superseded:
+class Supersession:
     """A decision that was overruled."""
 
     event: int
@@ -71,7 +71,7 @@ class Truth:
     time: str
 
 
-def said(text: Any, what: str, *, required: bool = True) -> str:
+def check_text(text: Any, what: str, *, required: bool = True) -> str:
     """Words that somebody gives; raise BadRule if there are none, or too many."""
     if not isinstance(text, str) or (required and not text.strip()):
         raise BadRule(f"{what} is {text!r}; expected some words. Nothing was written.")
@@ -89,7 +89,7 @@ def said(text: Any, what: str, *, required: bool = True) -> str:
 
 def review_note(
     row: int, witness: int | None, disposition: Any, reason: Any, reviewer: Any, verified: bool
-) -> Note:
+) -> LedgerNote:
     if disposition not in DISPOSITIONS:
         raise BadRule(
             f"the disposition is {disposition!r}; expected one of {', '.join(DISPOSITIONS)}"
@@ -100,7 +100,7 @@ def review_note(
         "row": row,
         "witness": witness,
         "disposition": disposition,
-        "reviewer": said(reviewer, "the reviewer"),
+        "reviewer": check_text(reviewer, "the reviewer"),
         "verified": verified,
     }
-    return Note("review", body, said(reason, "the reason"), row, witness, disposition)
+    return LedgerNote("review", body, check_text(reason, "the reason"), row, witness, disposition)

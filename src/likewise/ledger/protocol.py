@@ -15,18 +15,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from likewise.ledger.entries import Entries, Judged
+from likewise.ledger.entries import Entries, EntryVerdicts
 from likewise.ledger.heads import Head
-from likewise.ledger.layout import Layout
-from likewise.ledger.notes import Note
-from likewise.ledger.record_files import Records
-from likewise.ledger.stored import ChainEnd, Decisions, Event, LedgerState, Names
+from likewise.ledger.layout import RecordLayout
+from likewise.ledger.notes import LedgerNote
+from likewise.ledger.record_files import RecordFiles
+from likewise.ledger.stored import ChainEnd, Event, LedgerState, NameTable, StoredDecisions
 from likewise.rule.rule import Rule
 from likewise.tables.keys import Key
 from likewise.tables.rows import Rows
 
 
-class Reading(Protocol):
+class FormatReader(Protocol):
     """What a format may ask of a reader."""
 
     path: Path
@@ -37,32 +37,32 @@ class Reading(Protocol):
     def rule(self) -> Rule: ...
 
     @property
-    def protected(self) -> tuple[str, ...]:
+    def protected_columns(self) -> tuple[str, ...]:
         """The names of protected columns."""
 
     @property
-    def layout(self) -> Layout | None: ...
+    def layout(self) -> RecordLayout | None: ...
 
     @property
-    def records(self) -> Records | None: ...
+    def records(self) -> RecordFiles | None: ...
 
     def events(self, kind: str = "", *, first: int = 0) -> list[Event]: ...
 
     def words(self) -> list[Any]: ...
 
-    def erased(self) -> Rows: ...
+    def erased_rows(self) -> Rows: ...
 
     def first_kept(self) -> int: ...
 
     def last_word(self) -> tuple[int, bytes]: ...
 
-    def names(self, kind: str) -> Names: ...
+    def names(self, kind: str) -> NameTable: ...
 
     def state(self) -> LedgerState: ...
 
     def has_keys(self) -> bool: ...
 
-    def flagged_where(
+    def find_flagged_where(
         self, where: str, values: tuple[Any, ...], first: int, stop: int
     ) -> list[int]: ...
 
@@ -70,27 +70,27 @@ class Reading(Protocol):
 
     def decisions(
         self, first: int, stop: int, *, keys: bool, witnesses: bool = True
-    ) -> Decisions: ...
+    ) -> StoredDecisions: ...
 
     def all_decisions(
         self, first: int, stop: int, *, witnesses: bool = False
-    ) -> Iterator[Decisions]: ...
+    ) -> Iterator[StoredDecisions]: ...
 
 
-class Writing(Protocol):
+class FormatWriter(Protocol):
     """What a format may use of a store, inside a transaction that the store begins and ends."""
 
     sync: bool
     last_time: int
     """The latest time of a decision."""
-    coming: bytes
+    pending_link: bytes
     """The link of the last event that was written, committed or not."""
 
     @property
-    def reader(self) -> Reading: ...
+    def reader(self) -> FormatReader: ...
 
     @property
-    def records(self) -> Records | None: ...
+    def records(self) -> RecordFiles | None: ...
 
     def now(self) -> int:
         """The clock's time, never before that of a decision."""
@@ -99,7 +99,7 @@ class Writing(Protocol):
         """The codes of models, or sources; new ones are added."""
 
 
-class Walk(Protocol):
+class ChainWalk(Protocol):
     """One walk along a chain."""
 
     first: int
@@ -111,7 +111,7 @@ class Walk(Protocol):
     end: ChainEnd | None
     """The end of the chain, once the walk has come that far."""
 
-    def chunks(self) -> Iterator[Decisions]:
+    def chunks(self) -> Iterator[StoredDecisions]:
         """The rows of the ledger, each chunk checked before it is given; raise Altered."""
 
 
@@ -126,29 +126,29 @@ class Format(Protocol):
 
     # Reading
 
-    def state(self, reader: Reading) -> LedgerState: ...
+    def state(self, reader: FormatReader) -> LedgerState: ...
 
     def decisions(
-        self, reader: Reading, first: int, stop: int, *, keys: bool, witnesses: bool
-    ) -> Decisions: ...
+        self, reader: FormatReader, first: int, stop: int, *, keys: bool, witnesses: bool
+    ) -> StoredDecisions: ...
 
-    def has_keys(self, reader: Reading) -> bool: ...
+    def has_keys(self, reader: FormatReader) -> bool: ...
 
-    def row_of(self, reader: Reading, key: Key) -> int | None: ...
+    def row_of(self, reader: FormatReader, key: Key) -> int | None: ...
 
-    def erased_keys(self, reader: Reading) -> Callable[[Key], bool] | None:
+    def erased_keys(self, reader: FormatReader) -> Callable[[Key], bool] | None:
         """Whether a key was erased; None if none was, or nothing is left of it."""
 
-    def key_marks(self, reader: Reading, rows: list[int]) -> dict[str, str]:
+    def key_marks(self, reader: FormatReader, rows: list[int]) -> dict[str, str]:
         """Return what is to be left of the keys of rows, by row, once these are erased."""
 
-    def flagged(self, reader: Reading, first: int, stop: int) -> list[int]:
+    def find_flagged(self, reader: FormatReader, first: int, stop: int) -> list[int]:
         """Rows with witnesses."""
 
-    def runs_since(self, reader: Reading, time: int | None) -> list[tuple[int, int]]:
+    def runs_since(self, reader: FormatReader, time: int | None) -> list[tuple[int, int]]:
         """Runs of rows that have all decisions from a time on; all rows if it is None."""
 
-    def walk(self, reader: Reading, head: Head | None, values: bool = True) -> Walk:
+    def walk(self, reader: FormatReader, head: Head | None, values: bool = True) -> ChainWalk:
         """values: whether what decisions hold is compared with its commitments"""
 
     # Writing, inside a transaction: `end` is how far the chain has come, and each says how far then
@@ -158,7 +158,7 @@ class Format(Protocol):
 
     def add_event(
         self,
-        store: Writing,
+        store: FormatWriter,
         database: sqlite3.Connection,
         kind: str,
         body: dict[str, Any],
@@ -166,17 +166,21 @@ class Format(Protocol):
     ) -> ChainEnd: ...
 
     def add_note(
-        self, store: Writing, database: sqlite3.Connection, note: Note, end: ChainEnd
+        self, store: FormatWriter, database: sqlite3.Connection, note: LedgerNote, end: ChainEnd
     ) -> ChainEnd:
         """An event with words beside it that can be destroyed."""
 
     def append(
-        self, store: Writing, database: sqlite3.Connection, entries: Entries, end: ChainEnd
+        self, store: FormatWriter, database: sqlite3.Connection, entries: Entries, end: ChainEnd
     ) -> ChainEnd:
         """Decisions, with their verdicts unless they are still to be judged."""
 
     def judge(
-        self, store: Writing, database: sqlite3.Connection, judged: Judged, end: ChainEnd
+        self,
+        store: FormatWriter,
+        database: sqlite3.Connection,
+        judged: EntryVerdicts,
+        end: ChainEnd,
     ) -> ChainEnd:
         """Verdicts of decisions that were accepted before."""
 
@@ -186,8 +190,8 @@ class Format(Protocol):
     def drop(self, database: sqlite3.Connection, first: int) -> None:
         """Take rows before `first` out of the tables."""
 
-    def anchor(self, reader: Reading, first: int) -> tuple[int, str]:
+    def anchor(self, reader: FormatReader, first: int) -> tuple[int, str]:
         """Where a walk from row `first` on begins: the number of an event, the link before it."""
 
-    def anchored(self, reader: Reading, first: int) -> dict[str, Any]:
+    def anchor_fields(self, reader: FormatReader, first: int) -> dict[str, Any]:
         """What else must be known of rows before `first` once they are dropped."""

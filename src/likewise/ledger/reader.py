@@ -19,20 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from likewise.embedders.model_mark import Mark
+from likewise.embedders.model_mark import ModelMark
 from likewise.errors import BadFile, BadRow, BadRule
 from likewise.ledger import folder
 from likewise.ledger.formats import format_of
 from likewise.ledger.hashes import DIGEST, GENESIS
-from likewise.ledger.layout import Layout
-from likewise.ledger.record_files import Records
+from likewise.ledger.layout import RecordLayout
+from likewise.ledger.record_files import RecordFiles
 from likewise.ledger.schema import check_schema
-from likewise.ledger.stored import MOST, Decisions, Event, LedgerState, Names
-from likewise.ledger.window import Window
+from likewise.ledger.stored import MOST, Event, LedgerState, NameTable, StoredDecisions
+from likewise.ledger.window import RetentionWindow
 from likewise.rule.rule import Rule
 from likewise.tables.keys import Key
 from likewise.tables.rows import Rows
-from likewise.verdict.slope import Steepest
+from likewise.verdict.slope import SlopeQuestion
 
 Word = tuple[int, str, int, str | None, bytes | None, bytes, bytes]
 """Number, column, code, value as text, salt, commitment and link."""
@@ -54,7 +54,7 @@ class LedgerReader:
         self._erased: tuple[int | None, Rows] | None = None  # up to an event
         self.database = database
         self._using = RLock()  # held by the thread that reads ahead, and by whoever closes
-        self._layout: Layout | None = None
+        self._layout: RecordLayout | None = None
         self._rule: tuple[Event, Rule] | None = None  # and the event that says so
         self.format = format_of(self.all("PRAGMA user_version")[0][0])
 
@@ -154,7 +154,7 @@ class LedgerReader:
             if isinstance(text, str) and event is not None:
                 rule = Rule.from_toml(text)
                 for column, embedder in rule.embedders().items():
-                    embedder.record(Mark.of(event.body["embedders"][column]))
+                    embedder.record(ModelMark.of(event.body["embedders"][column]))
                 self._rule = event, rule
                 return rule
         except (BadRule, KeyError, TypeError, ValueError):
@@ -162,18 +162,18 @@ class LedgerReader:
         raise BadFile(f"the ledger {str(self.path)!r} has no rule: it was altered.", path=self.path)
 
     @cached_property
-    def protected(self) -> tuple[str, ...]:
+    def protected_columns(self) -> tuple[str, ...]:
         """The names of protected columns, which no later rule of a ledger changes."""
         features = (self.rule.features or {}).items()
         return tuple(name for name, feature in features if feature.kind == "protected")
 
     @property
-    def question(self) -> Steepest | None:
+    def question(self) -> SlopeQuestion | None:
         """What its verdicts answer; None: the rule's own question."""
         event = self._last("rule")
         told = None if event is None else event.body.get("question")
         try:
-            return None if told is None else Steepest.of(told)
+            return None if told is None else SlopeQuestion.of(told)
         except BadRule as error:
             raise BadFile(
                 f"the ledger {str(self.path)!r} answers what this version of likewise does not"
@@ -182,23 +182,23 @@ class LedgerReader:
             ) from None
 
     @property
-    def layout(self) -> Layout | None:
+    def layout(self) -> RecordLayout | None:
         """None before the first decision."""
         if self._layout is None:
             event = self._last("layout")
-            self._layout = None if event is None else Layout.of(event.body, self.rule)
+            self._layout = None if event is None else RecordLayout.of(event.body, self.rule)
         return self._layout
 
     def forget_layout(self) -> None:
         self._layout = None
 
     @property
-    def records(self) -> Records | None:
+    def records(self) -> RecordFiles | None:
         layout = self.layout
         if layout is None:
             return None
         kind = self.format.record_type(layout.outputs, layout.dtype.itemsize)
-        return Records(self.path, kind, layout.segment_rows)
+        return RecordFiles(self.path, kind, layout.segment_rows)
 
     @property
     def window(self) -> str:
@@ -206,11 +206,11 @@ class LedgerReader:
         if event is None:
             return "all"
         try:
-            return Window.of(event.body.get("keep")).text
+            return RetentionWindow.of(event.body.get("keep")).text
         except BadRule:
             raise event.unreadable() from None
 
-    def erased(self) -> Rows:
+    def erased_rows(self) -> Rows:
         """Rows that were erased, in order; some may have left the window since."""
         if not self._looks_only:
             return self._read_erased()
@@ -222,10 +222,10 @@ class LedgerReader:
         return self._erased[1]
 
     def _read_erased(self) -> Rows:
-        rows = [row for event in self.events("erased") for row in event.listed("rows")]
+        rows = [row for event in self.events("erased") for row in event.get_integers("rows")]
         dropped = self._last("dropped")
         if dropped is not None and "erased" in dropped.body:
-            rows += dropped.listed("erased")
+            rows += dropped.get_integers("erased")
         return np.unique(np.array(rows, np.int64))
 
     def words(self) -> list[Word]:
@@ -237,17 +237,17 @@ class LedgerReader:
         query = 'SELECT number, "column", code FROM word WHERE value IS NOT NULL ORDER BY number'
         return self.all(query)
 
-    def superseded(self) -> Rows:
+    def superseded_rows(self) -> Rows:
         """Rows that were overruled, in order: they stay, and are compared with no more."""
-        rows = [event.whole("row") for event in self.events("superseded")]
+        rows = [event.get_integer("row") for event in self.events("superseded")]
         return np.unique(np.array(rows, np.int64))
 
     def with_successors(self, rows: Rows) -> Rows:
         """Rows, and those that took their place: they are about the same people."""
         found = set(rows.tolist())
         for event in self.events("superseded"):  # in order, so one after another
-            if event.whole("row") in found:
-                found.add(event.whole("by_row"))
+            if event.get_integer("row") in found:
+                found.add(event.get_integer("by_row"))
         return np.array(sorted(found), np.int64)
 
     # Decisions
@@ -263,7 +263,7 @@ class LedgerReader:
     def first_kept(self) -> int:
         """The first row that is still there."""
         dropped = self._last("dropped")
-        return 0 if dropped is None else dropped.whole("first")
+        return 0 if dropped is None else dropped.get_integer("first")
 
     def has_keys(self) -> bool:
         return self.format.has_keys(self)
@@ -278,12 +278,12 @@ class LedgerReader:
                 return int(row)
         return None
 
-    def flagged_where(
+    def find_flagged_where(
         self, where: str, values: tuple[Any, ...], first: int, stop: int
     ) -> list[int]:
         """Rows with witnesses, in order, of which a condition on their verdicts holds."""
         if not where:
-            return self.format.flagged(self, first, stop)
+            return self.format.find_flagged(self, first, stop)
         query = f"SELECT row FROM verdict WHERE row >= ? AND row < ?{where} ORDER BY row"
         return [row for (row,) in self.all(query, first, stop, *values)]
 
@@ -291,7 +291,7 @@ class LedgerReader:
         """Runs of rows that have all decisions from a time on; all rows if it is None."""
         return self.format.runs_since(self, time)
 
-    def names(self, kind: str) -> Names:
+    def names(self, kind: str) -> NameTable:
         """Models, or sources, by code: of events "model" or "source"."""
         events = self.events(kind)
         listed = tuple(str(event.body.get("name")) for event in events)
@@ -300,9 +300,11 @@ class LedgerReader:
             raise BadFile(
                 f"the {kind}s of the ledger {str(self.path)!r} were altered.", path=self.path
             )
-        return Names(listed, {name: code for code, name in enumerate(listed)})
+        return NameTable(listed, {name: code for code, name in enumerate(listed)})
 
-    def decisions(self, first: int, stop: int, *, keys: bool, witnesses: bool = True) -> Decisions:
+    def decisions(
+        self, first: int, stop: int, *, keys: bool, witnesses: bool = True
+    ) -> StoredDecisions:
         """Rows from `first` up to `stop`; BadRow if they have left the window since."""
         if self.layout is None:
             raise BadFile(
@@ -331,19 +333,19 @@ class LedgerReader:
 
     def all_decisions(
         self, first: int, stop: int, *, witnesses: bool = False
-    ) -> Iterator[Decisions]:
+    ) -> Iterator[StoredDecisions]:
         """Rows in chunks; the next is read while one is worked on."""
         runs = [(start, min(start + CHUNK, stop)) for start in range(first, stop, CHUNK)]
         keys = self.has_keys()
 
-        def read(run: tuple[int, int]) -> Decisions:
+        def read(run: tuple[int, int]) -> StoredDecisions:
             return self.decisions(*run, keys=keys, witnesses=witnesses)
 
         reads = map(read, runs)
         yield from reads if len(runs) < 2 else _one_ahead(reads)  # one is not worth a thread
 
 
-def _one_ahead(chunks: Iterator[Decisions]) -> Iterator[Decisions]:
+def _one_ahead(chunks: Iterator[StoredDecisions]) -> Iterator[StoredDecisions]:
     """The same, the next made by another thread while one is worked on."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, chunks, None)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadFile, CannotLook
-from likewise.runtime.private_files import NO_FILE, open_private, open_to_read
+from likewise.runtime.private_files import NO_FILE_ERRNOS, open_private, open_to_read
 
 SEGMENT_BYTES = 64 << 20
 SUFFIX = ".rows"
@@ -30,7 +30,7 @@ def segment_rows_for(record_bytes: int) -> int:
     return max(64, min(1 << 16, 1 << (SEGMENT_BYTES // record_bytes).bit_length() - 1))
 
 
-class Records:
+class RecordFiles:
     """The files in a folder, for records of one type."""
 
     def __init__(self, folder: Path, kind: np.dtype[Any], segment_rows: int) -> None:
@@ -131,7 +131,7 @@ class Records:
                 file.seek(self._offset(first))
                 done = _read_all(file, part.view(np.uint8).data)
         except OSError as error:
-            if error.errno in NO_FILE:
+            if error.errno in NO_FILE_ERRNOS:
                 raise BadFile(
                     f"{str(path)!r} cannot be read: {error.strerror}. It should hold rows"
                     f" {first:,} to {stop - 1:,}. Nothing was changed: bring the file back from a"

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from likewise.ledger.window import Times, Window
+from likewise.ledger.window import LatestTimes, RetentionWindow
 from likewise.tables.rows import Rows
-from likewise.tables.times import Ahead, all_microseconds, microseconds
-from likewise.verdict.context import Compared
+from likewise.tables.times import MaxAhead, to_microseconds, to_microseconds_each
+from likewise.verdict.context import ComparedRows
 
 _STEP = 1_000_000  # microseconds that a clock may be behind without a word
 
@@ -20,15 +20,15 @@ class Retention:
     """From the first row that a ledger still has."""
 
     def __init__(
-        self, window: Window, first: int, last_time: int, erased: Rows, ahead: Ahead
+        self, window: RetentionWindow, first: int, last_time: int, erased: Rows, ahead: MaxAhead
     ) -> None:
         self.window = window
         self._ahead = ahead
         self.first = first
         self.erased = erased[erased >= first]
         self._last_time = last_time
-        self._times = Times(first)  # where a window in time needs them
-        self._told = False
+        self._times = LatestTimes(first)  # where a window in time needs them
+        self._has_warned = False
 
     # Time
 
@@ -36,26 +36,26 @@ class Retention:
         """A time that was given, or the clock's; where that went back, it stands still."""
         if time is None:
             return max(clock.time_ns() // 1000, self._last_time)
-        given = microseconds(time)
+        given = to_microseconds(time)
         self._ahead.check(np.array([given]))
         return given
 
-    def all_given(self, times: Any, count: int) -> Rows:
+    def times_of(self, times: Any, count: int) -> Rows:
         """Times that were given for a batch."""
-        given = all_microseconds(times, count)
+        given = to_microseconds_each(times, count)
         self._ahead.check(given)
         return given
 
     def clock_is_behind(self) -> int:
         """By how many microseconds the clock is newly behind the last decision."""
         behind = self._last_time - clock.time_ns() // 1000
-        news = behind > _STEP and not self._told
-        self._told = behind > _STEP
+        news = behind > _STEP and not self._has_warned
+        self._has_warned = behind > _STEP
         return behind if news else 0
 
     # Rows
 
-    def took(self, times: Rows) -> None:
+    def note_times(self, times: Rows) -> None:
         """The history has decisions of these times now."""
         self._last_time = max([self._last_time, *times[-1:].tolist()])
         if len(times) > 1:
@@ -67,16 +67,16 @@ class Retention:
         """The first row that each of the next decisions is compared with."""
         return np.maximum(self.window.firsts(row, times, self._times), self.first)
 
-    def compared(self, row: int, time: int | None = None) -> Compared:
+    def comparison_range(self, row: int, time: int | None = None) -> ComparedRows:
         """What a decision is compared with that comes now, or at that time."""
         first = self.first
         if self.window.text != "all":
             time = self._last_time if time is None else time
             first = int(self.firsts(row, np.array([time]))[0])
         gone = len(self.erased)
-        return Compared(first, row, gone and gone - int(np.searchsorted(self.erased, first)))
+        return ComparedRows(first, row, gone and gone - int(np.searchsorted(self.erased, first)))
 
-    def absent(self, firsts: Rows) -> Rows:
+    def count_absent(self, firsts: Rows) -> Rows:
         """How many rows from each of these on were erased."""
         return len(self.erased) - np.searchsorted(self.erased, firsts)
 

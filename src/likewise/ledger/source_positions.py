@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadRow, OldPosition
-from likewise.ledger.protocol import Reading
-from likewise.ledger.stored import Event, Names
+from likewise.ledger.protocol import FormatReader
+from likewise.ledger.stored import Event, NameTable
 from likewise.tables.positions import (
-    Numbers,
-    Places,
     Position,
-    numbers_of,
-    other_shape,
+    PositionNumbers,
+    SourcePositions,
+    mixed_positions_error,
     position_of,
+    to_position_numbers,
 )
 from likewise.tables.rows import Rows
 
@@ -37,8 +37,8 @@ _CHUNK = 1 << 13  # rows that are read together
 class Sources:
     """The sources of a ledger by code, and how their positions were given."""
 
-    def __init__(self, reader: Reading) -> None:
-        self.names: Names = reader.names("source")
+    def __init__(self, reader: FormatReader) -> None:
+        self.names: NameTable = reader.names("source")
         events = reader.events("source") if self.names.listed else []
         self._pairs = [event.body.get("position") == "pair" for event in events]
 
@@ -49,16 +49,16 @@ class Sources:
         """The position of a row with this source; None if it has none."""
         return None if self.names.of(code) is None else position_of(numbers, self._pairs[code])
 
-    def places(self, codes: Rows, numbers: Numbers) -> Places | None:
+    def places(self, codes: Rows, numbers: PositionNumbers) -> SourcePositions | None:
         """Where rows come from."""
         names = self.names.all_of(codes)
         if names is None:
             return None
         pairs = (name for name, pair in zip(self.names.listed, self._pairs, strict=True) if pair)
-        return Places(names, numbers, frozenset(pairs))
+        return SourcePositions(names, numbers, frozenset(pairs))
 
 
-def last_positions(reader: Reading) -> tuple[dict[str, Position], int]:
+def last_positions(reader: FormatReader) -> tuple[dict[str, Position], int]:
     """By source the last position on disk, and how many rows there were when an event told them."""
     for _ in range(_TRIES):
         try:
@@ -68,12 +68,12 @@ def last_positions(reader: Reading) -> tuple[dict[str, Position], int]:
     return _last_positions(reader)
 
 
-def _last_positions(reader: Reading) -> tuple[dict[str, Position], int]:
+def _last_positions(reader: FormatReader) -> tuple[dict[str, Position], int]:
     rows = reader.state().rows  # first: what comes meanwhile may have a source that is not known
     known: dict[str, Position] = {}
     began = reader.events("source")[:1]
     for event in reader.events(POSITIONS)[-1:]:
-        known, began = _told(event), [event]
+        known, began = _read_positions(event), [event]
     if not began:
         return {}, rows
     told = max(began[0].at_row, reader.first_kept())
@@ -83,11 +83,11 @@ def _last_positions(reader: Reading) -> tuple[dict[str, Position], int]:
         some = reader.decisions(start, stop, keys=False, witnesses=False)
         places = sources.places(some.sources, some.positions)
         if places is not None:
-            known |= places.last()
+            known |= places.last_positions()
     return known, told
 
 
-def _told(event: Event) -> dict[str, Position]:
+def _read_positions(event: Event) -> dict[str, Position]:
     last = event.body.get("last")
     if not isinstance(last, dict) or not all(map(_is_position, last.values())):
         raise event.unreadable()
@@ -104,14 +104,14 @@ def _is_position(value: Any) -> bool:
 
 def positions_body(last: dict[str, Position]) -> dict[str, Any]:
     """The body of an event that tells them."""
-    return {"last": {name: _listed(position) for name, position in last.items()}}
+    return {"last": {name: _position_value(position) for name, position in last.items()}}
 
 
-def _listed(position: Position) -> int | list[int]:
+def _position_value(position: Position) -> int | list[int]:
     return list(position) if isinstance(position, tuple) else position
 
 
-def check_places(places: Places | None, last: dict[str, Position]) -> None:
+def check_places(places: SourcePositions | None, last: dict[str, Position]) -> None:
     """Raise OldPosition unless each position is above those before it in its source."""
     if places is None:
         return
@@ -120,8 +120,8 @@ def check_places(places: Places | None, last: dict[str, Position]) -> None:
         before = last.get(name)
         if before is not None:
             if isinstance(before, tuple) != pair:
-                raise other_shape(name, position_of(given[0], pair), pair)
-            start = np.array([numbers_of(before)], np.uint64)
+                raise mixed_positions_error(name, position_of(given[0], pair), pair)
+            start = np.array([to_position_numbers(before)], np.uint64)
             mine = np.concatenate([start, mine])
         major, minor = mine[:, 0], mine[:, 1]
         grows = (major[1:] > major[:-1]) | ((major[1:] == major[:-1]) & (minor[1:] > minor[:-1]))
@@ -137,7 +137,7 @@ def check_places(places: Places | None, last: dict[str, Position]) -> None:
             )
 
 
-def _by_source(places: Places) -> Iterator[tuple[str, Numbers]]:
+def _by_source(places: SourcePositions) -> Iterator[tuple[str, PositionNumbers]]:
     """The positions of each source, in their order."""
     codes = {name: code for code, name in enumerate(dict.fromkeys(places.sources))}
     if len(codes) == 1:

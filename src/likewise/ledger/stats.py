@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from likewise.ledger.stored import NOT_JUDGED, Decisions
+from likewise.ledger.stored import NOT_JUDGED, StoredDecisions
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class LedgerStats:
         known = self.asked == self.judged
         return self.violations / self.comparable if known and self.comparable else None
 
-    def and_then(self, some: Decisions) -> "LedgerStats":
+    def and_then(self, some: StoredDecisions) -> "LedgerStats":
         """With further decisions, those of them that lie in the stretch of time."""
         there = np.ones(len(some), np.bool_)
         if self.since is not None:

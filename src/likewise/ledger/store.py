@@ -27,20 +27,20 @@ from likewise.errors import BadFile
 from likewise.ledger import folder
 from likewise.ledger.anchors import anchor_body
 from likewise.ledger.create import create_ledger, first_body
-from likewise.ledger.entries import Entries, Judged, Word
+from likewise.ledger.entries import Entries, EntryVerdicts, Word
 from likewise.ledger.hashes import SALT, word_commitment, word_link
-from likewise.ledger.layout import Layout
-from likewise.ledger.notes import Note
+from likewise.ledger.layout import RecordLayout
+from likewise.ledger.notes import LedgerNote
 from likewise.ledger.reader import LedgerReader
-from likewise.ledger.record_files import Records
+from likewise.ledger.record_files import RecordFiles
 from likewise.ledger.schema import check_schema, empty_internal_tables
 from likewise.ledger.source_positions import POSITIONS, last_positions, positions_body
-from likewise.ledger.stored import KEPT, ChainEnd
+from likewise.ledger.stored import LASTING_KINDS, ChainEnd
 from likewise.rule.rule import Rule
-from likewise.runtime.forking import copied_by_fork
+from likewise.runtime.forking import register_after_fork
 from likewise.tables.codec import write_word
 from likewise.tables.positions import Position
-from likewise.verdict.slope import Steepest
+from likewise.verdict.slope import SlopeQuestion
 
 _CHECKPOINT_PAGES = 4096
 _LAST = "SELECT number, link FROM event ORDER BY number DESC LIMIT 1"
@@ -58,7 +58,7 @@ class Store:
         wait: float = 0.0,
         origin: dict[str, Any] | None = None,
         marks: Rule | None = None,
-        question: Steepest | None = None,
+        question: SlopeQuestion | None = None,
     ) -> None:
         """A new ledger under `rule`, or one that is there.
 
@@ -77,23 +77,23 @@ class Store:
                 )
             folder.prepare(path)
         self._database: sqlite3.Connection | None = None
-        self._records: Records | None = None
+        self._records: RecordFiles | None = None
         self.last_time = 0
         self.positions: dict[str, Position] = {}
         """By source, the last position that is on disk."""
-        self.standing: dict[str, dict[str, Any]] = {}
+        self.pinned_events: dict[str, dict[str, Any]] = {}
         """By kind, the body of the event that is told again whenever earlier ones leave."""
         self.end: ChainEnd
-        self.coming = b""
+        self.pending_link = b""
         """The link of the last event that was written, committed or not."""
-        self.sure = False
+        self.is_in_sync = False
         """Whether memory says what the disk says; not in a forked process, nor if the disk could
         not be read since something was cut off."""
         self._suspect = False  # whether something failed to reach the disk since it last did
         self.connections = 0
         """How often the disk was read since this store was opened."""
         self._lock = folder.WriterLock(path, wait)
-        copied_by_fork(self)
+        register_after_fork(self)
         try:
             if folder.exists(path):  # perhaps made just now, by another process
                 self._look()
@@ -115,7 +115,7 @@ class Store:
 
     def _drop(self) -> None:
         """Let go of the connection, and with it of a transaction that was not committed."""
-        self.sure = False
+        self.is_in_sync = False
         if self._records is not None:
             self._records.close()
         if self._database is not None:
@@ -136,12 +136,12 @@ class Store:
         try:
             self.reader = LedgerReader(self.path, database)
             state = self.reader.state()
-            self._unfinished = self._begun_erasures(state.first)
+            self._unfinished = self._find_unfinished_erasures(state.first)
             positions = last_positions(self.reader)
         except BaseException:
             database.close()
             raise
-        if self.connections and state.link not in (self.end.link, self.coming):
+        if self.connections and state.link not in (self.end.link, self.pending_link):
             database.close()
             raise self._lose("another process has written to it")
         self.first, self.judged, self.end = state.first, state.judged, state.end
@@ -152,20 +152,22 @@ class Store:
         self._codes: dict[str, dict[str, int]] = {}
         self._database = database
         self.connections += 1
-        self.sure = True
+        self.is_in_sync = True
 
     def reconnect(self) -> None:
         """Read the disk again, unless what is known of it is sure."""
         self._lock.check_process(self.path)
-        if not self.sure:
+        if not self.is_in_sync:
             self._connect()
 
     def _after_fork(self) -> None:
-        self.sure = False  # so that the next call looks, and finds that the lock is the parent's
+        self.is_in_sync = (
+            False  # so that the next call looks, and finds that the lock is the parent's
+        )
 
-    def doubt(self) -> None:
+    def distrust_memory(self) -> None:
         """Something was cut off: read the disk again before anything else."""
-        self.sure = False
+        self.is_in_sync = False
 
     @property
     def rows(self) -> int:
@@ -183,7 +185,7 @@ class Store:
         return self._codes[kind]
 
     @property
-    def records(self) -> Records | None:
+    def records(self) -> RecordFiles | None:
         """None before the first decision."""
         if self._records is None:
             self._records = self.reader.records
@@ -196,9 +198,9 @@ class Store:
         return self._database
 
     @property
-    def mine(self) -> bool:
+    def is_own_process(self) -> bool:
         """Not so in a process that was forked off."""
-        return self._lock.mine
+        return self._lock.is_own_process
 
     def check_process(self) -> None:
         """Raise BadFile in a process that was forked off."""
@@ -220,25 +222,25 @@ class Store:
     @contextlib.contextmanager
     def _transaction(self, what: str) -> Iterator[sqlite3.Connection]:
         """All of it, or, with BadFile, nothing of it; memory follows the disk either way."""
-        if not self.sure:
+        if not self.is_in_sync:
             self.reconnect()
         database = self._database
         assert database is not None
         try:
             if self._suspect:
-                self._make_sure(database)
-            self.sure = False  # until `_advance` has noted what was committed
+                self._force_to_disk(database)
+            self.is_in_sync = False  # until `_advance` has noted what was committed
             database.execute("BEGIN IMMEDIATE")
-            self._insist_on_own(database)
+            self._check_ownership(database)
             yield database
             database.execute("COMMIT")
         except (*folder.FAILURES, OSError) as error:
-            raise self._failed(what, error) from None
+            raise self._recover_from(what, error) from None
         except BaseException:
             self._drop()
             raise
 
-    def _insist_on_own(self, database: sqlite3.Connection) -> None:
+    def _check_ownership(self, database: sqlite3.Connection) -> None:
         """Raise LostLock, for good, unless nobody else can have written since this store did."""
         last = database.execute(_LAST).fetchone()
         if last != (self.end.events - 1, self.end.link):
@@ -252,7 +254,7 @@ class Store:
         self._lock.lost = why
         return folder.LostLock(self.path, why)
 
-    def _make_sure(self, database: sqlite3.Connection) -> None:
+    def _force_to_disk(self, database: sqlite3.Connection) -> None:
         """Have all that the log holds in the database, and that on disk.
 
         After a failed fsync the system takes what it could not write for written, and says so when
@@ -264,7 +266,7 @@ class Store:
             raise sqlite3.OperationalError("a reader holds back what has to be written again")
         self._suspect = False
 
-    def _failed(self, what: str, error: Exception) -> BadFile:
+    def _recover_from(self, what: str, error: Exception) -> BadFile:
         """After a failure to write: a commit may have come through all the same, so look."""
         self._suspect = True
         reason = getattr(error, "strerror", None) or str(error)
@@ -274,7 +276,9 @@ class Store:
             return lost
         except BadFile as again:
             reason = f"{reason}; then {again}"
-        advice = "then send it again" if self.sure else "then see by `rows` whether it was taken"
+        advice = (
+            "then send it again" if self.is_in_sync else "then see by `rows` whether it was taken"
+        )
         return BadFile(
             f"the ledger {str(self.path)!r} could not take {what}: {reason}. Make room or mend the"
             f" disk, {advice}.",
@@ -283,7 +287,7 @@ class Store:
 
     def append(self, entries: Entries) -> None:
         """Decisions behind those that are there; BadFile, and none of them, if that fails."""
-        if not self.sure:
+        if not self.is_in_sync:
             self.reconnect()
         count, first = len(entries.times), self.end.rows
         if count == 0:
@@ -291,7 +295,7 @@ class Store:
         what = f"decision {first}" if count == 1 else f"decisions {first} to {first + count - 1}"
         end, words, last = self.end, (self.words, self.words_link), self.positions
         if entries.places is not None:
-            last = last | entries.places.last()
+            last = last | entries.places.last_positions()
         tell = bool(last) and self._is_time_to_tell(first + count)
         try:
             with self._transaction(what) as database:
@@ -304,12 +308,12 @@ class Store:
                     told = positions_body(last)
                     end = self.reader.format.add_event(self, database, POSITIONS, told, end)
         except BadFile:
-            if not self.sure or self.end.rows != first + count:
+            if not self.is_in_sync or self.end.rows != first + count:
                 raise
             try:  # the disk complained, but all of it is there, if it can be made sure of
-                self._make_sure(self.database)
+                self._force_to_disk(self.database)
             except (*folder.FAILURES, OSError) as error:
-                raise self._failed(what, error) from None
+                raise self._recover_from(what, error) from None
             return
         self.words, self.words_link = words
         if not entries.waiting:
@@ -328,7 +332,7 @@ class Store:
         since = self._positions_told if self.positions else self.end.rows
         return rows - since >= self.records.segment_rows
 
-    def judge(self, judged: Judged) -> None:
+    def judge(self, judged: EntryVerdicts) -> None:
         """Verdicts of decisions that wait for them, the next ones in order."""
         assert judged.first == self.judged
         stop = judged.first + len(judged)
@@ -355,12 +359,12 @@ class Store:
             self._positions_told = self.rows
         self._advance(end)
 
-    def stand(self, kind: str, body: dict[str, Any]) -> None:
+    def pin_event(self, kind: str, body: dict[str, Any]) -> None:
         """An event of which the last is to be in the ledger, whatever leaves a window."""
         self.event(kind, body)
-        self.standing[kind] = body
+        self.pinned_events[kind] = body
 
-    def note(self, note: Note) -> None:
+    def note(self, note: LedgerNote) -> None:
         """What somebody says of a decision, chained; its words can be destroyed."""
         with self._transaction(f"the event {note.kind!r}") as database:
             end = self.reader.format.add_note(self, database, note, self.end)
@@ -387,7 +391,7 @@ class Store:
         self.first = self.judged = first
         self._advance(end)
 
-    def set_layout(self, layout: Layout) -> None:
+    def set_layout(self, layout: RecordLayout) -> None:
         """What a record's input holds; settled by the first decision."""
         self.event("layout", layout.to_dict())
         self.reader.forget_layout()
@@ -395,7 +399,7 @@ class Store:
     def _advance(self, end: ChainEnd) -> None:
         """A transaction came through: so far is the chain now. Nothing is read for it."""
         self.end = end
-        self.sure = True
+        self.is_in_sync = True
         self._lock.mark(end)
 
     def _add_words(
@@ -462,7 +466,7 @@ class Store:
             return True
         assert self.records is not None
         try:
-            self._insist_on_own(self.database)
+            self._check_ownership(self.database)
             self.database.execute("VACUUM")
             busy = not self._empty_log()
             for field in self.reader.format.ERASED_FIELDS:
@@ -472,7 +476,9 @@ class Store:
                 self.records.erase(self._unfinished, "salt")
                 self._unfinished = []
         except (*folder.FAILURES, OSError) as error:
-            raise self._failed("the end of an erasure, which goes on by itself", error) from None
+            raise self._recover_from(
+                "the end of an erasure, which goes on by itself", error
+            ) from None
         return not busy
 
     def rewrite(self) -> None:
@@ -480,7 +486,7 @@ class Store:
         try:
             self.database.execute("VACUUM")
         except (*folder.FAILURES, OSError) as error:
-            raise self._failed("the end of a window", error) from None
+            raise self._recover_from("the end of a window", error) from None
 
     def empty_log(self) -> bool:
         """Have the log hold nothing, unless a reader still needs it; whether that is so."""
@@ -498,11 +504,11 @@ class Store:
         ((busy, *_),) = self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return not busy
 
-    def _begun_erasures(self, first: int) -> list[int]:
+    def _find_unfinished_erasures(self, first: int) -> list[int]:
         """Erased rows whose salts are still there."""
         if self.records is None:
             return []
-        erased = [row for row in self.reader.erased().tolist() if row >= first]
+        erased = [row for row in self.reader.erased_rows().tolist() if row >= first]
         return [row for row in erased if self.records.read(row, row + 1)["salt"].any()]
 
     def erase_words(self, numbers: list[int]) -> None:
@@ -522,12 +528,13 @@ class Store:
             if self.positions:  # those of sources whose rows leave, and of events that do
                 told = positions_body(self.positions)
                 end = self.reader.format.add_event(self, database, POSITIONS, told, end)
-            for kind, standing in self.standing.items():
+            for kind, standing in self.pinned_events.items():
                 end = self.reader.format.add_event(self, database, kind, standing, end)
             end = self.reader.format.add_event(self, database, "dropped", body, end)
             self.reader.format.drop(database, first)
             database.execute(
-                f"DELETE FROM event WHERE number < ? AND kind NOT IN {KEPT}", (body["event"],)
+                f"DELETE FROM event WHERE number < ? AND kind NOT IN {LASTING_KINDS}",
+                (body["event"],),
             )
         self.first = first
         self._positions_told = self.rows
@@ -541,4 +548,4 @@ class Store:
         try:
             return self.records.drop(self.first)
         except OSError as error:
-            raise self._failed("the end of a window", error) from None
+            raise self._recover_from("the end of a window", error) from None

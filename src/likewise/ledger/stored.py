@@ -7,19 +7,19 @@ from typing import Any
 import numpy.typing as npt
 
 from likewise.errors import BadFile
-from likewise.ledger.entries import Kept
+from likewise.ledger.entries import StoredWitnesses
 from likewise.ledger.verdict_facts import FactsArray
 from likewise.tables.keys import Key
-from likewise.tables.positions import Numbers
+from likewise.tables.positions import PositionNumbers
 from likewise.tables.rows import Floats, Rows
 
 MOST = 1 << 62
 """No row, number or time of a ledger is that large."""
 NOT_JUDGED = -1
 """Stands for the number of witnesses of a decision that was remembered without being judged."""
-KEPT = ("rule", "layout", "window", "model", "source")
+LASTING_KINDS = ("rule", "layout", "window", "model", "source")
 """Kinds of events that stay when the rows before them are dropped."""
-TAKING = ("erased", "dropped")
+REMOVING_KINDS = ("erased", "dropped")
 """Kinds of events after which rows are not there any more."""
 
 
@@ -75,14 +75,14 @@ class Event:
     text: str
     link: bytes
 
-    def whole(self, name: str) -> int:
+    def get_integer(self, name: str) -> int:
         """A number that its body must have."""
         value = self.body.get(name)
         if type(value) is not int or not 0 <= value < MOST:
             raise self.unreadable()
         return value
 
-    def listed(self, name: str) -> list[int]:
+    def get_integers(self, name: str) -> list[int]:
         """Numbers that its body must have."""
         values = self.body.get(name)
         if not isinstance(values, list) or not all(
@@ -91,13 +91,13 @@ class Event:
             raise self.unreadable()
         return values
 
-    def erased_since(self) -> dict[int, int]:
+    def erasure_totals(self) -> dict[int, int]:
         """Of an erasure: by row, how many rows there were when it was erased.
 
         A ledger that was made of another one has several erasures as one event.
         """
-        rows = self.listed("rows")
-        since = self.listed("since") if "since" in self.body else [self.at_row] * len(rows)
+        rows = self.get_integers("rows")
+        since = self.get_integers("since") if "since" in self.body else [self.at_row] * len(rows)
         if len(since) != len(rows):
             raise self.unreadable()
         return dict(zip(rows, since, strict=True))
@@ -116,7 +116,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Decisions:
+class StoredDecisions:
     """A run of rows as they are kept."""
 
     first: int
@@ -127,13 +127,13 @@ class Decisions:
     firsts: Rows
     counts: Rows
     """Witnesses of each, or NOT_JUDGED."""
-    witnesses: Kept
+    witnesses: StoredWitnesses
     records: npt.NDArray[Any]
     models: Rows
     """Codes of models, NO_CODE where there is none."""
     sources: Rows
     """Codes of sources, NO_CODE where there is none."""
-    positions: Numbers
+    positions: PositionNumbers
     """The place of each in its source."""
     facts: FactsArray
     """What each verdict says beside its witnesses."""
@@ -143,7 +143,7 @@ class Decisions:
 
 
 @dataclass(frozen=True)
-class Names:
+class NameTable:
     """Models, or sources, by code."""
 
     listed: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from likewise.verdict.context import Beside
+from likewise.verdict.context import VerdictContext
 from likewise.verdict.verdicts import Verdicts
 
 FACTS = np.dtype(
@@ -48,10 +48,10 @@ class Facts(NamedTuple):
         )
 
 
-NOTHING = Facts()
+NO_FACTS = Facts()
 
 
-def stored_facts(beside: Beside) -> tuple[int, ...]:
+def stored_facts(beside: VerdictContext) -> tuple[int, ...]:
     """Return one element for an array of `FACTS`."""
     near, like = beside.neighbours, beside.comparable
     return (

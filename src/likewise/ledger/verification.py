@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from likewise.errors import BadFile, CannotLook
 from likewise.ledger.folder import check_end, mark_of
 from likewise.ledger.heads import Head
-from likewise.ledger.protocol import Walk
+from likewise.ledger.protocol import ChainWalk
 from likewise.ledger.reader import LedgerReader
-from likewise.ledger.stored import TAKING, Altered, ChainEnd
+from likewise.ledger.stored import REMOVING_KINDS, Altered, ChainEnd
 from likewise.tables.printing import with_bounded_repr
 
 
@@ -63,15 +63,17 @@ def verify(reader: LedgerReader, head: Head | None = None, *, values: bool = Tru
         mark = mark_of(reader.path)
         with reader.snapshot():
             found = _verify(reader, head, mark, values)
-            taken = _taken(reader)
-        if found.ok or taken is None or taken == _taken(reader):
+            taken = _last_removal(reader)
+        if found.ok or taken is None or taken == _last_removal(reader):
             return found
 
 
-def _taken(reader: LedgerReader) -> int | None:
+def _last_removal(reader: LedgerReader) -> int | None:
     """The last event that took rows away; None if that cannot be read."""
     try:
-        return max((event.number for event in reader.events() if event.kind in TAKING), default=-1)
+        return max(
+            (event.number for event in reader.events() if event.kind in REMOVING_KINDS), default=-1
+        )
     except CannotLook:
         raise
     except BadFile:
@@ -116,7 +118,7 @@ def _verify(
 
 
 def _outcome(
-    reader: LedgerReader, walk: Walk, bad_row: int | None = None, problem: str | None = None
+    reader: LedgerReader, walk: ChainWalk, bad_row: int | None = None, problem: str | None = None
 ) -> Verification:
     head = None
     if walk.end is not None:

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from likewise.errors import BadRule
-from likewise.ledger.protocol import Reading
+from likewise.ledger.protocol import FormatReader
 from likewise.tables.normalize import short_repr
-from likewise.tables.times import duration, microseconds
+from likewise.tables.times import duration, to_microseconds
 
 STRIDE = {"oldest": 100_000, "newest": 100_000, "nearest": 30_000}
 """By order, how many verdicts are asked at a time whether they pass the filters: those that are
@@ -31,7 +31,7 @@ nearest lie scattered in the table, and cost more."""
 _COLUMNS = "row, time, model, distance, review"
 
 
-class Place(NamedTuple):
+class PageCursor(NamedTuple):
     """Where a page ends: the verdict that was looked at last."""
 
     row: int
@@ -43,14 +43,14 @@ class RowPage(NamedTuple):
     """A few rows, and where to go on."""
 
     rows: list[int]
-    next: Place | None
+    next: PageCursor | None
     """None: there are no more."""
 
 
 def stretch(last: str | None, since: Any, until: Any) -> tuple[int | None, int | None]:
     """From when on, and until when, in microseconds since 1970; None for no limit."""
-    begin = None if since is None else microseconds(since)
-    end = None if until is None else microseconds(until)
+    begin = None if since is None else to_microseconds(since)
+    end = None if until is None else to_microseconds(until)
     if last is None:
         return begin, end
     length = duration(last)
@@ -86,10 +86,10 @@ class ViolationQuery:
 
 
 @dataclass(frozen=True)
-class Search:
+class ViolationSearch:
     """Finds the rows of a query, but for what no index knows."""
 
-    reader: Reading
+    reader: FormatReader
     where: str
     values: tuple[Any, ...]
     begin: int = 0
@@ -100,10 +100,10 @@ class Search:
     @classmethod
     def of(
         cls,
-        reader: Reading,
+        reader: FormatReader,
         query: ViolationQuery,
         words: Mapping[str, Sequence[Any]],
-    ) -> "Search":
+    ) -> "ViolationSearch":
         parts: list[tuple[str, Any]] = []
         model, group, review = query.model, query.group, query.review
         begin, end = stretch(None, query.since, query.until)
@@ -136,7 +136,7 @@ class Search:
         return cls(reader, where, tuple(values), first, None if review == "open" else review)
 
     def rows(self, first: int, stop: int) -> list[int]:
-        return self.reader.flagged_where(self.where, self.values, max(first, self.begin), stop)
+        return self.reader.find_flagged_where(self.where, self.values, max(first, self.begin), stop)
 
     def page(
         self,
@@ -144,7 +144,7 @@ class Search:
         first: int,
         stop: int,
         *,
-        after: Place | None = None,
+        after: PageCursor | None = None,
         limit: int = 50,
         seconds: float = 0.15,
     ) -> RowPage:
@@ -164,7 +164,7 @@ class Search:
                 return RowPage(rows, after)
 
     def _stride(
-        self, order: str, first: int, stop: int, after: Place | None, limit: int
+        self, order: str, first: int, stop: int, after: PageCursor | None, limit: int
     ) -> tuple[list[int], int | None]:
         """Rows among the next verdicts, and the last of these; None if no more follow them."""
         span: tuple[Any, ...]
@@ -198,14 +198,16 @@ class Search:
         return rows, last[0][0] if last else None
 
 
-def place_of(reader: Reading, order: str, row: int) -> Place:
+def place_of(reader: FormatReader, order: str, row: int) -> PageCursor:
     """The place of a row with witnesses, to go on behind it."""
     if order != "nearest":
-        return Place(row)
-    return Place(row, reader.all("SELECT distance FROM verdict WHERE row = ?", row)[0][0])
+        return PageCursor(row)
+    return PageCursor(row, reader.all("SELECT distance FROM verdict WHERE row = ?", row)[0][0])
 
 
-def naming(reader: Reading, row: int, after: int, limit: int, seconds: float) -> RowPage:
+def find_rows_naming(
+    reader: FormatReader, row: int, after: int, limit: int, seconds: float
+) -> RowPage:
     """Rows behind `after` whose kept witnesses have a row among them."""
     until = clock.monotonic() + seconds
     sought = np.int64(row).tobytes()
@@ -220,7 +222,7 @@ def naming(reader: Reading, row: int, after: int, limit: int, seconds: float) ->
         some = reader.all(query, after, sought, limit + 1)
         rows += [found for found, blob in some if row in np.frombuffer(blob, "<i8")]
         if len(rows) > limit:
-            return RowPage(rows[:limit], Place(rows[limit - 1]))
+            return RowPage(rows[:limit], PageCursor(rows[limit - 1]))
         full = len(some) > limit  # of which some only looked like it
         last = (
             [(some[-1][0],)]
@@ -231,10 +233,10 @@ def naming(reader: Reading, row: int, after: int, limit: int, seconds: float) ->
             return RowPage(rows, None)
         after = last[0][0]
         if clock.monotonic() >= until:
-            return RowPage(rows, Place(after))
+            return RowPage(rows, PageCursor(after))
 
 
-def _code(reader: Reading, group: tuple[str, Any], words: Mapping[str, Sequence[Any]]) -> int:
+def _code(reader: FormatReader, group: tuple[str, Any], words: Mapping[str, Sequence[Any]]) -> int:
     """The code of a value of a protected column; one that no row has, if it never occurs."""
     column, value = group
     feature: Any = (reader.rule.features or {}).get(column)

@@ -20,7 +20,7 @@ _MOST = 1 << 62
 
 
 @dataclass(frozen=True)
-class Window:
+class RetentionWindow:
     """The last `rows` decisions, or those of the last `microseconds`; neither: everything."""
 
     text: str = "all"
@@ -28,7 +28,7 @@ class Window:
     microseconds: int | None = None
 
     @classmethod
-    def of(cls, given: Any) -> "Window":
+    def of(cls, given: Any) -> "RetentionWindow":
         """From words: "all", "10000 rows", "90 minutes", "24 hours", "30 days"."""
         if given == "all":
             return cls()
@@ -46,7 +46,7 @@ class Window:
             setting="window",
         )
 
-    def firsts(self, first_row: int, times: Rows, known: "Times") -> Rows:
+    def firsts(self, first_row: int, times: Rows, known: "LatestTimes") -> Rows:
         """The first row that each of a run of decisions, whose times these are, is compared with.
 
         A decision is as old as the latest time seen up to it, so the past leaves in order.
@@ -64,7 +64,7 @@ class Window:
         return known.first + firsts
 
 
-class Times:
+class LatestTimes:
     """The latest time seen up to each row, from some row on."""
 
     def __init__(self, first: int) -> None:

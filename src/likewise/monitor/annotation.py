@@ -3,27 +3,27 @@
 from dataclasses import replace
 from typing import Any
 
-from likewise.monitor.row_models import Models, RowModels
+from likewise.monitor.row_models import ModelNames, RowModels
 from likewise.tables.keys import Keys
 from likewise.tables.rows import Rows
-from likewise.verdict.context import Beside, Compared
+from likewise.verdict.context import ComparedRows, VerdictContext
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 
-class Telling:
+class VerdictAnnotator:
     """Adds to verdicts of an engine what keys and models are known."""
 
     def __init__(self, keys: Keys, models: RowModels) -> None:
         self._keys = keys
         self._models = models
 
-    def one(
+    def annotate_one(
         self,
         row: int | None,
         found: Verdict,
         keys: list[Any] | None,
-        models: Models,
-        over: Compared | None,
+        models: ModelNames,
+        compared: ComparedRows | None,
         **more: Any,
     ) -> Verdict:
         """The verdict on a decision with this key and model."""
@@ -33,14 +33,14 @@ class Telling:
         if models is not None or self._models:
             more["model"] = None if models is None else models[0]
             more["witness_models"] = self._models.names(found.witnesses.rows)
-        beside: Beside = found.beside._replace(over=over, **more)
+        beside: VerdictContext = found.context._replace(over=compared, **more)
         return Verdict(row, found.witnesses, beside)
 
-    def many(
+    def annotate_many(
         self,
         found: Verdicts,
         keys: list[Any] | None,
-        models: Models,
+        models: ModelNames,
         firsts: Rows | None,
         absent: Rows | None,
     ) -> Verdicts:

@@ -31,7 +31,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True, slots=True)
-class Judged(Generic[RowsT, AnswerT]):
+class JudgedRows(Generic[RowsT, AnswerT]):
     """Rows that were judged together, and the answer."""
 
     rows: RowsT
@@ -39,18 +39,18 @@ class Judged(Generic[RowsT, AnswerT]):
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit(Generic[RowsT]):
+class RejectedRow(Generic[RowsT]):
     """One row that was refused when it was judged alone."""
 
     rows: RowsT
     error: BadDecision
 
 
-def sifted(
+def isolate_bad_rows(
     batch: RowsT,
     judge: Callable[[RowsT], AnswerT],
     refusal: type[BadDecision] = BadDecision,
-) -> Iterator[Judged[RowsT, AnswerT] | Unfit[RowsT]]:
+) -> Iterator[JudgedRows[RowsT, AnswerT] | RejectedRow[RowsT]]:
     """Judge the good rows of a batch, in as few parts as there have to be.
 
     judge       judges rows together, or raises and leaves no trace
@@ -71,22 +71,22 @@ def sifted(
         count = len(rows)
         if count == 0:
             continue
-        outcome = _judged(rows, judge, refusal)
-        if isinstance(outcome, Unfit) and count > 1:
+        outcome = _try_judge(rows, judge, refusal)
+        if isinstance(outcome, RejectedRow) and count > 1:
             half = count // 2
             waiting += [rows[half:], rows[:half]]
         else:
             yield outcome
 
 
-def _judged(rows: Any, judge: Callable[[Any], Any], refusal: type[BadDecision]) -> Any:
+def _try_judge(rows: Any, judge: Callable[[Any], Any], refusal: type[BadDecision]) -> Any:
     try:
-        return Judged(rows, judge(rows))
+        return JudgedRows(rows, judge(rows))
     except refusal as error:
-        return Unfit(rows, error)
+        return RejectedRow(rows, error)
 
 
-def reason(error: BadDecision) -> str:
+def describe_refusal(error: BadDecision) -> str:
     """Return why a row was refused, for whoever sent it among others that are stored; not too long.
 
     >>> reason(BadDecision("there is no output.", place=0))

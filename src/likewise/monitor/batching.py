@@ -16,28 +16,28 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from likewise.monitor.metadata import Said
+from likewise.monitor.metadata import RawMetadata
 from likewise.monitor.protocol import Decision
 from likewise.monitor.readers.protocol import FROM_ROW
-from likewise.tables.normalize import EXACT
+from likewise.tables.normalize import MAX_EXACT_INT
 
-FEW = 64
+FEW_DECISIONS = 64
 """Decisions up to which judging each for itself takes less time than judging a batch."""
-MOST = 1 << 12
+MOST_JOINED = 1 << 12
 """Decisions that are joined at most: a ledger writes so many in one transaction."""
 _NUMBERS = {float, int}
 
 
-class Joined(NamedTuple):
+class BatchArguments(NamedTuple):
     """What `observe_many` takes."""
 
     inputs: Any
     outputs: Any
     """A list, or FROM_ROW."""
-    said: Said
+    raw_metadata: RawMetadata
 
 
-def batch_of(decisions: Sequence[Decision]) -> Joined | None:
+def make_batch(decisions: Sequence[Decision]) -> BatchArguments | None:
     """Return decisions as one batch; None if a batch would mean something else, or is refused.
 
     Inputs are all vectors of one type and length, or all rows of a table; either every output comes
@@ -45,29 +45,31 @@ def batch_of(decisions: Sequence[Decision]) -> Joined | None:
     """
     x, z, *beside = zip(*decisions, strict=True)
     from_row = sum(one is FROM_ROW for one in z)
-    inputs = list(x) if set(map(type, x)) == {dict} else _stacked(x)
+    inputs = list(x) if set(map(type, x)) == {dict} else _stack_inputs(x)
     if inputs is None or from_row not in (0, len(z)):
         return None
-    said = Said(*(list(column) if any(map(_is_said, column)) else None for column in beside))
-    if _some_lack(said.times):
+    said = RawMetadata(
+        *(list(column) if any(map(_is_given, column)) else None for column in beside)
+    )
+    if _is_partly_given(said.times):
         return None
-    return Joined(inputs, FROM_ROW if from_row else list(z), said)
+    return BatchArguments(inputs, FROM_ROW if from_row else list(z), said)
 
 
-def joined(decisions: Sequence[Decision]) -> Joined | None:
+def join_decisions(decisions: Sequence[Decision]) -> BatchArguments | None:
     """Return decisions on vectors as a batch; None if they have to be taken one by one."""
-    if not 1 < len(decisions) <= MOST:
+    if not 1 < len(decisions) <= MOST_JOINED:
         return None
-    if any(_is_said(one.time) or _is_said(one.source) or one.z is FROM_ROW for one in decisions):
+    if any(_is_given(one.time) or _is_given(one.source) or one.z is FROM_ROW for one in decisions):
         return None
-    batch = batch_of(decisions)
+    batch = make_batch(decisions)
     if batch is None or type(batch.inputs) is list:
         return None
-    said = batch.said
-    return None if any(map(_some_lack, said[:3])) or said.positions is not None else batch
+    said = batch.raw_metadata
+    return None if any(map(_is_partly_given, said[:3])) or said.positions is not None else batch
 
 
-def _stacked(x: Sequence[Any]) -> npt.NDArray[Any] | None:
+def _stack_inputs(x: Sequence[Any]) -> npt.NDArray[Any] | None:
     """Inputs as one array, where each is a list of numbers, or all are arrays of one kind."""
     kinds = set(map(type, x))
     if kinds == {np.ndarray}:
@@ -79,14 +81,14 @@ def _stacked(x: Sequence[Any]) -> npt.NDArray[Any] | None:
         return None
     numbers = list(chain.from_iterable(x))
     kinds = set(map(type, numbers))
-    if not kinds <= _NUMBERS or (int in kinds and max(map(abs, numbers)) > EXACT):
+    if not kinds <= _NUMBERS or (int in kinds and max(map(abs, numbers)) > MAX_EXACT_INT):
         return None
     return np.array(numbers, np.float64).reshape(len(x), width)
 
 
-def _is_said(value: Any) -> bool:
+def _is_given(value: Any) -> bool:
     return value is not None
 
 
-def _some_lack(column: Any) -> bool:
-    return column is not None and not all(map(_is_said, column))
+def _is_partly_given(column: Any) -> bool:
+    return column is not None and not all(map(_is_given, column))

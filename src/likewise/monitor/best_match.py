@@ -10,23 +10,23 @@ from likewise.rule.rule import Rule
 from likewise.search.engine.engine import Engine
 from likewise.search.indexes.best_index import NearestTree
 from likewise.search.kernels import table as t
-from likewise.verdict.slope import Steepest
+from likewise.verdict.slope import SlopeQuestion
 
 
-def nearest_engine(rule: Rule, limit: float) -> Engine:
+def make_nearest_engine(rule: Rule, limit: float) -> Engine:
     """Make an engine that names the nearest past decision that differs, within a limit."""
-    refuse_unhuntable(rule)
+    check_best_match_rule(rule)
     return Engine(rule, index="live", tree=partial(NearestTree, limit=limit))
 
 
-def slopes_engine(rule: Rule, question: Steepest) -> Engine:
+def make_slope_engine(rule: Rule, question: SlopeQuestion) -> Engine:
     """Make an engine that names the steepest past pair."""
-    refuse_unhuntable(rule)
+    check_best_match_rule(rule)
     tree = partial(NearestTree, question=t.STEEPEST, exponent=question.input_exponent)
     return Engine(rule, index="live", tree=tree, question=question)
 
 
-def refuse_compare(rule: Rule) -> None:
+def check_compares_all(rule: Rule) -> None:
     """Raise BadRule if a rule says which models are compared."""
     if rule.compare != "all":
         raise BadRule(
@@ -36,11 +36,11 @@ def refuse_compare(rule: Rule) -> None:
         )
 
 
-def refuse_unhuntable(rule: Rule) -> None:
+def check_best_match_rule(rule: Rule) -> None:
     """Raise BadRule if nobody can hunt under a rule."""
     if rule.features is not None or rule.embed is not None:
         raise BadRule(
             "the rule has features, or embeds; expected one for inputs that are vectors, since"
             " a hunt cannot read anything else yet. Encode inputs first, or use a Monitor."
         )
-    refuse_compare(rule)
+    check_compares_all(rule)

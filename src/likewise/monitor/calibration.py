@@ -21,14 +21,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from likewise.errors import BadDecision, BadRule, LikewiseError
-from likewise.monitor.best_match import nearest_engine, refuse_compare
-from likewise.monitor.factory import reader_of
+from likewise.monitor.best_match import check_compares_all, make_nearest_engine
+from likewise.monitor.factory import make_reader
 from likewise.monitor.monitor import Monitor
-from likewise.monitor.readers.embedded_reader import embedded
+from likewise.monitor.readers.embedded_reader import embed_many
 from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.monitor.readers.table_reader import TableReader
 from likewise.rule.rule import Rule
-from likewise.tables.normalize import numbers_of, sequence_of
+from likewise.tables.normalize import sequence_of, to_number_array
 from likewise.tables.printing import with_bounded_repr
 from likewise.tables.rows import Floats, Rows
 
@@ -208,12 +208,14 @@ def calibrate(rule: Rule, x: Any, z: Any = FROM_ROW, *, threads: int | None = No
     if isinstance(rule, Rule) and rule.features is not None:
         return _of_table(rule, x, z, threads)
     if isinstance(rule, Rule) and rule.embed is not None:
-        found = calibrate(replace(rule, embed=None), embedded(rule, x), z, threads=threads)
+        found = calibrate(replace(rule, embed=None), embed_many(rule, x), z, threads=threads)
         return replace(found, rule=rule)
     return _nearest(rule, x, z, threads, math.inf)
 
 
-def like_cases(rule: Rule, x: Any, z: Any = FROM_ROW, *, threads: int | None = None) -> Calibration:
+def calibrate_like_cases(
+    rule: Rule, x: Any, z: Any = FROM_ROW, *, threads: int | None = None
+) -> Calibration:
     """The nearest past decision of each decision, whatever their outputs.
 
     So `rate(epsilon)` is the share of decisions that a monitor with that epsilon could compare with
@@ -226,7 +228,9 @@ def like_cases(rule: Rule, x: Any, z: Any = FROM_ROW, *, threads: int | None = N
     if isinstance(rule, Rule) and rule.features is not None:
         return _of_table(rule, x, z, threads, any_output=True)
     if isinstance(rule, Rule) and rule.embed is not None:
-        found = like_cases(replace(rule, embed=None), embedded(rule, x), z, threads=threads)
+        found = calibrate_like_cases(
+            replace(rule, embed=None), embed_many(rule, x), z, threads=threads
+        )
         return replace(found, rule=rule)
     return _any_output(rule, x, threads, math.inf)
 
@@ -241,7 +245,7 @@ def _any_output(rule: Rule, x: Any, threads: int | None, limit: float) -> Calibr
 def _nearest(rule: Rule, x: Any, z: Any, threads: int | None, limit: float) -> Calibration:
     """The nearest contradiction of each decision among those nearer than the limit."""
     rule_within = _with_sensible_epsilon(rule, x, z, limit)
-    past = Monitor.of(reader_of(rule_within), nearest_engine(rule_within, limit))
+    past = Monitor.from_parts(make_reader(rule_within), make_nearest_engine(rule_within, limit))
     verdicts = past.observe_many(x, z, threads=threads)
     distances = np.full(len(verdicts), np.inf)
     rows = np.full(len(verdicts), -1, dtype=np.int64)
@@ -254,7 +258,7 @@ def _of_table(
     rule: Rule, table: Any, z: Any, threads: int | None, *, any_output: bool = False
 ) -> Calibration:
     """The same for the vectors that a table's rows become."""
-    refuse_compare(rule)
+    check_compares_all(rule)
     if rule.protected_must_differ:
         raise BadRule(
             "protected_must_differ is set, and a hunt for the nearest knows nothing of that; set it"
@@ -267,7 +271,7 @@ def _of_table(
             " that repeated decisions about one person are then compared"
         )
     reader = TableReader(rule)
-    read, plain = reader.many(table, z), reader.plain
+    read, plain = reader.read_many(table, z), reader.vector_rule
     if read.left_open is not None and read.left_open.any():
         at = int(np.flatnonzero(read.left_open.any(axis=1))[0])
         raise BadDecision(
@@ -276,7 +280,7 @@ def _of_table(
             place=at,
             advice="Calibrate without such rows, or with another `missing`.",
         )
-    vectors, limit = _set_apart(plain, read.vectors, reader.encoder.apart)
+    vectors, limit = _set_apart(plain, read.vectors, reader.encoder.must_match_coordinates)
     if any_output:
         return replace(_any_output(plain, vectors, threads, limit), rule=rule)
     return replace(_nearest(plain, vectors, read.outputs, threads, limit), rule=rule)
@@ -308,9 +312,9 @@ def _with_sensible_epsilon(rule: Rule, x: Any, z: Any, limit: float) -> Rule:
     try:
         z = sequence_of(z)
         picked = np.unique(np.linspace(0, len(z) - 1, _SAMPLE).astype(np.int64)).tolist()
-        sample = numbers_of(x, "the input")[picked]
+        sample = to_number_array(x, "the input")[picked]
         outputs = [z[i] for i in picked]
-        alone = Monitor.of(reader_of(rule), nearest_engine(rule, limit))
+        alone = Monitor.from_parts(make_reader(rule), make_nearest_engine(rule, limit))
         found = alone.observe_many(sample, outputs, threads=1)
     except (LikewiseError, TypeError, ValueError, IndexError, KeyError):
         return rule  # whatever is wrong, the whole will say it better

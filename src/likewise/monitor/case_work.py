@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadRow
-from likewise.ledger.notes import Note, review_note, said
+from likewise.ledger.notes import LedgerNote, check_text, review_note
 from likewise.monitor.journal import Journal
 from likewise.monitor.memory import Memory
 from likewise.monitor.readers.protocol import Batch
-from likewise.search.outputs import Labels
+from likewise.search.outputs import LabelCodec
 from likewise.tables.codec import write_word
 from likewise.tables.keys import Keys
 
@@ -32,7 +32,7 @@ def review(
         raise BadRow("a decision that was only checked is not remembered, and cannot be reviewed.")
     journal.flush()
     reader = journal.store.reader
-    if row not in reader.format.flagged(reader, row, row + 1):
+    if row not in reader.format.find_flagged(reader, row, row + 1):
         raise BadRow(
             f"row {row} contradicts no earlier one, so there is nothing to review.", row=row
         )
@@ -45,13 +45,13 @@ def review(
 
 def tell_truth(journal: Journal, row: int, value: Any) -> None:
     """Chain what turned out to be right."""
-    journal.note(Note("truth", {"row": row}, write_word(value, "what turned out"), row))
+    journal.note(LedgerNote("truth", {"row": row}, write_word(value, "what turned out"), row))
 
 
-def row_to_overrule(memory: Memory, keys: Keys, key: Any) -> int:
+def find_row_to_supersede(memory: Memory, keys: Keys, key: Any) -> int:
     """The row of a decision that can be overruled."""
     row = keys.row_on_disk(key)
-    if not memory.engine.alive(np.array([row]))[0]:
+    if not memory.engine.are_remembered(np.array([row]))[0]:
         raise BadRow(
             f"the decision with the key {key!r}, row {row}, was overruled before, or has left the"
             " window. Nothing was changed."
@@ -59,7 +59,7 @@ def row_to_overrule(memory: Memory, keys: Keys, key: Any) -> int:
     return row
 
 
-def read_again(journal: Journal, memory: Memory, row: int, output: Any) -> Batch:
+def read_replacement(journal: Journal, memory: Memory, row: int, output: Any) -> Batch:
     """A remembered row with another output, as a decision that is to be taken."""
     layout, history = journal.store.reader.layout, memory.engine.history
     assert layout is not None and history is not None
@@ -68,12 +68,12 @@ def read_again(journal: Journal, memory: Memory, row: int, output: Any) -> Batch
     batch.outputs = [output]
     if memory.models:
         batch.models = list(memory.models.names(np.array([row])))
-    if isinstance(memory.engine.outputs, Labels):
+    if isinstance(memory.engine.outputs, LabelCodec):
         write_word(output, "the output")
     return batch
 
 
-def superseded_note(row: int, by_row: int, by: Any, why: Any, verified: bool) -> Note:
-    name = said(by, "who overrules")
+def superseded_note(row: int, by_row: int, by: Any, why: Any, verified: bool) -> LedgerNote:
+    name = check_text(by, "who overrules")
     body = {"row": row, "by_row": by_row, "by": name, "verified": verified}
-    return Note("superseded", body, said(why, "the reason"), row, by_row)
+    return LedgerNote("superseded", body, check_text(why, "the reason"), row, by_row)

@@ -44,7 +44,7 @@ class UnusedWords:
     """Their codes."""
 
 
-def unused_words(store: Store, memory: Memory, without: Rows = _NO_ROWS) -> UnusedWords:
+def find_unused_words(store: Store, memory: Memory, without: Rows = _NO_ROWS) -> UnusedWords:
     """Words that no row on disk has, the rows `without` left out.
 
     Rows that left the window are no longer in memory, so their codes are read from the disk.
@@ -63,7 +63,7 @@ def unused_words(store: Store, memory: Memory, without: Rows = _NO_ROWS) -> Unus
             assert layout is not None
             codes = memory.word_codes_in(layout.dtype, chunk.records["input"], chunk.outputs)
             _mark(used, codes, chunk.first, without)
-        for row in np.setdiff1d(store.reader.superseded(), without).tolist():
+        for row in np.setdiff1d(store.reader.superseded_rows(), without).tolist():
             if row >= first:  # memory has forgotten it, the disk has not
                 chunk = store.reader.decisions(row, row + 1, keys=False, witnesses=False)
                 assert layout is not None

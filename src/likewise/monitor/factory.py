@@ -12,7 +12,7 @@ from likewise.rule.rule import Rule
 from likewise.tables.times import duration
 
 
-def reader_of(rule: Rule) -> Reader:
+def make_reader(rule: Rule) -> Reader:
     """What reads decisions under a rule."""
     if not isinstance(rule, Rule):
         raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
@@ -21,7 +21,7 @@ def reader_of(rule: Rule) -> Reader:
     return VectorReader(rule) if rule.embed is None else EmbeddedReader(rule)
 
 
-def slope_settings(
+def read_slope_options(
     slope: bool, slope_limit: float | None, input_exponent: float | None, **others: object
 ) -> dict[str, float] | None:
     """Read what is asked of slopes, as far as it is said; None if contradictions are asked for.
@@ -46,7 +46,7 @@ def slope_settings(
     return said if slope else None
 
 
-def span_of(within: Any) -> TimeSpan:
+def make_time_span(within: Any) -> TimeSpan:
     """How far back decisions are compared, from words such as "90 days"."""
     length = duration(within) if isinstance(within, str) else None
     if length is None or length <= 0:

@@ -35,8 +35,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from likewise.errors import BadFile
 
-MOST = 1 << 16
-_TOGETHER = 1024  # calls that share a transaction at most
+MOST_WAITING = 1 << 16
+_MOST_PER_COMMIT = 1024  # calls that share a transaction at most
 _PATIENCE = 0.5  # of the time that the last transaction took
 _PAUSE = 5e-5  # seconds until somebody looks again whether there is room
 _LOOK_AGAIN = 0.1  # seconds after which `finish` looks again whether the thread has ended
@@ -45,7 +45,7 @@ _Item = TypeVar("_Item")
 _Item_contra = TypeVar("_Item_contra", contravariant=True)
 
 
-class Answer(Future[_T]):
+class AwaitableFuture(Future[_T]):
     """What a call will have answered: `result()` waits for it, and so does `await`."""
 
     def __await__(self) -> Generator[Any, None, _T]:
@@ -54,7 +54,7 @@ class Answer(Future[_T]):
         return asyncio.wrap_future(self).__await__()
 
 
-class Caller(Generic[_T]):
+class PendingCall(Generic[_T]):
     """The answer for a thread that waits at once: the few methods of a Future that it needs.
 
     Its own lock is released when there is an answer, which wakes that thread and no other.
@@ -96,7 +96,7 @@ class CommitTarget(Protocol[_Item_contra, _T]):
     def _observe_next(self, decision: _Item_contra) -> _T:
         """Judge a decision whose turn it is, and have it on disk."""
 
-    def _take_together(self, decisions: Sequence[_Item_contra]) -> "list[_T | Exception]":
+    def _commit_group(self, decisions: Sequence[_Item_contra]) -> "list[_T | Exception]":
         """Judge decisions in their order, and have those that are not refused on disk.
 
         Raises, and takes none of them, if they cannot be written.
@@ -106,7 +106,7 @@ class CommitTarget(Protocol[_Item_contra, _T]):
         """Whether this thread calls the monitor from inside another call of the monitor."""
 
 
-Request = tuple[Answer[_T] | Caller[_T], _Item]
+Request = tuple[AwaitableFuture[_T] | PendingCall[_T], _Item]
 
 
 class _CommitState(Generic[_Item, _T]):
@@ -149,7 +149,7 @@ class CommitQueue(Generic[_Item, _T]):
         if state.expected > 1 or not _take(state.free):
             if target._is_in_a_call():
                 return target._observe_next(decision)  # which refuses it
-            caller: Caller[_T] = Caller()
+            caller: PendingCall[_T] = PendingCall()
             self._add((caller, decision))
             return caller.result()
         try:
@@ -157,16 +157,16 @@ class CommitQueue(Generic[_Item, _T]):
         finally:
             state.free[:] = [True]
 
-    def submit(self, decision: _Item) -> Answer[_T]:
+    def submit(self, decision: _Item) -> AwaitableFuture[_T]:
         """Have a decision judged soon, in its turn."""
-        answer: Answer[_T] = Answer()
+        answer: AwaitableFuture[_T] = AwaitableFuture()
         self._add((answer, decision))
         return answer
 
     def _add(self, request: Request[_T, _Item]) -> None:
         state = self._state
         waiting = state.waiting
-        while waiting.qsize() >= MOST:
+        while waiting.qsize() >= MOST_WAITING:
             clock.sleep(_PAUSE)
         waiting.put(request)
         if state.claim:  # after putting: the thread gives the claim back before it looks again
@@ -250,14 +250,14 @@ def _commit(
         with target._lock:
             more = _take_more(requests, state.waiting)
             requests = [one for one in requests if one[0].set_running_or_notify_cancel()]
-            answers = target._take_together([decision for _, decision in requests])
+            answers = target._commit_group([decision for _, decision in requests])
     except BaseException as error:
         state.free[:] = [True]
         for waiting, _ in requests:
             waiting.set_exception(error)
         return more
-    again = sum(type(waiting) is Caller for waiting, _ in requests)
-    state.expected = min(again + state.waiting.qsize(), _TOGETHER)
+    again = sum(type(waiting) is PendingCall for waiting, _ in requests)
+    state.expected = min(again + state.waiting.qsize(), _MOST_PER_COMMIT)
     state.seconds = clock.perf_counter() - begun
     state.free[:] = [True]
     for (waiting, _), answer in zip(requests, answers, strict=True):
@@ -283,7 +283,7 @@ def _take_more(
     requests: list[Request[Any, Any]], waiting: "SimpleQueue[Request[Any, Any] | None]"
 ) -> bool:
     """Add the calls that wait; whether more may come."""
-    while len(requests) < _TOGETHER:
+    while len(requests) < _MOST_PER_COMMIT:
         try:
             taken = waiting.get_nowait()
         except Empty:

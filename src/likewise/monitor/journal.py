@@ -26,7 +26,7 @@ import numpy as np
 from likewise.errors import BadFile, LikewiseError, TooManyNames
 from likewise.ledger.entries import Entries
 from likewise.ledger.heads import Head
-from likewise.ledger.layout import Layout
+from likewise.ledger.layout import RecordLayout
 from likewise.ledger.loss_events import (
     BUFFERS,
     CARRIED,
@@ -37,23 +37,23 @@ from likewise.ledger.loss_events import (
     loss_by_kill,
     missing_in,
 )
-from likewise.ledger.notes import Note
+from likewise.ledger.notes import LedgerNote
 from likewise.ledger.reader import CHUNK
 from likewise.ledger.retention import Retention
 from likewise.ledger.source_positions import check_places
 from likewise.ledger.store import Store
-from likewise.ledger.stored import Decisions
-from likewise.ledger.stored_verdicts import JudgedBefore, judged_before
-from likewise.ledger.window import Window
-from likewise.ledger.write_buffer import Pending, Queue
-from likewise.monitor.erasure import Erasure, unused_words
+from likewise.ledger.stored import StoredDecisions
+from likewise.ledger.stored_verdicts import StoredVerdict, load_stored_verdicts
+from likewise.ledger.window import RetentionWindow
+from likewise.ledger.write_buffer import UnwrittenDecisions, WriteQueue
+from likewise.monitor.erasure import Erasure, find_unused_words
 from likewise.monitor.memory import Memory
 from likewise.monitor.restoring import judge_accepted, load_rows
 from likewise.tables import codec
 from likewise.tables.keys import Keys
-from likewise.tables.positions import Places
+from likewise.tables.positions import SourcePositions
 from likewise.tables.rows import Rows
-from likewise.tables.times import Ahead
+from likewise.tables.times import MaxAhead
 from likewise.verdict.verdicts import Verdicts
 
 SURE, WRITING, KEEPING, ACCEPTED = 0, 1, 2, 3
@@ -79,10 +79,10 @@ class Journal:
         memory: Memory,
         keys: Keys,
         *,
-        window: Window,
-        ahead: Ahead,
-        most: int,
-        wait: float,
+        window: RetentionWindow,
+        ahead: MaxAhead,
+        batch_rows: int,
+        batch_seconds: float,
         witnesses: int,
         check: bool,
         progress: Callable[[int, int], None] | None = None,
@@ -93,11 +93,11 @@ class Journal:
         self._memory = memory
         self._keys = keys
         self._ahead = ahead
-        self._held = False  # whether decisions wait for others, to be written together
-        self._leaving = 0  # rows before that one have left the window
-        self._most = most
-        self._wait = wait
-        self.waits: SimpleQueue[bool] = SimpleQueue()
+        self._is_grouping = False  # whether decisions wait for others, to be written together
+        self._window_first = 0  # rows before that one have left the window
+        self._batch_rows = batch_rows
+        self._batch_seconds = batch_seconds
+        self.wake_flusher: SimpleQueue[bool] = SimpleQueue()
         """Something is put here when decisions begin to wait, and when the ledger is closed.
 
         Not an Event: a signal that arrives inside `Event.set` leaves its lock taken for ever.
@@ -110,7 +110,7 @@ class Journal:
         """Buffers that hold decisions in memory, by name."""
         self.restore(check=check, progress=progress)
         if self.buffers:  # of a process that was killed, since a ledger has one writer at a time
-            self.lost(loss_by_kill(self.buffers))
+            self.record_loss(loss_by_kill(self.buffers))
             self.buffers = {}
 
     @property
@@ -126,14 +126,14 @@ class Journal:
         store = self.store
         store.reconnect()
         reader = store.reader
-        self.unsure = KEEPING
-        self.refused = False  # whether the disk has refused something since
-        self.queue = Queue(store.rows, store.rows, {})
+        self.unfinished = KEEPING
+        self.disk_refused = False  # whether the disk has refused something since
+        self.queue = WriteQueue(store.rows, store.rows, {})
         self._memory.reset()
         self._keys.reset()
         self._read_losses()
         self._positions = dict(store.positions)
-        gone = np.union1d(reader.erased(), reader.superseded())
+        gone = np.union1d(reader.erased_rows(), reader.superseded_rows())
         self.retention = Retention(self.window, store.first, store.last_time, gone, self._ahead)
         self._words: dict[str, int] = {}
         self._words_read = store.connections
@@ -144,30 +144,30 @@ class Journal:
                 checks.enter_context(reader.structure_checked(every_index=False))
                 chunks = reader.format.walk(reader, None).chunks()
             if progress is not None:
-                chunks = _counted(chunks, store, progress)
+                chunks = _report_progress(chunks, store, progress)
             if store.rows > store.first:
                 self._words = load_rows(store, self._memory, self._keys, self.retention, chunks)
             deque(chunks, maxlen=0)  # a walk checks more behind the last row
-        self._memory.guard(codec.write_word)
+        self._memory.set_word_check(codec.write_word)
         self._keys.is_erased = reader.format.erased_keys(reader)
         while store.judged < store.rows:
             self._judge_next(CHUNK)
         if self._memory.engine.history is not None:
-            unused = unused_words(store, self._memory)
+            unused = find_unused_words(store, self._memory)
             self._memory.drop_words(unused.by_column)
             if check and (store.drop_files() or unused.numbers):
-                self._leave_no_copies()  # a window's end was cut off
-        self.queue = Queue(store.rows, store.rows, dict(self._words))
-        self.forget_before(self.retention.compared(store.rows).first, lag=0)
-        self.unsure = SURE
+                self._purge_copies()  # a window's end was cut off
+        self.queue = WriteQueue(store.rows, store.rows, dict(self._words))
+        self.forget_before(self.retention.comparison_range(store.rows).first, lag=0)
+        self.unfinished = SURE
 
-    def check_places(self, places: Places | None) -> None:
+    def check_places(self, places: SourcePositions | None) -> None:
         """Raise BadDecision unless decisions come from behind those that were taken before."""
         if places is not None:
             check_places(places, self._positions)
             self._check_sources(places)
 
-    def _check_sources(self, places: Places) -> None:
+    def _check_sources(self, places: SourcePositions) -> None:
         """Raise BadDecision if there would be more sources than `most_sources`."""
         most = self.most_sources
         if most is None:
@@ -181,68 +181,68 @@ class Journal:
 
     # After a call that was cut off
 
-    def settle(self, *, note: bool) -> None:
+    def settle(self, *, record_fault: bool) -> None:
         """Finish or undo what an earlier call left half done.
 
         note: whether the chain is to say so if the disk had refused something.
         """
-        if self.unsure == ACCEPTED and self.store.sure:
+        if self.unfinished == ACCEPTED and self.store.is_in_sync:
             self._read_losses()  # a loss may have been chained by a call that was cut off
             self._positions = dict(self.store.positions)
-            while self.unsure == ACCEPTED:
+            while self.unfinished == ACCEPTED:
                 self.judge_accepted(CHUNK)
             return
-        unsure = min(self.unsure, KEEPING)
+        unsure = min(self.unfinished, KEEPING)
         if unsure >= WRITING:
-            self.store.doubt()
+            self.store.distrust_memory()
             self._words_read = -1
         self.store.reconnect()
         if unsure >= WRITING:
             self._read_losses()
         if unsure < KEEPING or self.queue:
             self._memory.settle(self.queue.stop)
-            self._memory.cut_words(self.queue.words)
-            self._keys.settle(self.queue.stop, self._memory.engine.alive)
+            self._memory.truncate_words(self.queue.words)
+            self._keys.settle(self.queue.stop, self._memory.engine.are_remembered)
         if unsure == KEEPING:
             self.flush()
-            if self.refused and note:
+            if self.disk_refused and record_fault:
                 self.store.event("fault", {"rows": self.store.rows})
             self.restore(check=False)
-        self.unsure = SURE
+        self.unfinished = SURE
 
     def after_fork(self) -> None:
         """In a forked process: what waits is the parent's to write."""
-        self.queue = self.queue.written()
+        self.queue = self.queue.after_write()
 
     # Decisions
 
     @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
+    def group_writes(self) -> Iterator[None]:
         """Within it decisions only wait; at its end they are written, all of them or none.
 
         Raises BadFile, and memory is made again, if they cannot be.
         """
         self.flush()
-        before, self._held = self.queue, True
+        before, self._is_grouping = self.queue, True
         try:
             yield
         finally:
-            self._held = False
+            self._is_grouping = False
         self._write_or_refuse(before)
-        self.unsure = KEEPING
-        self.forget_before(self._leaving)
-        self.unsure = SURE
+        self.unfinished = KEEPING
+        self.forget_before(self._window_first)
+        self.unfinished = SURE
 
     def flush_in_time(self) -> None:
         """Write what has waited long enough, or is enough."""
         queue = self.queue
-        if queue.stop == queue.first or self._held:
+        if queue.stop == queue.first or self._is_grouping:
             return
-        late = clock.monotonic() - queue.since >= self._wait
-        if late or queue.stop - self.store.rows >= self._most:
+        late = clock.monotonic() - queue.since >= self._batch_seconds
+        if late or queue.stop - self.store.rows >= self._batch_rows:
             self.flush()
 
-    def now(self, time: Any = None) -> int:
+    def resolve_time(self, time: Any = None) -> int:
         """A time that was given, or the clock's; the chain says if that has gone back."""
         behind = self.retention.clock_is_behind() if time is None else 0
         if behind:
@@ -250,78 +250,78 @@ class Journal:
             self.store.event("clock", {"behind_microseconds": behind})
         return self.retention.now(time)
 
-    def took(self, some: Pending, *, alone: bool = False) -> None:
+    def append(self, some: UnwrittenDecisions, *, alone: bool = False) -> None:
         """Memory has taken decisions: so does the disk, now or, if it came alone, soon.
 
         If they cannot be written now, they are refused: memory, too long by then, is made again.
         """
         if len(some.times) == 0:
             return
-        self.unsure = KEEPING
+        self.unfinished = KEEPING
         before = self.queue
-        self.retention.took(some.times)
-        self.queue = before.and_then(some, self._memory.word_counts())
+        self.retention.note_times(some.times)
+        self.queue = before.append(some, self._memory.word_counts())
         if some.places is not None:
-            self._positions |= some.places.last()
-        self._leaving = int(some.firsts[-1])
-        if self._held:
-            self.unsure = SURE
+            self._positions |= some.places.last_positions()
+        self._window_first = int(some.firsts[-1])
+        if self._is_grouping:
+            self.unfinished = SURE
             return
-        if not alone or self._most == 1:
+        if not alone or self._batch_rows == 1:
             self._write_or_refuse(before)
-        elif self.waits.empty():
-            self.waits.put(True)
-        self.unsure = KEEPING
-        self.forget_before(self._leaving)
-        self.unsure = SURE
+        elif self.wake_flusher.empty():
+            self.wake_flusher.put(True)
+        self.unfinished = KEEPING
+        self.forget_before(self._window_first)
+        self.unfinished = SURE
 
-    def _write_or_refuse(self, before: Queue) -> None:
+    def _write_or_refuse(self, before: WriteQueue) -> None:
         """Have all that waits on disk; if that fails, go back to what waited before."""
-        self.unsure = WRITING
+        self.unfinished = WRITING
         try:
             self.flush()
         except LikewiseError:
-            self.unsure = KEEPING
+            self.unfinished = KEEPING
             self.queue = before
-            self.refused = True
+            self.disk_refused = True
             raise
-        self.unsure = SURE
+        self.unfinished = SURE
 
     # Accepted first, judged later
 
     @property
-    def accepted(self) -> int:
+    def accepted_count(self) -> int:
         """Decisions that are on disk and not judged yet."""
-        waits = self.unsure == ACCEPTED and self.store.sure
+        waits = self.unfinished == ACCEPTED and self.store.is_in_sync
         return self.store.rows - self.store.judged if waits else 0
 
-    def accept(self, some: Pending) -> range:
+    def accept(self, some: UnwrittenDecisions) -> range:
         """Write decisions that memory has staged behind its last row; they are judged later.
 
         Whatever fails or is cut off in here, memory is made again from the disk.
         """
         store, memory, row = self.store, self._memory, self.queue.stop
-        self.unsure = KEEPING
+        self.unfinished = KEEPING
         first, count, known = store.rows, len(some), memory.word_counts()
         history, layout = memory.engine.history, store.reader.layout
         assert history is not None and layout is not None
         entries = self._entries(some, known, row)
         store.append(replace(entries, waiting=True))
         self._words = known
-        self.queue = Queue(row, row, known)
-        self._positions |= {} if some.places is None else some.places.last()
+        self.queue = WriteQueue(row, row, known)
+        self._positions |= {} if some.places is None else some.places.last_positions()
         memory.settle(row)
         self._keys.add(first, some.keys or ())
-        self.unsure = ACCEPTED
+        self.unfinished = ACCEPTED
         return range(first, first + count)
 
     def judge_accepted(self, most: int) -> Verdicts | None:
         """Judge the next of the accepted decisions; there are some. None if they were erased."""
-        self.unsure = KEEPING
+        self.unfinished = KEEPING
         verdicts = self._judge_next(most)
-        self.queue = Queue(self.store.judged, self.store.judged, self.queue.words)
-        self.forget_before(self.retention.compared(self.store.judged).first)
-        self.unsure = SURE if self.store.judged == self.store.rows else ACCEPTED
+        self.queue = WriteQueue(self.store.judged, self.store.judged, self.queue.words)
+        self.forget_before(self.retention.comparison_range(self.store.judged).first)
+        self.unfinished = SURE if self.store.judged == self.store.rows else ACCEPTED
         return verdicts
 
     def _judge_next(self, most: int) -> Verdicts | None:
@@ -329,28 +329,28 @@ class Journal:
             self.store, self._memory, self.retention, self.witnesses, self.missing, most
         )
 
-    def judged(self, rows: list[int]) -> dict[int, JudgedBefore]:
+    def find_verdicts(self, rows: list[int]) -> dict[int, StoredVerdict]:
         """What was found about rows that wait or are on disk."""
-        return judged_before(self.store.reader, self.queue, rows)
+        return load_stored_verdicts(self.store.reader, self.queue, rows)
 
     def flush(self) -> None:
         """Have everything that was answered on disk."""
-        if self.queue.stop == self.queue.first or self._held:
+        if self.queue.stop == self.queue.first or self._is_grouping:
             return
-        unsure = self.unsure
-        self.unsure = max(unsure, WRITING)
+        unsure = self.unfinished
+        self.unfinished = max(unsure, WRITING)
         try:
             self._write()
         except LikewiseError:  # what could not be written goes on waiting
-            self.unsure = unsure
+            self.unfinished = unsure
             raise
-        self.queue = self.queue.written()
-        self.unsure = unsure
+        self.queue = self.queue.after_write()
+        self.unfinished = unsure
 
     def _write(self) -> None:
         store, queue = self.store, self.queue
-        waiting = queue.joined()
-        if not store.sure:
+        waiting = queue.join_all()
+        if not store.is_in_sync:
             store.reconnect()
         if store.connections != self._words_read:  # what was being written may be there
             self._words = dict(Counter(column for _, column, *_ in store.reader.words()))
@@ -373,15 +373,17 @@ class Journal:
                 " again."
             ) from None
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> RecordLayout:
         """Settled by the first decision."""
         history, columns = self._memory.engine.history, self._memory.reader.record_columns()
         assert history is not None
         if columns is None:
-            return Layout.of_vectors(history.shape, history.storage, history.out_width)
-        return Layout.of_columns(columns, history.out_width)
+            return RecordLayout.of_vectors(history.shape, history.storage, history.out_width)
+        return RecordLayout.of_columns(columns, history.out_width)
 
-    def _entries(self, some: Pending, words: dict[str, int], staged: int | None = None) -> Entries:
+    def _entries(
+        self, some: UnwrittenDecisions, words: dict[str, int], staged: int | None = None
+    ) -> Entries:
         """With what memory holds of those rows, the next ones on disk.
 
         words: how many of each column's words the disk is to know with them
@@ -406,7 +408,7 @@ class Journal:
             keys=some.keys,
             firsts=some.firsts,
             counts=some.counts,
-            witnesses=some.kept,
+            witnesses=some.witnesses,
             words=fresh,
             models=some.models,
             places=some.places,
@@ -414,55 +416,55 @@ class Journal:
             notes=some.notes,
         )
 
-    def note(self, note: Note) -> None:
+    def note(self, note: LedgerNote) -> None:
         """What somebody says of a decision, on disk when this returns."""
         self.flush()
         self.store.note(note)
 
     def event(self, kind: str, body: dict[str, Any]) -> None:
         """Something that happened beside decisions, on disk when this returns."""
-        unsure = self.unsure
-        self.unsure = max(unsure, WRITING)
+        unsure = self.unfinished
+        self.unfinished = max(unsure, WRITING)
         self.store.event(kind, body)
-        self.unsure = unsure
+        self.unfinished = unsure
 
     # Losses
 
-    def lost(self, body: dict[str, Any], places: Places | None = None) -> None:
+    def record_loss(self, body: dict[str, Any], places: SourcePositions | None = None) -> None:
         """Chain that decisions are known to be missing, behind all that was answered.
 
         places: of a source, the last position that is missing; it goes on behind that
         """
         self.check_places(places)
         self.flush()
-        unsure, missing = self.unsure, self.missing + body["count"]
-        self.unsure = max(unsure, WRITING)
-        positions = {} if places is None else places.last()
+        unsure, missing = self.unfinished, self.missing + body["count"]
+        self.unfinished = max(unsure, WRITING)
+        positions = {} if places is None else places.last_positions()
         self.store.event(LOST, {**body, "missing": missing}, positions)
         self.missing, self._lost_at = missing, self.store.rows
         self._positions |= positions
-        self.unsure = unsure
+        self.unfinished = unsure
 
-    def tell_buffers(self, buffers: dict[str, BufferBound]) -> None:
+    def record_buffers(self, buffers: dict[str, BufferBound]) -> None:
         """Chain which buffers hold decisions in memory from now on, if that has changed."""
         if buffers == self.buffers:
             return
         self.flush()
-        unsure = self.unsure
-        self.unsure = max(unsure, WRITING)
-        self.store.stand(BUFFERS, {BUFFERS: buffers})
+        unsure = self.unfinished
+        self.unfinished = max(unsure, WRITING)
+        self.store.pin_event(BUFFERS, {BUFFERS: buffers})
         self.buffers = buffers
-        self.unsure = unsure
+        self.unfinished = unsure
 
-    def passed(self, places: Places) -> None:
+    def skip_positions(self, places: SourcePositions) -> None:
         """Chain that sources were read up to here, though no decision was made of what they had."""
         self.check_places(places)
         self.flush()
-        unsure = self.unsure
-        self.unsure = max(unsure, WRITING)
-        self.store.tell_positions(places.last())
-        self._positions |= places.last()
-        self.unsure = unsure
+        unsure = self.unfinished
+        self.unfinished = max(unsure, WRITING)
+        self.store.tell_positions(places.last_positions())
+        self._positions |= places.last_positions()
+        self.unfinished = unsure
 
     def _read_losses(self) -> None:
         lost = self.store.reader.events(LOST)
@@ -480,28 +482,28 @@ class Journal:
         try:
             self.flush()
             if self.missing and self._lost_at < first:
-                self.lost(CARRIED)  # the event that says so is about to leave
+                self.record_loss(CARRIED)  # the event that says so is about to leave
             before = self.store.first
             self.store.drop(first)
         except BadFile:  # the disk will be asked again; what was just answered stands
             return
-        gone = np.flatnonzero(history.alive()[history.first : first]) + history.first
+        gone = np.flatnonzero(history.remembered_flags()[history.first : first]) + history.first
         self._memory.forget(gone)
         self._memory.release(first)
-        self._keys.leave(gone, self.store.first)
+        self._keys.leave_window(gone, self.store.first)
         self.retention.forget_before(first, self.store.first)
         if self.store.first > before:
-            self._leave_no_copies()
+            self._purge_copies()
         elif self._log_holds_copies:
             self._log_holds_copies = not self.store.empty_log()
 
-    def _leave_no_copies(self) -> None:
+    def _purge_copies(self) -> None:
         """A file of records has left the disk: so do words that no row has, and copies of keys.
 
         From memory first: a word that comes again is a new one, whether the old one is gone or not.
         """
         with contextlib.suppress(BadFile):  # else with the next file
-            unused = unused_words(self.store, self._memory)
+            unused = find_unused_words(self.store, self._memory)
             self._memory.drop_words(unused.by_column)
             if unused.numbers:
                 self.store.erase_words(unused.numbers)
@@ -512,23 +514,23 @@ class Journal:
         """Erase rows, in memory and on disk: all that are still on disk, in the window or not."""
         self.flush()
         store, memory = self.store, self._memory
-        self.unsure = KEEPING
+        self.unfinished = KEEPING
         pending = ACCEPTED if store.judged < store.rows else SURE
         wanted = store.reader.with_successors(wanted)
-        wanted = np.setdiff1d(wanted[wanted >= store.first], store.reader.erased())
+        wanted = np.setdiff1d(wanted[wanted >= store.first], store.reader.erased_rows())
         if memory.engine.history is None or len(wanted) == 0:
             erasure = Erasure((), store.finish_erasures())
         else:
-            unused = unused_words(store, memory, wanted)
+            unused = find_unused_words(store, memory, wanted)
             complete = store.erase(wanted.tolist(), unused.numbers)
             known = wanted[wanted < self.queue.stop]
-            memory.forget(known[memory.engine.alive(known)])
+            memory.forget(known[memory.engine.are_remembered(known)])
             memory.drop_words(unused.by_column)
             self._keys.forget(wanted)
             self._keys.is_erased = store.reader.format.erased_keys(store.reader)
             self.retention.erase(wanted)
             erasure = Erasure(tuple(wanted.tolist()), complete)
-        self.unsure = pending
+        self.unfinished = pending
         return erasure
 
     # Evidence
@@ -545,13 +547,13 @@ class Journal:
             if self.store.is_open:
                 self.flush()
         finally:
-            self.waits.put(True)
+            self.wake_flusher.put(True)
             self.store.close()
 
 
-def _counted(
-    chunks: Iterator[Decisions], store: Store, progress: Callable[[int, int], None]
-) -> Iterator[Decisions]:
+def _report_progress(
+    chunks: Iterator[StoredDecisions], store: Store, progress: Callable[[int, int], None]
+) -> Iterator[StoredDecisions]:
     rows = store.rows - store.first
     for chunk in chunks:
         progress(min(rows, chunk.first - store.first), rows)

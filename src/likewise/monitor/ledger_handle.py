@@ -59,7 +59,7 @@ class Closable(Flushable, Protocol):
     def close(self) -> None: ...
 
 
-class OwnLedger:
+class LedgerHandle:
     """A folder that a monitor writes to, until it is closed or the process ends.
 
     wait    seconds after which what waits is written, by a thread; None: nothing waits
@@ -77,15 +77,15 @@ class OwnLedger:
         self.durability = durability
         self._journal = journal
         if wait is not None:
-            start_flusher(monitor, journal.waits, wait)
+            start_flusher(monitor, journal.wake_flusher, wait)
         self._finish = partial(_close, weakref.ref(monitor))
         atexit.register(self._finish)
         logger.debug("the ledger %s is open, with %d rows", path, journal.rows)
 
     @property
-    def mine(self) -> bool:
+    def is_mine(self) -> bool:
         """Not so in a process that was forked off."""
-        return self._journal.store.mine
+        return self._journal.store.is_own_process
 
     def check_process(self) -> None:
         """Raise BadFile in a process that was forked off."""

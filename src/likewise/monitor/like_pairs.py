@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadDecision, BadRule
-from likewise.monitor.factory import reader_of
+from likewise.monitor.factory import make_reader
 from likewise.monitor.memory import Memory
 from likewise.monitor.monitor import Monitor
 from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.rule.rule import Rule
 from likewise.search.engine.engine import Engine, threads_of
-from likewise.search.engine.near_pairs import LikePairs
-from likewise.tables.model_names import models_of
+from likewise.search.engine.near_pairs import NearPairs
+from likewise.tables.model_names import check_names
 
-MOST = 1 << 20
+CHUNK_PAIRS = 1 << 20
 
 
 def like_pairs(
@@ -35,9 +35,9 @@ def like_pairs(
     z: Any = FROM_ROW,
     *,
     models: Any = None,
-    most: int = MOST,
+    most: int = CHUNK_PAIRS,
     threads: int | None = None,
-) -> Iterator[LikePairs]:
+) -> Iterator[NearPairs]:
     """Every pair of decisions that are near, in chunks.
 
     x, z     as for `observe_many`; outputs play no part, so those of vectors may be left out, too
@@ -54,19 +54,19 @@ def like_pairs(
     [2 3] [0 1] [0.05 0.05]
     """
     _check(most)
-    reader = reader_of(rule)
-    batch = reader.many(reader.vectors_of(x, many=True), ())
+    reader = make_reader(rule)
+    batch = reader.read_many(reader.embed_inputs(x, many=True), ())
     batch.outputs = np.zeros(len(batch.vectors))
-    batch.models = models_of(models, len(batch.vectors))
-    plain = replace(reader.plain, output="number", delta=0.0, favourable=None)
+    batch.models = check_names(models, len(batch.vectors))
+    plain = replace(reader.vector_rule, output="number", delta=0.0, favourable=None)
     memory = Memory(reader, Engine(plain))
     memory.load(batch)
     return memory.like_pairs(most=most, threads=threads_of(threads))
 
 
-def like_pairs_within(
-    monitor: Monitor, *, most: int = MOST, threads: int | None = None
-) -> Iterator[LikePairs]:
+def find_remembered_like_pairs(
+    monitor: Monitor, *, most: int = CHUNK_PAIRS, threads: int | None = None
+) -> Iterator[NearPairs]:
     """The same of the decisions that a monitor remembers, which are not read again.
 
     A monitor that takes or forgets a decision meanwhile ends this with an error.

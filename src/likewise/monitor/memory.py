@@ -19,12 +19,12 @@ import numpy.typing as npt
 from likewise.errors import BadFile, TooManyNames
 from likewise.monitor.readers.encoding import ERASED, MISSING
 from likewise.monitor.readers.protocol import Batch, Bytes, Reader
-from likewise.monitor.row_models import Models, RowModels
+from likewise.monitor.row_models import ModelNames, RowModels
 from likewise.monitor.time_span import TimeSpan
 from likewise.search.engine.engine import Engine
-from likewise.search.engine.near_pairs import LikePairs, pairs_in
-from likewise.search.engine.wildcards import Open
-from likewise.search.outputs import Labels, outputs_of
+from likewise.search.engine.near_pairs import NearPairs, find_near_pairs
+from likewise.search.engine.wildcards import WildcardMask
+from likewise.search.outputs import LabelCodec, outputs_of
 from likewise.tables.rows import Floats, Rows
 from likewise.verdict.verdicts import Verdict, Verdicts
 
@@ -41,10 +41,10 @@ class Memory:
         self.span = span
         """How far back decisions are compared, where that is limited in time."""
         self.models = RowModels(reader.rule.compare)
-        self._selective = reader.selective or self.models.selective
+        self._filters_pairs = reader.filters_pairs or self.models.filters_pairs
         self.most_words: int | None = None
         """Distinct labels, values of one column, or models that are taken."""
-        self._writable: Callable[[Any, str], Any] | None = None
+        self._check_writable: Callable[[Any, str], Any] | None = None
         self._cleared = 0
         """Rows before this one are forgotten, and the reader and the models know it."""
 
@@ -58,49 +58,49 @@ class Memory:
         row = self.engine.rows
         verdict = self.engine.observe(batch.vectors, batch.outputs, first, batch.left_open)
         self.reader.accept(row, batch, 1)
-        if models is not None or self.models.are_kept:
-            self.models.took(row, models, 1)
-        if self._selective:
-            return self._counted(verdict, None, first, batch.left_open)
+        if models is not None or self.models.has_codes:
+            self.models.add(row, models, 1)
+        if self._filters_pairs:
+            return self._filter_witnesses(verdict, None, first, batch.left_open)
         return verdict
 
     def check(self, batch: Batch, first: int) -> Verdict:
         verdict = self.engine.check(batch.vectors, batch.outputs, first, batch.left_open)
-        if self._selective:
-            return self._counted(verdict, batch, first, batch.left_open)
+        if self._filters_pairs:
+            return self._filter_witnesses(verdict, batch, first, batch.left_open)
         return verdict
 
-    def _counted(
-        self, verdict: Verdict, batch: Batch | None, first: int, left_open: Open | None
+    def _filter_witnesses(
+        self, verdict: Verdict, batch: Batch | None, first: int, left_open: WildcardMask | None
     ) -> Verdict:
         """With those witnesses, and like cases, that count."""
         found = verdict.witnesses
         if not (len(found) or verdict.comparable):
             return verdict
         row = self.engine.rows if verdict.row is None else verdict.row
-        chosen = found.some(self._pairs_counted(batch, np.array([row]), found.rows))
-        beside = verdict.beside
+        chosen = found.select(self._mask_pairs(batch, np.array([row]), found.rows))
+        beside = verdict.context
         if verdict.comparable and len(chosen) == 0:
             counts = self._has_like(batch, row, first, left_open)
             beside = beside._replace(comparable=counts)
         return Verdict(verdict.row, chosen, beside)
 
-    def _has_like(self, batch: Batch | None, row: int, first: int, left_open: Open | None) -> bool:
+    def _has_like(
+        self, batch: Batch | None, row: int, first: int, left_open: WildcardMask | None
+    ) -> bool:
         """Whether a row near a remembered one, or near what was checked last, counts."""
-        others = self.engine.near_rows(row, first, left_open)
-        return bool(self._pairs_counted(batch, np.full(len(others), row), others).any())
+        others = self.engine.find_near_rows(row, first, left_open)
+        return bool(self._mask_pairs(batch, np.full(len(others), row), others).any())
 
-    def _pairs_counted(
-        self, batch: Batch | None, rows: Rows, others: Rows
-    ) -> npt.NDArray[np.bool_]:
+    def _mask_pairs(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
         """Which pairs of rows and others count, for the reader and by their models.
 
         batch: a single decision, that was only checked, instead of `rows`
         """
-        counted = self.reader.counted(batch, rows, others)
-        if self.models.selective:
+        counted = self.reader.mask_pairs(batch, rows, others)
+        if self.models.filters_pairs:
             checked = None if batch is None else batch.models or [None]
-            counted = counted & self.models.counted(checked, rows, others)
+            counted = counted & self.models.mask_pairs(checked, rows, others)
         return counted
 
     def observe_many(self, batch: Batch, firsts: Rows | None, threads: int | None) -> Verdicts:
@@ -110,42 +110,42 @@ class Memory:
             vectors, batch.outputs, firsts, batch.left_open, threads
         )
         self.reader.accept(row, batch, len(verdicts))
-        self.models.took(row, batch.models, len(verdicts))
-        if not self._selective:
+        self.models.add(row, batch.models, len(verdicts))
+        if not self._filters_pairs:
             return verdicts
         mine = verdicts.first_row + verdicts.owners
-        chosen = verdicts.some_witnesses(self._pairs_counted(None, mine, verdicts.witnesses.rows))
+        chosen = verdicts.select_witnesses(self._mask_pairs(None, mine, verdicts.witnesses.rows))
         if verdicts.comparable is None:
             return chosen
         likes = self.engine.found_likes
         comparable = chosen.violations.copy()
         some = np.flatnonzero(verdicts.comparable & ~comparable)
-        comparable[some] = self._pairs_counted(None, row + some, likes[some])
+        comparable[some] = self._mask_pairs(None, row + some, likes[some])
         for i in np.flatnonzero(verdicts.comparable & ~comparable).tolist():
             first = 0 if firsts is None else int(firsts[i])
             left_open = None if batch.left_open is None else batch.left_open[i]
             comparable[i] = self._has_like(None, row + i, first, left_open)
         return replace(chosen, comparable=comparable)
 
-    def that_count(self, found: Verdicts) -> Verdicts:
+    def filter_late_pairs(self, found: Verdicts) -> Verdicts:
         """Of pairs of whole remembered rows that are near and differ, those that count."""
         rows, others = found.rows[found.owners], found.witnesses.rows
         is_open = self.engine.wildcards.mask(self.engine.rows)  # they were compared here
         chosen = ~(is_open[rows] | is_open[others])
-        if self._selective:
-            chosen &= self._pairs_counted(None, rows, others)
-        return found.some_witnesses(chosen)
+        if self._filters_pairs:
+            chosen &= self._mask_pairs(None, rows, others)
+        return found.select_witnesses(chosen)
 
-    def like_pairs(self, *, most: int, threads: int) -> Iterator[LikePairs]:
+    def like_pairs(self, *, most: int, threads: int) -> Iterator[NearPairs]:
         """All pairs of remembered rows that are near and count, whatever their outputs."""
         chooser = self.engine.chooser
         if chooser is None:
             return
-        for pairs in pairs_in(chooser, self.engine.wildcards, most=most, threads=threads):
+        for pairs in find_near_pairs(chooser, self.engine.wildcards, most=most, threads=threads):
             if self.span is not None:
-                pairs = pairs.some(self.span.counted(pairs.later, pairs.earlier))  # noqa: PLW2901
-            if self._selective:
-                yield pairs.some(self._pairs_counted(None, pairs.later, pairs.earlier))
+                pairs = pairs.select(self.span.mask_pairs(pairs.later, pairs.earlier))  # noqa: PLW2901
+            if self._filters_pairs:
+                yield pairs.select(self._mask_pairs(None, pairs.later, pairs.earlier))
             else:
                 yield pairs
 
@@ -153,7 +153,7 @@ class Memory:
         self._check_models(batch.models)
         rows = self.engine.load(batch.vectors, batch.outputs, batch.left_open)
         self.reader.accept(rows.start, batch, len(rows))
-        self.models.took(rows.start, batch.models, len(rows))
+        self.models.add(rows.start, batch.models, len(rows))
         return rows
 
     def forget(self, rows: Rows) -> Rows:
@@ -186,7 +186,7 @@ class Memory:
         else:
             self.reader.settle(rows)
             first = min(self._cleared, rows)
-            forgotten = np.flatnonzero(history.alive()[first:] == 0) + first
+            forgotten = np.flatnonzero(history.remembered_flags()[first:] == 0) + first
             self.reader.forget(forgotten)
             self.models.settle(rows, forgotten)
         self._note_cleared()
@@ -205,16 +205,16 @@ class Memory:
         words = self.reader.words()
         if self.engine.rule.output == "label":
             outputs = self.engine.outputs
-            words[""] = outputs.labels if isinstance(outputs, Labels) else []
+            words[""] = outputs.labels if isinstance(outputs, LabelCodec) else []
         return words
 
     def word_counts(self) -> dict[str, int]:
         words = self.words()
         return dict(zip(words, map(len, words.values()), strict=True))
 
-    def guard(self, keepable: Callable[[Any, str], Any]) -> None:
+    def set_word_check(self, check: Callable[[Any, str], Any]) -> None:
         """Have new words checked before a decision is taken: can they be kept?"""
-        self._writable = keepable
+        self._check_writable = check
         self._set_guard()
 
     def limit_words(self, most: int) -> None:
@@ -223,10 +223,10 @@ class Memory:
         self._set_guard()
 
     def _set_guard(self) -> None:
-        self.engine.keepable = self._check_new
+        self.engine.check_new_label = self._check_new
         if self.engine.outputs is not None:
-            self.engine.outputs.keepable = self._check_new
-        self.reader.guard(self._check_new)
+            self.engine.outputs.check_new_label = self._check_new
+        self.reader.set_word_check(self._check_new)
 
     def _check_new(self, value: Any, what: str, known: int) -> None:
         """Raise BadDecision if a new word cannot be kept, or is one too many."""
@@ -236,10 +236,10 @@ class Memory:
                 f"{what} is {value!r}, which is new, and there are {known:,} others already; at"
                 f" most {most:,} are taken."
             )
-        if self._writable is not None:
-            self._writable(value, what)
+        if self._check_writable is not None:
+            self._check_writable(value, what)
 
-    def _check_models(self, models: Models) -> None:
+    def _check_models(self, models: ModelNames) -> None:
         """Raise BadDecision if these are too many together with those that are known."""
         if self.most_words is None or models is None:
             return
@@ -250,11 +250,11 @@ class Memory:
                 f" {self.most_words:,} are taken."
             )
 
-    def cut_words(self, counts: Mapping[str, int]) -> None:
+    def truncate_words(self, counts: Mapping[str, int]) -> None:
         """Of each column's words keep the first so many; no row has any of the others."""
-        if isinstance(self.engine.outputs, Labels):
+        if isinstance(self.engine.outputs, LabelCodec):
             self.engine.outputs.cut(counts.get("", 0))
-        self.reader.cut_words(counts)
+        self.reader.truncate_words(counts)
 
     def drop_words(self, codes: Mapping[str, Sequence[int]]) -> None:
         """Words that no row has leave memory."""
@@ -262,18 +262,18 @@ class Memory:
             values = [*self.words()[column]]
             for code in gone:
                 values[code] = ERASED
-            self._know(column, values)
+            self._set_words(column, values)
         history = self.engine.history
         if history is not None and codes:
             first = history.first
-            there = history.alive()[first:] != 0
-            self.reader.words_left(set(codes), history.rows[first : history.total][there])
+            there = history.remembered_flags()[first:] != 0
+            self.reader.prune_combinations(set(codes), history.rows[first : history.total][there])
 
-    def _know(self, column: str, values: Sequence[Any]) -> None:
+    def _set_words(self, column: str, values: Sequence[Any]) -> None:
         if column:
-            self.reader.know_words(column, values)
+            self.reader.set_words(column, values)
         else:
-            assert isinstance(self.engine.outputs, Labels)
+            assert isinstance(self.engine.outputs, LabelCodec)
             self.engine.outputs.know(values, ERASED)
 
     def word_codes(self) -> tuple[int, dict[str, WordCodes]]:
@@ -317,14 +317,14 @@ class Memory:
         engine.begin_at(row)
         self._note_cleared()
         for column, values in words.items():
-            self._know(column, values)
+            self._set_words(column, values)
 
     def append(
-        self, dtype: np.dtype[Any], records: Bytes, outputs: Floats, models: Models = None
+        self, dtype: np.dtype[Any], records: Bytes, outputs: Floats, models: ModelNames = None
     ) -> None:
         """Further rows; erased ones, whose outputs are NaN, are to be forgotten afterwards."""
         engine, first = self.engine, self.engine.rows
-        labels = isinstance(engine.outputs, Labels)
+        labels = isinstance(engine.outputs, LabelCodec)
         if labels and np.nanmax(outputs, initial=-1) >= len(engine.labels):
             raise BadFile("the ledger has no word for a label: it was altered.")
         erased = np.isnan(outputs[:, 0])
@@ -332,7 +332,7 @@ class Memory:
         vectors = batch.vectors
         if erased.any():
             vectors, outputs = self._placeholders(vectors, outputs, erased)
-        at = engine.append(vectors, outputs)
+        at = engine.append_stored(vectors, outputs)
         if at >= 0:
             raise BadFile(
                 f"row {first + at:,} of the ledger holds an input or output that no monitor would"
@@ -341,7 +341,7 @@ class Memory:
         if batch.left_open is not None:
             engine.add_wildcards(first, batch.left_open)
         self.reader.accept(first, batch, len(vectors))
-        self.models.took(first, models, len(vectors))
+        self.models.add(first, models, len(vectors))
 
     def stage(self, batch: Batch) -> int:
         """Check and write rows behind those that are remembered, where no query sees them.
@@ -359,7 +359,7 @@ class Memory:
         records: Bytes,
         outputs: Floats,
         firsts: Rows,
-        models: Models = None,
+        models: ModelNames = None,
     ) -> Verdicts:
         """Judge and remember rows of a journal that wait for their verdicts; none was erased."""
         engine = self.engine
@@ -371,8 +371,8 @@ class Memory:
             batch.outputs = outputs[:, 0]
         return self.observe_many(batch, firsts, None)
 
-    def pass_over(
-        self, dtype: np.dtype[Any], records: Bytes, outputs: Floats, models: Models = None
+    def skip_erased(
+        self, dtype: np.dtype[Any], records: Bytes, outputs: Floats, models: ModelNames = None
     ) -> None:
         """Remember and forget rows of a journal that were erased before they were judged.
 
@@ -383,7 +383,7 @@ class Memory:
         vectors, outputs = self._placeholders(batch.vectors, outputs, erased)
         rows = self.engine.load_stored(vectors, outputs, batch.left_open)
         self.reader.accept(rows.start, batch, len(rows))
-        self.models.took(rows.start, models, len(rows))
+        self.models.add(rows.start, models, len(rows))
         self.forget(np.arange(rows.start, rows.stop))
 
     def _placeholders(
@@ -397,6 +397,6 @@ class Memory:
 
     def finish(self, erased: Rows) -> None:
         """All rows are there: build the index, and forget what was erased."""
-        self.engine.fill()
+        self.engine.fill_index()
         if len(erased):
             self.forget(erased)

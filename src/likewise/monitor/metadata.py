@@ -12,18 +12,18 @@ import numpy as np
 from likewise.errors import BadDecision, BadRule, MissingValue
 from likewise.monitor.journal import Journal
 from likewise.monitor.readers.protocol import Batch, Reader
-from likewise.monitor.row_models import Models
+from likewise.monitor.row_models import ModelNames
 from likewise.monitor.time_span import TimeSpan
 from likewise.tables.keys import Keys, list_keys
-from likewise.tables.model_names import model_of, models_of
-from likewise.tables.positions import Places, place_of, places_of
+from likewise.tables.model_names import check_name, check_names
+from likewise.tables.positions import SourcePositions, check_position, check_positions
 from likewise.tables.rows import Rows
-from likewise.tables.times import all_microseconds, microseconds
+from likewise.tables.times import to_microseconds, to_microseconds_each
 
 _NO_TIMES: Rows = np.empty(0, np.int64)
 
 
-class Said(NamedTuple):
+class RawMetadata(NamedTuple):
     """As it came: of one decision, or of many."""
 
     keys: Any = None
@@ -33,30 +33,30 @@ class Said(NamedTuple):
     positions: Any = None
 
     @property
-    def from_nowhere(self) -> bool:
+    def has_no_source(self) -> bool:
         return self.sources is None and self.positions is None
 
     @property
-    def nothing(self) -> bool:
+    def is_empty(self) -> bool:
         unnamed = self.keys is None and self.times is None and self.models is None
-        return unnamed and self.from_nowhere
+        return unnamed and self.has_no_source
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class Metadata:
     """Of decisions that are about to be taken; their batch is told their models."""
 
     keys: list[Any] | None
     times: Rows
     """Empty where nothing asks for them."""
-    places: Places | None = None
+    positions: SourcePositions | None = None
     """Where they come from."""
 
 
-_NOTHING = Stated(None, _NO_TIMES)
+_NOTHING = Metadata(None, _NO_TIMES)
 
 
-class Stating:
+class MetadataReader:
     """Reads what is said beside the decisions of one monitor."""
 
     def __init__(self, reader: Reader, keys: Keys, span: TimeSpan | None) -> None:
@@ -67,26 +67,26 @@ class Stating:
         """Of a monitor with a ledger, which then is asked about times."""
 
     @property
-    def _plain(self) -> bool:
+    def _needs_nothing(self) -> bool:
         """Whether decisions may come with nothing beside them, and then nothing is to be known."""
         return self.journal is None and self._span is None and self._reader.key_column is None
 
-    def one(self, batch: Batch, row: int, said: Said) -> Stated:
+    def read_one(self, batch: Batch, row: int, raw_metadata: RawMetadata) -> Metadata:
         """Of a single decision, which is to be `row`."""
-        key, time, model, source, position = said
+        key, time, model, source, position = raw_metadata
         keys = places = None
         if model is not None:
-            batch.models = [model_of(model)]
+            batch.models = [check_name(model)]
         if key is not None:
-            keys = self._given_keys(batch, row, [key], 1)
+            keys = self._read_keys(batch, row, [key], 1)
         elif batch.keys is not None:
-            keys = self._given_keys(batch, row, None, 1)
+            keys = self._read_keys(batch, row, None, 1)
         if source is not None or position is not None:
-            places = place_of(source, position)
+            places = check_position(source, position)
             self._check_places(places)
-        return Stated(keys, self._time(time), places)
+        return Metadata(keys, self._time(time), places)
 
-    def _check_places(self, places: Places | None) -> None:
+    def _check_places(self, places: SourcePositions | None) -> None:
         if self.journal is None:
             raise BadRule(
                 "a position is given, and this monitor is in memory only, which keeps none. Nothing"
@@ -94,51 +94,53 @@ class Stating:
             )
         self.journal.check_places(places)
 
-    def many(self, batch: Batch, row: int, said: Said, fresh: list[int] | None = None) -> Stated:
+    def read_many(
+        self, batch: Batch, row: int, raw_metadata: RawMetadata, new_places: list[int] | None = None
+    ) -> Metadata:
         """Of decisions that are to be rows from `row` on.
 
         fresh: the places of those that are to be taken; all of them unless given
         """
-        if self._plain and said.nothing:
+        if self._needs_nothing and raw_metadata.is_empty:
             return _NOTHING
-        keys, times, models = said.keys, said.times, said.models
+        keys, times, models = raw_metadata.keys, raw_metadata.times, raw_metadata.models
         try:
             count = len(batch.outputs)
         except TypeError:
             count = 0  # the engine says what is wrong with them
-        batch.models = self.models(models, count)
-        given = self._given_keys(batch, row, keys, count, fresh)
+        batch.models = self.read_models(models, count)
+        given = self._read_keys(batch, row, keys, count, new_places)
         places = None
-        if not said.from_nowhere:
-            places = places_of(said.sources, said.positions, count)
-            if places is not None and fresh is not None:
-                places = places.some(fresh)
+        if not raw_metadata.has_no_source:
+            places = check_positions(raw_metadata.sources, raw_metadata.positions, count)
+            if places is not None and new_places is not None:
+                places = places.select(new_places)
             self._check_places(places)
         when = self._times(times, count)
-        return Stated(given, when if fresh is None else when[fresh], places)
+        return Metadata(given, when if new_places is None else when[new_places], places)
 
     def _times(self, times: Any, count: int) -> Rows:
         if times is None:
             now = self._time(None)
             return np.broadcast_to(now, count) if len(now) else now
         if self.journal is None:
-            return all_microseconds(times, count)
-        return self.journal.retention.all_given(times, count)
+            return to_microseconds_each(times, count)
+        return self.journal.retention.times_of(times, count)
 
-    def models(self, models: Any, count: int | None = None) -> Models:
+    def read_models(self, models: Any, count: int | None = None) -> ModelNames:
         """The models of so many decisions; without a count, that of a single one."""
         if count is not None:
-            return models_of(models, count)
-        return None if models is None else [model_of(models)]
+            return check_names(models, count)
+        return None if models is None else [check_name(models)]
 
-    def _given_keys(
-        self, batch: Batch, row: int, keys: Any, count: int, fresh: list[int] | None = None
+    def _read_keys(
+        self, batch: Batch, row: int, keys: Any, count: int, new_places: list[int] | None = None
     ) -> list[Any] | None:
         column = self._reader.key_column
-        if fresh is not None:
+        if new_places is not None:
             given = batch.keys if keys is None else list_keys(keys)
             assert given is not None  # since one of them was repeated
-            return self._keys.check([given[i] for i in fresh], len(fresh), row)
+            return self._keys.check([given[i] for i in new_places], len(new_places), row)
         if keys is None:
             many = 0 if batch.keys is None else len(batch.keys)
             return self._keys.check(batch.keys, many, row, column=True)
@@ -153,9 +155,9 @@ class Stating:
     def _time(self, time: Any) -> Rows:
         """The time of a decision; if none is given, the clock's where it is kept."""
         if self.journal is not None:
-            return np.array([self.journal.now(time)])
+            return np.array([self.journal.resolve_time(time)])
         if time is not None:
-            return np.array([microseconds(time)])
+            return np.array([to_microseconds(time)])
         if self._span is not None:
             raise MissingValue(
                 f"no time is given, and decisions are compared within {self._span.text}; expected"

@@ -26,24 +26,24 @@ from likewise.ledger.ledger import Ledger, StoredColumns
 from likewise.ledger.record_files import sync_folder
 from likewise.ledger.store import Store
 from likewise.monitor import opening
-from likewise.monitor.migration_checks import refuse_migration
+from likewise.monitor.migration_checks import check_migration
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Extra, Rule
 from likewise.search.engine.engine import Engine
 from likewise.tables.frames import ColumnTable
-from likewise.tables.positions import Places, position_of
+from likewise.tables.positions import SourcePositions, position_of
 
 
 def gives_same_verdicts(one: Rule, other: Rule) -> bool:
-    return _measuring(one).fingerprint == _measuring(other).fingerprint
+    return _drop_unmeasured(one).fingerprint == _drop_unmeasured(other).fingerprint
 
 
 def keeps_same_columns(one: Rule, other: Rule) -> bool:
     """Whether a ledger keeps the same of each decision under both, in the same order."""
-    return _kept(one) == _kept(other)
+    return _list_kept_features(one) == _list_kept_features(other)
 
 
-def _kept(rule: Rule) -> list[tuple[str, Feature]] | None:
+def _list_kept_features(rule: Rule) -> list[tuple[str, Feature]] | None:
     if rule.features is None:
         return None
     return [
@@ -53,14 +53,14 @@ def _kept(rule: Rule) -> list[tuple[str, Feature]] | None:
     ]
 
 
-def _measuring(rule: Rule) -> Rule:
+def _drop_unmeasured(rule: Rule) -> Rule:
     """The rule without what changes no verdict."""
     features = rule.features
     if features is not None:
         features = {
             name: replace(feature, labels=None) if feature.labels is not None else feature
             for name, feature in features.items()
-            if feature.measured
+            if feature.is_compared
             or feature.kind == "person"
             or (feature.kind == "protected" and rule.protected_must_differ)
         }
@@ -120,7 +120,7 @@ def migrate(
     """
     with Ledger(old) as ledger:
         wanted = ledger.rule if rule is None else rule
-        refuse_migration(ledger, wanted, rename or {}, add or {})
+        check_migration(ledger, wanted, rename or {}, add or {})
         same = not rename and not add and gives_same_verdicts(ledger.rule, wanted)
         copied = same and keeps_same_columns(ledger.rule, wanted)
         if new is None:
@@ -204,17 +204,17 @@ def _judge_again(
     add: Mapping[str, Any],
 ) -> dict[str, int]:
     Store(partial, rule, sync=True, origin=origin, question=ledger.question).close()
-    overruled = {event.row for event in ledger.superseded()}
+    overruled = {event.row for event in ledger.supersessions()}
     left_out = {
-        "erased": len(ledger.erased()),
+        "erased": len(ledger.erased_rows()),
         "overruled": len(overruled),
         "reviews": len(ledger.reviews()),
         "truths": len(ledger.truths()),
     }
     comparable = any(entry.comparable is not None for entry in _first_rows(ledger))
-    keeping = opening.Keeping(window=ledger.window, max_ahead="any")
+    keeping = opening.LedgerOptions(window=ledger.window, max_ahead="any")
     engine = functools.partial(Engine, comparable=comparable)
-    with opening.open_ledger(partial, rule, keeping, as_it_is=True, engine=engine) as monitor:
+    with opening.open_ledger(partial, rule, keeping, any_question=True, engine=engine) as monitor:
         for columns in ledger.columns():
             there = ~columns.erased
             there[[row - columns.first for row in overruled if _is_in(columns, row)]] = False
@@ -224,7 +224,7 @@ def _judge_again(
                 times = columns.decisions.times[places].astype("datetime64[us]")
                 models = columns.models and [columns.models[i] for i in places.tolist()]
                 if columns.places is not None:
-                    named |= _places(columns.places.some(places.tolist()))
+                    named |= _places(columns.places.select(places.tolist()))
                 monitor.observe_many(table, outputs, times=times, models=models, **named)
     store = Store(partial, None, sync=True)
     try:
@@ -234,7 +234,7 @@ def _judge_again(
     return {what: count for what, count in left_out.items() if count}
 
 
-def _places(places: Places) -> dict[str, Any]:
+def _places(places: SourcePositions) -> dict[str, Any]:
     """Sources and positions as a monitor takes them."""
     positions = [
         None if name is None else position_of(numbers, name in places.pairs)

@@ -12,16 +12,16 @@ import numpy as np
 
 from likewise.errors import BadRule
 from likewise.ledger.ledger import Ledger
-from likewise.monitor.best_match import refuse_unhuntable
+from likewise.monitor.best_match import check_best_match_rule
 from likewise.rule.rule import Rule
 from likewise.tables.known_names import did_you_mean, nearest_names
-from likewise.tables.printing import listed
+from likewise.tables.printing import join_names
 
 _NOTHING = "Nothing was written"
 _NEAREST = 3  # known values that are named where another one was meant
 
 
-def refuse_migration(
+def check_migration(
     ledger: Ledger,
     rule: Rule,
     rename: Mapping[str, Mapping[Any, Any]],
@@ -29,7 +29,7 @@ def refuse_migration(
 ) -> None:
     """Raise BadRule if the rule, a name or a new column fits nothing in the ledger."""
     if ledger.question is not None:
-        refuse_unhuntable(rule)
+        check_best_match_rule(rule)
     _refuse_other_inputs(ledger.rule, rule)
     before, after = kept_columns(ledger.rule), kept_columns(rule)
     for column in add:
@@ -65,7 +65,7 @@ def _refuse_add(column: str, before: list[str], after: list[str]) -> None:
     if column not in after:
         raise BadRule(
             f"a value for column {column!r} is to be added, and the rule of the new ledger keeps no"
-            f" such column; it keeps {_quoted(after)}{did_you_mean(column, after) or '.'}"
+            f" such column; it keeps {_quote_values(after)}{did_you_mean(column, after) or '.'}"
             f" {_NOTHING}: name a column of that rule, or"
             " give a rule that has this one."
         )
@@ -81,7 +81,7 @@ def _refuse_column(column: str, before: list[str], after: list[str]) -> None:
         if column not in columns:
             raise BadRule(
                 f"values of column {column!r} are to be renamed, and the {whose} keeps no such"
-                f" column; beside the output it keeps {_quoted(columns)}"
+                f" column; beside the output it keeps {_quote_values(columns)}"
                 f"{did_you_mean(column, columns) or '.'} {_NOTHING}: name one of these."
             )
 
@@ -102,7 +102,7 @@ def _refuse_names(ledger: Ledger, column: str, names: Mapping[Any, Any]) -> None
     for value in names:
         if value not in there:
             near = nearest_names(value, known, _NEAREST, cutoff=0)
-            has = f"the nearest that it has are {_quoted(near)}" if near else "it has none"
+            has = f"the nearest that it has are {_quote_values(near)}" if near else "it has none"
             raise BadRule(
                 f"{value!r} is to be renamed in {where}, and no decision has that value; {has}."
                 f" {_NOTHING}: name a value that occurs."
@@ -121,5 +121,5 @@ def _numbers_not_there(ledger: Ledger, column: str, wanted: set[Any]) -> list[An
     return sorted(wanted, key=repr)
 
 
-def _quoted(values: list[Any]) -> str:
-    return listed(map(repr, values)) if values else "none"
+def _quote_values(values: list[Any]) -> str:
+    return join_names(map(repr, values)) if values else "none"

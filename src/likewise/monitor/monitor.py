@@ -27,34 +27,34 @@ from likewise.ledger.heads import Head
 from likewise.ledger.loss_events import BufferBound
 from likewise.ledger.stats import LedgerStats
 from likewise.ledger.verification import Verification
-from likewise.ledger.window import Window
+from likewise.ledger.window import RetentionWindow
 from likewise.monitor import case_work
-from likewise.monitor.batching import FEW, MOST, joined
+from likewise.monitor.batching import FEW_DECISIONS, MOST_JOINED, join_decisions
 from likewise.monitor.erasure import Erasure
-from likewise.monitor.factory import reader_of, slope_settings, span_of
-from likewise.monitor.group_commit import Answer, CommitQueue
+from likewise.monitor.factory import make_reader, make_time_span, read_slope_options
+from likewise.monitor.group_commit import AwaitableFuture, CommitQueue
 from likewise.monitor.journal import Journal
-from likewise.monitor.ledger_handle import OwnLedger
-from likewise.monitor.metadata import Said
+from likewise.monitor.ledger_handle import LedgerHandle
+from likewise.monitor.metadata import RawMetadata
 from likewise.monitor.protocol import AcceptingMonitor, Decision, ForEach
 from likewise.monitor.readers.protocol import FROM_ROW, Reader
-from likewise.monitor.sequencer import Sequencer, loss_of
-from likewise.monitor.sharded import Sharded
+from likewise.monitor.sequencer import Sequencer, make_loss
+from likewise.monitor.sharded import ShardCoordinator
 from likewise.monitor.time_span import TimeSpan
 from likewise.rule.burst import Burst
 from likewise.rule.rule import Rule
-from likewise.runtime.forking import copied_by_fork
+from likewise.runtime.forking import register_after_fork
 from likewise.runtime.log import logger
-from likewise.runtime.reentrancy import called_within
+from likewise.runtime.reentrancy import is_called_within
 from likewise.search.engine.engine import Engine
 from likewise.search.engine.refusal import rows_of
-from likewise.tables.copy_input import as_given
+from likewise.tables.copy_input import copy_input
 from likewise.tables.keys import Keys
 from likewise.tables.named_array import NAMELESS
-from likewise.tables.positions import Position, place_of, places_of
+from likewise.tables.positions import Position, check_position, check_positions
 from likewise.tables.rows import Rows
 from likewise.verdict.index_report import Explanation
-from likewise.verdict.slope import Steepest
+from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 _DRAIN_SECONDS = 60.0  # that closing waits for those who still have decisions for it
@@ -131,23 +131,25 @@ class Monitor:
         slope_limit: float | None = None,
         input_exponent: float | None = None,
     ) -> None:
-        reader = reader_of(rule)
+        reader = make_reader(rule)
         chosen = None if isinstance(index, str) and index == "auto" else index
         others = {"index": chosen, "rows": rows, "burst": burst, "within": within}
-        asked = slope_settings(slope, slope_limit, input_exponent, comparable=comparable, **others)
-        span = None if within is None else span_of(within)
+        asked = read_slope_options(
+            slope, slope_limit, input_exponent, comparable=comparable, **others
+        )
+        span = None if within is None else make_time_span(within)
         if asked is not None:
-            from likewise.monitor.best_match import slopes_engine  # which others need not load
+            from likewise.monitor.best_match import make_slope_engine  # which others need not load
 
-            engine = slopes_engine(rule, Steepest(**asked))
+            engine = make_slope_engine(rule, SlopeQuestion(**asked))
         else:
             engine = Engine(
-                reader.plain, index=index, rows=rows, burst=burst, comparable=comparable
+                reader.vector_rule, index=index, rows=rows, burst=burst, comparable=comparable
             )
         self._begin(reader, engine, Keys(), span)
 
     @classmethod
-    def of(cls, reader: Reader, engine: Engine, keys: Keys | None = None) -> Self:
+    def from_parts(cls, reader: Reader, engine: Engine, keys: Keys | None = None) -> Self:
         """A monitor of these parts, in memory."""
         monitor = cls.__new__(cls)
         monitor._begin(reader, engine, Keys() if keys is None else keys)
@@ -161,24 +163,24 @@ class Monitor:
         self._reader = reader
         self._engine = engine
         self._span = span
-        self._steps = Sequencer(reader, engine, keys, span, self._looking)
-        self.memory = self._steps.memory
+        self._sequencer = Sequencer(reader, engine, keys, span, self._lock_for_reading)
+        self.memory = self._sequencer.memory
         """What is remembered, for a journal to copy; everybody else looks at `past`."""
         self.known_keys = keys
-        self._kept: OwnLedger | None = None
+        self._ledger_handle: LedgerHandle | None = None
         self._embeds = reader.embeds
-        self._joins = reader.rule.features is None and span is None and not self._embeds
-        self._sharded: Sharded | None = None
+        self._can_join = reader.rule.features is None and span is None and not self._embeds
+        self._shards: ShardCoordinator | None = None
         self._drains: list[WeakMethod[Callable[[float], object]]] = []
-        self.when_erased: list[Callable[[Rows | None], None]] = []
+        self.erasure_listeners: list[Callable[[Rows | None], None]] = []
         """Called with the rows after each erasure, by whoever keeps something about decisions
         elsewhere; with None if an erasure failed half way, and it may be any."""
         self.closed = False
-        copied_by_fork(self)
+        register_after_fork(self)
 
     @property
     def _journal(self) -> Journal | None:
-        return self._steps.journal
+        return self._sequencer.journal
 
     @property
     def rule(self) -> Rule:
@@ -194,9 +196,9 @@ class Monitor:
         return self._engine.comparable
 
     @property
-    def slope(self) -> Steepest | None:
+    def slope(self) -> SlopeQuestion | None:
         """What is asked of slopes, with its `limit`; None where contradictions are asked for."""
-        return self._engine.beside.question
+        return self._engine.verdict_context.question
 
     def insist_on_contradictions(self) -> None:
         """Raise BadRule if slopes are asked for, since nearly every decision has one."""
@@ -215,45 +217,45 @@ class Monitor:
     @property
     def past(self) -> Past:
         """The only way to look back: values, inputs, outputs and keys, by row."""
-        return self._steps.past
+        return self._sequencer.past
 
     # The door
 
-    def _ready(self, *, note: bool = False, judge: bool = True) -> None:
+    def _make_ready(self, *, record_fault: bool = False, judge: bool = True) -> None:
         """Undo or finish what an earlier call left half done, and judge what was accepted.
 
         note: whether a ledger is to say so if its disk had refused something
         judge: whether decisions that were accepted are judged first
         """
-        steps, kept = self._steps, self._kept
+        steps, kept = self._sequencer, self._ledger_handle
         if kept is not None and self.closed:
             raise BadFile(
                 f"the ledger {str(kept.path)!r} is closed. Open it again.", path=kept.path
             )
-        if steps.settled or (not judge and steps.only_accepted):
+        if steps.is_settled or (not judge and steps.needs_only_judging):
             return
         if kept is not None:
             kept.check_process()
-        if called_within(self):
+        if is_called_within(self):
             name = "this monitor" if kept is None else f"the ledger {str(kept.path)!r}"
             raise NestedCall(
                 f"{name} is in the middle of another call, out of which it was called again: by a"
                 " signal handler, a finalizer, or a label, index or embedder of yours.",
                 advice="Call it afterwards.",
             )
-        steps.settle(note=note)
+        steps.settle(record_fault=record_fault)
 
     @contextmanager
-    def _looking(self) -> Iterator[None]:
+    def _lock_for_reading(self) -> Iterator[None]:
         with self._lock:
-            self._ready()
+            self._make_ready()
             yield
 
     def _after_fork(self) -> None:
         """In a forked process: another thread may have held the lock, in the middle of a call."""
         self._lock = RLock()
         self._commits.after_fork(self)
-        self._steps.after_fork()
+        self._sequencer.after_fork()
 
     # One decision
 
@@ -279,26 +281,26 @@ class Monitor:
                 place there, a whole number or a pair of them, above those that came before
         """
         if self._embeds:
-            x = self._reader.vectors_of(x, many=False)
-        steps = self._steps
+            x = self._reader.embed_inputs(x, many=False)
+        steps = self._sequencer
         if steps.journal is not None:
             decision = Decision(x, z, key, time, model, source, position)
             return self._commits.observe(decision)
         with self._lock:
             if steps.midway:
-                self._ready()
+                self._make_ready()
             alone = key is None and time is None and model is None and type(x) in NAMELESS
-            if not (alone and steps.direct and source is None and position is None):
-                return steps.observe(x, z, Said(key, time, model, source, position))
+            if not (alone and steps.can_bypass_reader and source is None and position is None):
+                return steps.observe(x, z, RawMetadata(key, time, model, source, position))
             steps.midway = True
             try:
                 if z is FROM_ROW:
-                    self._reader.one(x, z)  # which says what is missing
+                    self._reader.read_one(x, z)  # which says what is missing
                 verdict = self._engine.observe(x, z)
             except LikewiseError:
-                steps.refused()
+                steps.note_refusal()
                 raise
-            steps.taken = self._engine.rows  # from here on the decision is remembered
+            steps.rows_taken = self._engine.rows  # from here on the decision is remembered
             steps.midway = False
             return verdict
 
@@ -312,16 +314,16 @@ class Monitor:
         model: str | None = None,
         source: str | None = None,
         position: Position | None = None,
-    ) -> Answer[Verdict]:
+    ) -> AwaitableFuture[Verdict]:
         """As `observe`, soon: `result()` of the answer waits for the verdict, and so does `await`.
 
         Decisions are taken in the order in which they are submitted. With a ledger, those that are
         submitted meanwhile share a transaction. The input may be changed once this has returned.
         """
         if self._embeds:
-            x = self._reader.vectors_of(x, many=False)
+            x = self._reader.embed_inputs(x, many=False)
         else:
-            x = as_given(x, columns=self.rule.features is not None)
+            x = copy_input(x, columns=self.rule.features is not None)
         return self._commits.submit(Decision(x, z, key, time, model, source, position))
 
     def observe_each(self, decisions: Sequence[Decision]) -> list[Verdict | LikewiseError]:
@@ -331,32 +333,32 @@ class Monitor:
         taken, if they cannot be written.
         """
         if not self._embeds:
-            return list(map(_answer_or_refusal, self._take_together(decisions)))
-        given = [self._embedded(decision) for decision in decisions]
+            return list(map(_answer_or_refusal, self._commit_group(decisions)))
+        given = [self._embed(decision) for decision in decisions]
         good = [one for one in given if not isinstance(one, LikewiseError)]
-        answers = map(_answer_or_refusal, self._take_together(good))
+        answers = map(_answer_or_refusal, self._commit_group(good))
         return [one if isinstance(one, LikewiseError) else next(answers) for one in given]
 
-    def _take_together(self, decisions: Sequence[Decision]) -> "list[Verdict | Exception]":
+    def _commit_group(self, decisions: Sequence[Decision]) -> "list[Verdict | Exception]":
         """`observe_each`, of decisions whose turn it is, with what the caller's code raised."""
-        if self._joins:
+        if self._can_join:
             joint = self._observe_joined(decisions)
             if joint is not None:
                 return joint
-        with self._committing_together():
-            if self._sharded is not None:
-                return self._take_in_batches(self._sharded, decisions)
+        with self._share_transaction():
+            if self._shards is not None:
+                return self._take_in_batches(self._shards, decisions)
             return self._take_each(decisions)
 
     def _take_in_batches(
-        self, sharded: Sharded, decisions: Sequence[Decision]
+        self, sharded: ShardCoordinator, decisions: Sequence[Decision]
     ) -> "list[Verdict | Exception]":
         """`_take_each`, in batches."""
         answers: list[Verdict | Exception] = []
-        for start in range(0, len(decisions), MOST):
-            some = decisions[start : start + MOST]
-            self._ready(note=True)
-            answers += sharded.observe_together(self._steps, some) or self._take_each(some)
+        for start in range(0, len(decisions), MOST_JOINED):
+            some = decisions[start : start + MOST_JOINED]
+            self._make_ready(record_fault=True)
+            answers += sharded.observe_together(self._sequencer, some) or self._take_each(some)
         return answers
 
     def _take_each(self, decisions: Sequence[Decision]) -> "list[Verdict | Exception]":
@@ -371,59 +373,59 @@ class Monitor:
 
     def _observe_joined(self, decisions: Sequence[Decision]) -> "list[Verdict | Exception] | None":
         """The answers to decisions as to one call; None if they are to be taken one by one."""
-        batch = joined(decisions)
+        batch = join_decisions(decisions)
         if batch is None:
             return None
         with self._lock:
-            self._ready(note=True)
-            steps = self._steps
-            rows = steps.taken
+            self._make_ready(record_fault=True)
+            steps = self._sequencer
+            rows = steps.rows_taken
             try:
-                if batch.said.nothing and len(decisions) <= FEW:
+                if batch.raw_metadata.is_empty and len(decisions) <= FEW_DECISIONS:
                     return [*steps.observe_group(batch.inputs, batch.outputs)]
-                return [*steps.observe_many(batch.inputs, batch.outputs, batch.said, 1)]
+                return [*steps.observe_many(batch.inputs, batch.outputs, batch.raw_metadata, 1)]
             except BadFile:
                 raise
             except Exception:
-                self._ready(note=True)
-                if steps.taken != rows:
+                self._make_ready(record_fault=True)
+                if steps.rows_taken != rows:
                     raise  # they were taken: once more would be twice
                 return None
 
-    def _embedded(self, decision: Decision) -> "Decision | LikewiseError":
+    def _embed(self, decision: Decision) -> "Decision | LikewiseError":
         try:
-            return decision._replace(x=self._reader.vectors_of(decision.x, many=False))
+            return decision._replace(x=self._reader.embed_inputs(decision.x, many=False))
         except LikewiseError as error:
             return error
 
     def _observe_next(self, decision: Decision) -> Verdict:
         """`observe`, of a decision whose turn it is."""
         with self._lock:
-            self._ready(note=True)
-            return self._steps.observe(decision.x, decision.z, Said(*decision[2:]))
+            self._make_ready(record_fault=True)
+            return self._sequencer.observe(decision.x, decision.z, RawMetadata(*decision[2:]))
 
     @contextmanager
-    def _committing_together(self) -> Iterator[None]:
+    def _share_transaction(self) -> Iterator[None]:
         """Within it calls are made and nothing is written; at its end all of it is, or BadFile."""
         with self._lock:
-            self._ready(note=True)
-            journal = self._steps.journal
-            with nullcontext() if journal is None else journal.together():
+            self._make_ready(record_fault=True)
+            journal = self._sequencer.journal
+            with nullcontext() if journal is None else journal.group_writes():
                 yield
 
     def _is_in_a_call(self) -> bool:
         """Whether this thread holds the lock, and comes here out of a call that it is making."""
-        return self._lock._is_owned() and called_within(self)  # type: ignore[attr-defined]
+        return self._lock._is_owned() and is_called_within(self)  # type: ignore[attr-defined]
 
     def check(
         self, x: Any, z: Any = FROM_ROW, *, time: Any = None, model: str | None = None
     ) -> Verdict:
         """The verdict on a decision as if it came now; nothing is remembered."""
         if self._embeds:
-            x = self._reader.vectors_of(x, many=False)
+            x = self._reader.embed_inputs(x, many=False)
         with self._lock:
-            self._ready()
-            return self._steps.check(x, z, time, model)
+            self._make_ready()
+            return self._sequencer.check(x, z, time, model)
 
     # Many decisions
 
@@ -450,11 +452,11 @@ class Monitor:
         threads  how many cores may share the work; all of them unless told otherwise.
         """
         if self._embeds:
-            x = self._reader.vectors_of(x, many=True)
+            x = self._reader.embed_inputs(x, many=True)
         with self._lock:
-            self._ready(note=True)
-            said = Said(keys, times, models, sources, positions)
-            return self._steps.observe_many(x, z, said, threads)
+            self._make_ready(record_fault=True)
+            said = RawMetadata(keys, times, models, sources, positions)
+            return self._sequencer.observe_many(x, z, said, threads)
 
     def check_many(
         self,
@@ -466,10 +468,10 @@ class Monitor:
     ) -> Verdicts:
         """The verdicts of decisions, each as if it came now, alone; nothing is remembered."""
         if self._embeds:
-            x = self._reader.vectors_of(x, many=True)
+            x = self._reader.embed_inputs(x, many=True)
         with self._lock:
-            self._ready()
-            return self._steps.check_many(x, z, time, models)
+            self._make_ready()
+            return self._sequencer.check_many(x, z, time, models)
 
     def load(
         self,
@@ -484,10 +486,10 @@ class Monitor:
     ) -> range:
         """Remember decisions without judging them; their rows."""
         if self._embeds:
-            x = self._reader.vectors_of(x, many=True)
+            x = self._reader.embed_inputs(x, many=True)
         with self._lock:
-            self._ready(note=True)
-            return self._steps.load(x, z, Said(keys, times, models, sources, positions))
+            self._make_ready(record_fault=True)
+            return self._sequencer.load(x, z, RawMetadata(keys, times, models, sources, positions))
 
     # Accepting now, judging later
 
@@ -510,10 +512,12 @@ class Monitor:
         one has to be observed.
         """
         if self._embeds:
-            x = self._reader.vectors_of(x, many=True)
+            x = self._reader.embed_inputs(x, many=True)
         with self._lock:
-            self._ready(note=True, judge=False)
-            return self._steps.accept(x, z, Said(keys, times, models, sources, positions))
+            self._make_ready(record_fault=True, judge=False)
+            return self._sequencer.accept(
+                x, z, RawMetadata(keys, times, models, sources, positions)
+            )
 
     def judge_accepted(self, most: int = 1024) -> Verdicts | None:
         """Judge the next decisions that were accepted: their verdicts; None if there are none.
@@ -521,15 +525,15 @@ class Monitor:
         Decisions that were erased in between get no verdict, and are passed over.
         """
         with self._lock:
-            self._ready(note=True, judge=False)
-            return self._steps.judge_accepted(most)
+            self._make_ready(record_fault=True, judge=False)
+            return self._sequencer.judge_accepted(most)
 
     @property
-    def accepted(self) -> int:
+    def accepted_count(self) -> int:
         """Decisions that are accepted and not judged yet."""
         with self._lock:
-            self._ready(judge=False)
-            return self._accepted()
+            self._make_ready(judge=False)
+            return self._count_accepted()
 
     def verdicts_of(self, rows: Sequence[int]) -> list[Verdict | None]:
         """With a ledger: the verdicts that it has on these rows, with the witnesses that it keeps.
@@ -537,8 +541,8 @@ class Monitor:
         None for a row without one: it was erased before it was judged, or loaded, or has left.
         """
         with self._lock:
-            self._ready(judge=False)
-            return self._steps.verdicts_of(list(rows))
+            self._make_ready(judge=False)
+            return self._sequencer.verdicts_of(list(rows))
 
     def begin_buffer(self, name: str, most: int, *, drops: bool) -> None:
         """With a ledger: chain that decisions wait for it in this process's memory from now on.
@@ -546,23 +550,23 @@ class Monitor:
         If the process is killed before `end_buffer`, whoever opens the ledger next records them as
         lost: at most so many, or at least about so many if the buffer also drops decisions.
         """
-        self._tell_buffers({name: BufferBound(most, drops)})
+        self._record_buffers({name: BufferBound(most, drops)})
 
     def end_buffer(self, name: str) -> None:
         """Chain that nothing of that buffer waits any more. Nothing is done the second time."""
-        self._tell_buffers({}, without=name)
+        self._record_buffers({}, without=name)
 
-    def _tell_buffers(self, more: dict[str, BufferBound], without: str | None = None) -> None:
+    def _record_buffers(self, more: dict[str, BufferBound], without: str | None = None) -> None:
         with self._lock:
-            self._ready(note=True, judge=False)
-            known = self._steps.ledger().buffers | more
-            self._steps.tell_buffers({name: known[name] for name in known if name != without})
+            self._make_ready(record_fault=True, judge=False)
+            known = self._sequencer.require_journal().buffers | more
+            self._sequencer.record_buffers({name: known[name] for name in known if name != without})
 
     # Forgetting
 
     def forget(self, rows: Any) -> int:
         """Erase rows: never a witness again. How many of them were still remembered."""
-        return len(self._erase(lambda: self._rows_meant(rows)).rows)
+        return len(self._erase(lambda: self._resolve_rows(rows)).rows)
 
     def erase(self, *, key: Any = None, rows: Any = None) -> Erasure:
         """Destroy inputs, outputs and keys, in memory and in every file of a ledger.
@@ -575,7 +579,7 @@ class Monitor:
         several = key if isinstance(key, list | tuple | set) else [key]
         return self._erase(
             lambda: (
-                self._rows_meant(rows)
+                self._resolve_rows(rows)
                 if key is None
                 else np.unique(np.array([self.known_keys.row_on_disk(one) for one in several]))
             )
@@ -584,26 +588,28 @@ class Monitor:
     def _erase(self, meant: Callable[[], Rows]) -> Erasure:
         failed: BaseException | None = None
         with self._lock:
-            self._ready(note=True, judge=False)
+            self._make_ready(record_fault=True, judge=False)
             wanted = meant()
             try:
-                erasure = self._steps.erase(wanted)
+                erasure = self._sequencer.erase(wanted)
             except BaseException as error:
-                if self._steps.settled or self._steps.only_accepted:  # it was refused
+                if (
+                    self._sequencer.is_settled or self._sequencer.needs_only_judging
+                ):  # it was refused
                     raise
                 failed = error
         if failed is not None:
-            self._tell_erased(None)
+            self._notify_erasure(None)
             raise failed
         # Also rows that were erased before: whoever could not forget them then can do so now.
-        told = self._tell_erased(np.union1d(wanted, np.array(erasure.rows, np.int64)))
+        told = self._notify_erasure(np.union1d(wanted, np.array(erasure.rows, np.int64)))
         return erasure if told else replace(erasure, complete=False)
 
-    def _tell_erased(self, rows: Rows | None) -> bool:
+    def _notify_erasure(self, rows: Rows | None) -> bool:
         """Whether all who keep something about these rows have forgotten it. Without the lock:
         they may be waiting for it."""
         told = True
-        for forget in self.when_erased:
+        for forget in self.erasure_listeners:
             try:
                 forget(rows)
             except Exception as error:
@@ -611,9 +617,9 @@ class Monitor:
                 told = False
         return told
 
-    def _rows_meant(self, rows: Any) -> Rows:
-        what = "forgotten" if self._kept is None else "erased"
-        taken = self._steps.taken + self._accepted()
+    def _resolve_rows(self, rows: Any) -> Rows:
+        what = "forgotten" if self._ledger_handle is None else "erased"
+        taken = self._sequencer.rows_taken + self._count_accepted()
         return np.unique(rows_of(rows, taken, f"Nothing was {what}."))
 
     # Bounds
@@ -623,14 +629,14 @@ class Monitor:
 
         For whoever takes decisions from strangers: every new word stays in memory, and on disk.
         """
-        with self._looking():
+        with self._lock_for_reading():
             self.memory.limit_words(most)
-            if self._steps.journal is not None:
-                self._steps.journal.most_sources = most
+            if self._sequencer.journal is not None:
+                self._sequencer.journal.most_sources = most
 
     # Losing
 
-    def lost(
+    def record_loss(
         self,
         count: int,
         reason: str,
@@ -654,82 +660,82 @@ class Monitor:
 
         >>> from likewise import Rule
         >>> monitor = Monitor(Rule(metric="linf", epsilon=0.1))
-        >>> monitor.lost(3, "full")
+        >>> monitor.record_loss(3, "full")
         >>> verdict = monitor.observe([0.5], "yes")
         >>> verdict.violation, verdict.missing, verdict.clean
         (False, 3, False)
         """
-        loss = loss_of(count, reason, first, last, since, until)
-        places = place_of(source, position)
+        loss = make_loss(count, reason, first, last, since, until)
+        places = check_position(source, position)
         with self._lock:
-            if self._kept is not None:
-                self._ready(note=True, judge=False)
-            self._steps.lost(loss, places)
+            if self._ledger_handle is not None:
+                self._make_ready(record_fault=True, judge=False)
+            self._sequencer.record_loss(loss, places)
 
-    def passed(self, positions: Mapping[str, Position]) -> None:
+    def skip_positions(self, positions: Mapping[str, Position]) -> None:
         """With a ledger: by source, a position up to which everything was read.
 
         For records of which no decision was made, such as messages that nobody could read: after a
         restart they are not read again. Chained as decisions are.
         """
-        places = places_of(list(positions), list(positions.values()), len(positions))
+        places = check_positions(list(positions), list(positions.values()), len(positions))
         with self._lock:
-            self._ready(note=True)
-            self._steps.passed(places)
+            self._make_ready(record_fault=True)
+            self._sequencer.skip_positions(places)
 
     @property
     def missing(self) -> int:
         """Decisions known to be missing from this history: the sum of what `lost` was told."""
         with self._lock:
-            self._ready(judge=False)
-            return self._steps.missing.count
+            self._make_ready(judge=False)
+            return self._sequencer.missing.count
 
     # What is there
 
     @property
     def rows(self) -> int:
         """Decisions ever taken: the row of the next one."""
-        with self._looking():
-            return self._steps.taken
+        with self._lock_for_reading():
+            return self._sequencer.rows_taken
 
     @property
     def rows_taken(self) -> int:
         """`rows`, without having accepted decisions judged first."""
         with self._lock:
-            self._ready(judge=False)
-            return self._steps.taken + self._accepted()
+            self._make_ready(judge=False)
+            return self._sequencer.rows_taken + self._count_accepted()
 
-    def _accepted(self) -> int:
-        return 0 if self._steps.journal is None else self._steps.journal.accepted
+    def _count_accepted(self) -> int:
+        return 0 if self._sequencer.journal is None else self._sequencer.journal.accepted_count
 
     def __len__(self) -> int:
         """Decisions remembered now."""
-        with self._looking():
+        with self._lock_for_reading():
             return len(self._engine)
 
     def inputs(self, rows: Any) -> npt.NDArray[Any]:
         """What is remembered of these rows, in the shape and type in which it is kept."""
-        return self._steps.past.inputs(rows)
+        return self._sequencer.past.inputs(rows)
 
     def values(self, row: int) -> dict[str, Any]:
         """A row of a table as it came, its output included; None where something was missing."""
-        return self._steps.past.values(row)
+        return self._sequencer.past.values(row)
 
     def keys(self, rows: Any) -> list[Any]:
         """The keys of rows; None for one without, or forgotten."""
-        return self._steps.past.keys(rows)
+        return self._sequencer.past.keys(rows)
 
     def row_of(self, key: Any) -> int | None:
         """The row of a key, if it is remembered."""
-        return self._steps.past.row_of(key)
+        return self._sequencer.past.row_of(key)
 
     def explain(self) -> Explanation:
         """What index is in use, why, and what it costs."""
-        with self._looking():
+        with self._lock_for_reading():
             return self._engine.explain()
 
     def __repr__(self) -> str:
-        kept = "" if self._kept is None else f", ledger {str(self.path)!r}"
+        kept = "" if self._ledger_handle is None else f", ledger {str(self.path)!r}"
         if self.closed:
             return f"<Monitor: closed{kept}>"
         rule = self.rule
@@ -758,15 +764,15 @@ class Monitor:
         """
         self.insist_on_contradictions()
         with self._lock:
-            self._ready(note=True)
-            journal = self._steps.ledger()
+            self._make_ready(record_fault=True)
+            journal = self._sequencer.require_journal()
             case_work.review(journal, row, witness, disposition, reason, reviewer, verified)
 
     def truth(self, key: Any, value: Any) -> None:
         """Write down what turned out to be right for a decision; no verdict changes."""
         with self._lock:
-            self._ready(note=True)
-            journal = self._steps.ledger()
+            self._make_ready(record_fault=True)
+            journal = self._sequencer.require_journal()
             case_work.tell_truth(journal, self.known_keys.row_on_disk(key), value)
 
     def supersede(
@@ -779,10 +785,10 @@ class Monitor:
         """
         self.insist_on_contradictions()
         with self._lock:
-            self._ready(note=True)
-            return self._steps.supersede(key, output, by, why, verified)
+            self._make_ready(record_fault=True)
+            return self._sequencer.supersede(key, output, by, why, verified)
 
-    def administered(self, who: str, what: str, **more: Any) -> None:
+    def record_administration(self, who: str, what: str, **more: Any) -> None:
         """Chain that somebody has asked for something other than a decision; no values of people.
 
         who     a name of theirs, such as that of a token
@@ -790,62 +796,66 @@ class Monitor:
         more    numbers and rows that belong to it
         """
         with self._lock:
-            self._ready(note=True)
-            self._steps.event("administration", {"who": who, "what": what, **more})
+            self._make_ready(record_fault=True)
+            self._sequencer.event("administration", {"who": who, "what": what, **more})
 
     def stats(self, last: str | None = None) -> LedgerStats:
         """How many decisions there were, how many could be compared, how many contradict."""
-        kept = self._ledger()
+        kept = self._require_ledger()
         self.flush()
         return kept.stats(last)
 
     # With shards
 
-    def search_with(self, sharded: Sharded) -> None:
+    def use_shards(self, shards: ShardCoordinator) -> None:
         """From here on the history is searched by these shards."""
-        self._sharded, self._joins = sharded, False
+        self._shards, self._can_join = shards, False
 
     @property
-    def owed(self) -> int:
+    def incomplete_count(self) -> int:
         """How many decisions were answered without some shard that was not asked since."""
-        with self._looking():
-            return 0 if self._sharded is None else self._sharded.owed
+        with self._lock_for_reading():
+            return 0 if self._shards is None else self._shards.incomplete_count
 
-    def late(self) -> list[Verdict]:
+    def collect_late_verdicts(self) -> list[Verdict]:
         """Witnesses of decisions that were answered while shards were down that are back now.
 
         One verdict for each such decision with the witnesses that its own lacks, and no other. Only
         `lw.cluster` makes monitors with shards.
         """
         with self._lock:
-            self._ready(note=True)
-            return [] if self._sharded is None else self._sharded.late(self._steps)
+            self._make_ready(record_fault=True)
+            return (
+                [] if self._shards is None else self._shards.collect_late_verdicts(self._sequencer)
+            )
 
     # With a ledger
 
-    def keep_in(self, journal: Journal, path: Path, durability: str, wait: float | None) -> None:
+    def attach_journal(
+        self, journal: Journal, path: Path, durability: str, wait: float | None
+    ) -> None:
         """From here on everything is in a ledger, which memory was made from."""
-        self._steps.keep_in(journal)
-        self._kept = OwnLedger(self, journal, path, durability, wait)
+        self._sequencer.attach_journal(journal)
+        self._ledger_handle = LedgerHandle(self, journal, path, durability, wait)
 
-    def _ledger(self) -> OwnLedger:
-        self._steps.ledger()
-        assert self._kept is not None
-        return self._kept
+    def _require_ledger(self) -> LedgerHandle:
+        self._sequencer.require_journal()
+        assert self._ledger_handle is not None
+        return self._ledger_handle
 
     @property
     def durable(self) -> bool:
         """Whether its history outlives this process: it has a ledger."""
-        return self._kept is not None
+        return self._ledger_handle is not None
 
     @property
     def remote(self) -> None:
         """None: it is in this process, and not behind a service (monitor/protocol.py)."""
 
     @property
-    def turn(self) -> "RLock | None":
+    def call_lock(self) -> "RLock | None":
         """The lock that calls take, if a call waits for nothing else."""
-        waits = self._kept is not None or self._sharded is not None or self._embeds
+        waits = self._ledger_handle is not None or self._shards is not None or self._embeds
         return None if waits else self._lock
 
     def drain_before_close(self, drain: Callable[[float], object]) -> None:
@@ -856,22 +866,22 @@ class Monitor:
     @property
     def accepting(self) -> AcceptingMonitor | None:
         """This monitor, if it has a ledger: `accept` can be called."""
-        return None if self._kept is None else self
+        return None if self._ledger_handle is None else self
 
     @property
     def path(self) -> Path:
         """The folder of the ledger."""
-        return self._ledger().path
+        return self._require_ledger().path
 
     @property
     def durability(self) -> str:
-        return self._ledger().durability
+        return self._require_ledger().durability
 
     @property
-    def window(self) -> Window:
+    def window(self) -> RetentionWindow:
         """How much of the past is kept."""
-        journal = self._steps.journal
-        return Window() if journal is None else journal.window
+        journal = self._sequencer.journal
+        return RetentionWindow() if journal is None else journal.window
 
     @property
     def positions(self) -> dict[str, Position]:
@@ -879,29 +889,29 @@ class Monitor:
 
         With durability "batch", decisions that wait are not counted: `flush` has them written.
         """
-        with self._looking():
-            return dict(self._steps.ledger().store.positions)
+        with self._lock_for_reading():
+            return dict(self._sequencer.require_journal().store.positions)
 
     def flush(self) -> None:
         """Have everything that was answered on disk."""
         with self._lock:
-            self._ready(judge=False)
-            if self._steps.journal is not None:
-                self._steps.journal.flush()
+            self._make_ready(judge=False)
+            if self._sequencer.journal is not None:
+                self._sequencer.journal.flush()
 
     def verify(self, head: Head | str | None = None) -> Verification:
         """Walk the ledger's chain; name the first row that is not as it was written.
 
         Decisions are taken meanwhile: the walk is over what was on disk when it began.
         """
-        kept = self._ledger()
+        kept = self._require_ledger()
         self.flush()
         return kept.verify(head)
 
     def head(self) -> Head:
         """The end of the ledger's chain, to be kept elsewhere."""
-        with self._looking():
-            return self._steps.ledger().head()
+        with self._lock_for_reading():
+            return self._sequencer.require_journal().head()
 
     # The end
 
@@ -916,26 +926,26 @@ class Monitor:
                 drain(_DRAIN_SECONDS)
         self._commits.finish()
         with self._lock:
-            kept = self._kept
+            kept = self._ledger_handle
             if self.closed:
-                if kept is not None and kept.mine:
+                if kept is not None and kept.is_mine:
                     kept.close()
                 return
             if kept is None:
-                self._ready()
+                self._make_ready()
                 self.closed = True
-                self._steps.forget_all()
+                self._sequencer.forget_all()
                 return
-            if not kept.mine:  # a process that was forked off: this is not its ledger
+            if not kept.is_mine:  # a process that was forked off: this is not its ledger
                 self.closed = True
                 return
             try:
-                self._ready(judge=False)
-                self._steps.ledger().flush()
+                self._make_ready(judge=False)
+                self._sequencer.require_journal().flush()
             finally:
                 self.closed = True
                 kept.close()
-                self._steps.forget_all()
+                self._sequencer.forget_all()
 
     def __enter__(self) -> Self:
         return self

@@ -24,19 +24,19 @@ from likewise.ledger.create import rule_body
 from likewise.ledger.epochs import begin_epoch, stored_plans
 from likewise.ledger.store import Store
 from likewise.ledger.verification import blame_alteration
-from likewise.ledger.window import Window
-from likewise.monitor.factory import reader_of, slope_settings
+from likewise.ledger.window import RetentionWindow
+from likewise.monitor.factory import make_reader, read_slope_options
 from likewise.monitor.journal import Journal
 from likewise.monitor.monitor import Monitor
 from likewise.rule.burst import Burst
-from likewise.rule.difference import insist_on_checks, the_same_rule
+from likewise.rule.difference import require_check_vectors, require_same_rule
 from likewise.rule.rule import Rule
 from likewise.rule.without_models import without_models
 from likewise.search.engine.engine import Engine
-from likewise.tables.keys import Keys, plain_key
+from likewise.tables.keys import Keys, normalize_key
 from likewise.tables.known_names import check_one_of
-from likewise.tables.times import Ahead
-from likewise.verdict.slope import Steepest
+from likewise.tables.times import MaxAhead
+from likewise.verdict.slope import SlopeQuestion
 
 Durability: TypeAlias = Literal["commit", "batch", "off"]
 DURABILITIES: dict[str, tuple[int, float]] = {
@@ -107,21 +107,21 @@ def open(
 
     All else is as with a `Monitor`. Methods may be called from several threads.
     """
-    keeping = Keeping(
+    keeping = LedgerOptions(
         durability, batch_rows, batch_seconds, window, witnesses, max_ahead, check, wait
     )
     if rows not in ("memory", "disk"):
         raise BadRule(f'rows is {rows!r}; expected "memory" or "disk"', setting="rows")
     chosen = None if isinstance(index, str) and index == "auto" else index
     others = {"index": chosen, "burst": burst, "comparable": comparable}
-    asked = slope_settings(
+    asked = read_slope_options(
         slope, slope_limit, input_exponent, rows=rows if rows == "disk" else None, **others
     )
     return open_ledger(
         path,
         rule,
         keeping,
-        steepest=asked,
+        slope_options=asked,
         models=models,
         rows=rows,
         engine=partial(Engine, index=index, burst=burst, comparable=comparable),
@@ -129,7 +129,7 @@ def open(
 
 
 @dataclass(frozen=True)
-class Keeping:
+class LedgerOptions:
     """How a ledger is kept: what `open` says of each."""
 
     durability: Durability = "commit"
@@ -145,12 +145,12 @@ class Keeping:
 
     def __post_init__(self) -> None:
         check_one_of("durability", self.durability, DURABILITIES)
-        most, seconds = self.most
+        most, seconds = self.batch_limits
         if most < 1 or not 0 <= seconds < math.inf or self.witnesses < 0:
             raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")
 
     @property
-    def most(self) -> tuple[int, float]:
+    def batch_limits(self) -> tuple[int, float]:
         """Decisions, and seconds, after which what was answered is on disk at the latest."""
         rows, seconds = DURABILITIES[self.durability]
         if self.durability != "commit":
@@ -162,10 +162,10 @@ class Keeping:
 def open_ledger(
     path: str | os.PathLike[str],
     rule: Rule | None,
-    keeping: Keeping,
+    options: LedgerOptions,
     *,
-    steepest: Mapping[str, float] | None = None,
-    as_it_is: bool = False,
+    slope_options: Mapping[str, float] | None = None,
+    any_question: bool = False,
     models: bool | None = None,
     rows: str = "memory",
     engine: Callable[..., Engine] = Engine,
@@ -183,54 +183,56 @@ def open_ledger(
     path = Path(path)
     models = rule is not None if models is None else models
     if rule is not None and (models or not folder.exists(path)):
-        insist_on_checks(rule)
-    wanted = None if keeping.window is None else Window.of(keeping.window)
-    ahead = Ahead.of(keeping.max_ahead)
-    asked = None if steepest is None else Steepest(**steepest)
+        require_check_vectors(rule)
+    wanted = None if options.window is None else RetentionWindow.of(options.window)
+    ahead = MaxAhead.of(options.max_ahead)
+    asked = None if slope_options is None else SlopeQuestion(**slope_options)
     if asked is not None and rule is not None:
-        from likewise.monitor.best_match import refuse_unhuntable
+        from likewise.monitor.best_match import check_best_match_rule
 
-        refuse_unhuntable(rule)
-    sync = keeping.durability != "off"
-    store = Store(path, rule, sync=sync, wait=keeping.wait, question=asked)
+        check_best_match_rule(rule)
+    sync = options.durability != "off"
+    store = Store(path, rule, sync=sync, wait=options.wait, question=asked)
     try:
-        if not as_it_is:
-            _insist_on_kind(store, steepest)
-        question = _question(store, steepest)
-        rule = the_same_rule(store.reader.rule, rule, path, models=models)
+        if not any_question:
+            _check_question(store, slope_options)
+        question = _question(store, slope_options)
+        rule = require_same_rule(store.reader.rule, rule, path, models=models)
         kept = _window(store, wanted)
         if question != store.reader.question:
             body = rule_body(store.reader.rule, store.reader.format.VERSION, question=question)
             store.event("rule", body)
-        reader = reader_of(_without_models(store, rule) if not models else rule)
+        reader = make_reader(_without_models(store, rule) if not models else rule)
         reader.rule = rule
         if question is not None:
-            from likewise.monitor.best_match import slopes_engine  # which others need not load
+            from likewise.monitor.best_match import make_slope_engine  # which others need not load
 
-            judging = slopes_engine(reader.plain, question)
+            judging = make_slope_engine(reader.vector_rule, question)
         else:
             more = {} if index is None else {"index": index(store)}
             plans = stored_plans(store) if index is None else None
             if plans is not None:  # shards of a cluster will not have what comes now
                 begin_epoch(store, plans)
-            with _scratch(path, rows) as scratch:
-                judging = engine(reader.plain, rows=scratch, **more)
-        monitor = Monitor.of(reader, judging, Keys(plain_key))
-        most, seconds = keeping.most
+            with _make_unnamed_file(path, rows) as scratch:
+                judging = engine(reader.vector_rule, rows=scratch, **more)
+        monitor = Monitor.from_parts(reader, judging, Keys(normalize_key))
+        most, seconds = options.batch_limits
         journal = Journal(
             store,
             monitor.memory,
             monitor.known_keys,
             window=kept,
             ahead=ahead,
-            most=most,
-            wait=seconds,
-            witnesses=keeping.witnesses if question is None else 1,
-            check=keeping.check,
-            progress=keeping.progress,
+            batch_rows=most,
+            batch_seconds=seconds,
+            witnesses=options.witnesses if question is None else 1,
+            check=options.check,
+            progress=options.progress,
         )
-        durability = keeping.durability
-        monitor.keep_in(journal, path, durability, None if durability == "commit" else seconds)
+        durability = options.durability
+        monitor.attach_journal(
+            journal, path, durability, None if durability == "commit" else seconds
+        )
         return monitor
     except BaseException as error:
         with closing(store):
@@ -238,7 +240,7 @@ def open_ledger(
         raise
 
 
-def _insist_on_kind(store: Store, steepest: Mapping[str, float] | None) -> None:
+def _check_question(store: Store, steepest: Mapping[str, float] | None) -> None:
     """Raise BadRule if a ledger of slopes is to be one of contradictions, or the other way."""
     slopes = store.reader.question is not None
     if slopes == (steepest is not None):
@@ -257,7 +259,7 @@ def _insist_on_kind(store: Store, steepest: Mapping[str, float] | None) -> None:
     )
 
 
-def _question(store: Store, steepest: Mapping[str, float] | None) -> Steepest | None:
+def _question(store: Store, steepest: Mapping[str, float] | None) -> SlopeQuestion | None:
     """What is asked from now on: with the limit that is given, else with the ledger's own."""
     stored = store.reader.question
     if stored is None or not steepest:
@@ -274,7 +276,7 @@ def _question(store: Store, steepest: Mapping[str, float] | None) -> Steepest | 
 
 
 @contextmanager
-def _scratch(folder: Path, rows: str) -> Iterator[Path | None]:
+def _make_unnamed_file(folder: Path, rows: str) -> Iterator[Path | None]:
     """A file for inputs that has lost its name by the end: it goes with the process."""
     if rows == "memory":
         yield None
@@ -296,9 +298,9 @@ def _without_models(store: Store, rule: Rule) -> Rule:
     return without_models(rule, types, of_vectors=False)
 
 
-def _window(store: Store, wanted: Window | None) -> Window:
+def _window(store: Store, wanted: RetentionWindow | None) -> RetentionWindow:
     """The window that is asked for, from now on the ledger's; else the one it has."""
     stored = store.reader.window
     if wanted is not None and wanted.text != stored:
         store.event("window", {"keep": wanted.text})
-    return Window.of(stored) if wanted is None else wanted
+    return RetentionWindow.of(stored) if wanted is None else wanted

@@ -73,7 +73,7 @@ class AnyMonitor(Protocol):
         """This monitor, if it is behind a service; None if it is in this process."""
 
     @property
-    def turn(self) -> "RLock | None":
+    def call_lock(self) -> "RLock | None":
         """The lock that calls take, if a call waits for nothing else: no disk, service or embedder.
 
         Whoever must not wait tries it, and has another thread make the call if it is taken.
@@ -159,7 +159,7 @@ class AnyMonitor(Protocol):
     def forget(self, rows: Any) -> int:
         """Erase rows: never a witness again. How many of them were still remembered."""
 
-    def lost(
+    def record_loss(
         self,
         count: int,
         reason: str,
@@ -230,7 +230,7 @@ class RemoteMonitor(AnyMonitor, Protocol):
         request: str | None = None,
     ) -> Verdicts: ...
 
-    def lost(
+    def record_loss(
         self,
         count: int,
         reason: str,
@@ -247,7 +247,7 @@ class AcceptingMonitor(AnyMonitor, Protocol):
     """A monitor whose ledger can have decisions on disk now, and judge them later."""
 
     @property
-    def accepted(self) -> int:
+    def accepted_count(self) -> int:
         """Decisions that are accepted and not judged yet."""
 
     @property

@@ -17,9 +17,9 @@ from likewise.search.engine.engine import threads_of
 from likewise.search.engine.refusal import row_of, rows_of
 from likewise.tables.keys import Keys
 from likewise.tables.rows import Rows
-from likewise.verdict.group_effects import Groups
+from likewise.verdict.group_effects import GroupEffects
 from likewise.verdict.model_counts import ModelCounts
-from likewise.verdict.past_rows import Codes, LikeModels, Span
+from likewise.verdict.past_rows import CodedColumn, ComparisonSpan, LikeModels
 from likewise.verdict.side_by_side import SideBySide
 from likewise.verdict.verdicts import Verdict, Verdicts
 
@@ -27,14 +27,16 @@ MOST_PAIRS = 100_000_000  # some twelve seconds
 _CHUNK = 1 << 20
 
 
-def like_models(memory: Memory, rows: range, *, most_pairs: int = MOST_PAIRS) -> LikeModels | None:
+def find_like_models(
+    memory: Memory, rows: range, *, most_pairs: int = MOST_PAIRS
+) -> LikeModels | None:
     """For each of these rows, whether there is an earlier like case within and across models.
 
     None where no model is known, where one of the rows up to the last is forgotten, so that what it
     was compared with is not there any more, or where there are more pairs than `most_pairs`.
     """
     known = np.arange(rows.stop)
-    if not memory.models or not memory.engine.alive(known).all():
+    if not memory.models or not memory.engine.are_remembered(known).all():
         return None
     count = memory.engine.rows
     codes = memory.models.codes(np.arange(count))
@@ -51,7 +53,7 @@ def like_models(memory: Memory, rows: range, *, most_pairs: int = MOST_PAIRS) ->
     return LikeModels(within[part], across[part])
 
 
-_LOOK = "Ask for rows that it has."
+_ADVICE = "Ask for rows that it has."
 
 
 class RememberedPast:
@@ -64,22 +66,22 @@ class RememberedPast:
         self,
         memory: Memory,
         keys: Keys,
-        looking: Callable[[], AbstractContextManager[Any]],
+        lock_for_reading: Callable[[], AbstractContextManager[Any]],
     ) -> None:
         self._memory = memory
         self._keys = keys
-        self._looking = looking
+        self._lock_for_reading = lock_for_reading
 
     @property
     def rule(self) -> Rule:
         return self._memory.reader.rule
 
-    def _wanted(self, rows: Any) -> Rows:
-        return rows_of(rows, self._memory.engine.rows, _LOOK)
+    def _check_rows(self, rows: Any) -> Rows:
+        return rows_of(rows, self._memory.engine.rows, _ADVICE)
 
     def values(self, row: int) -> dict[str, Any]:
-        with self._looking():
-            row = row_of(row, self._memory.engine.rows, _LOOK)
+        with self._lock_for_reading():
+            row = row_of(row, self._memory.engine.rows, _ADVICE)
             reader = self._memory.reader
             values = reader.values(row)
             if reader.key_column is not None:
@@ -95,73 +97,73 @@ class RememberedPast:
         return dict(zip(names, values, strict=False))
 
     def inputs(self, rows: Any) -> npt.NDArray[Any]:
-        with self._looking():
-            return self._memory.engine.inputs(self._wanted(rows))
+        with self._lock_for_reading():
+            return self._memory.engine.inputs(self._check_rows(rows))
 
     def points(self, rows: Any) -> Points:
-        with self._looking():
-            wanted, engine = self._wanted(rows), self._memory.engine
+        with self._lock_for_reading():
+            wanted, engine = self._check_rows(rows), self._memory.engine
             left_open = None
             if len(engine.wildcards):
                 left_open = engine.wildcards.open_places(engine.rows)[wanted]
-            return Points(engine.inputs(wanted), left_open, self._memory.reader.plain)
+            return Points(engine.inputs(wanted), left_open, self._memory.reader.vector_rule)
 
     def outputs(self, rows: Any) -> list[Any]:
-        with self._looking():
-            return [self._memory.engine.output_at(row) for row in self._wanted(rows).tolist()]
+        with self._lock_for_reading():
+            return [self._memory.engine.output_at(row) for row in self._check_rows(rows).tolist()]
 
     def numbers(self, rows: Any) -> npt.NDArray[np.float64]:
-        with self._looking():
-            return self._memory.engine.numbers(self._wanted(rows))[:, 0]
+        with self._lock_for_reading():
+            return self._memory.engine.numbers(self._check_rows(rows))[:, 0]
 
     def keys(self, rows: Any) -> list[Any]:
-        with self._looking():
-            return [self._keys.key_of(row) for row in self._wanted(rows).tolist()]
+        with self._lock_for_reading():
+            return [self._keys.key_of(row) for row in self._check_rows(rows).tolist()]
 
     def models(self, rows: Any) -> list[str | None]:
-        with self._looking():
-            return list(self._memory.models.names(self._wanted(rows)))
+        with self._lock_for_reading():
+            return list(self._memory.models.names(self._check_rows(rows)))
 
-    def model_codes(self, rows: Any) -> Codes | None:
-        with self._looking():
+    def model_codes(self, rows: Any) -> CodedColumn | None:
+        with self._lock_for_reading():
             models = self._memory.models
-            return models.coded(self._wanted(rows)) if models else None
+            return models.read_codes(self._check_rows(rows)) if models else None
 
     def row_of(self, key: Any) -> int | None:
-        with self._looking():
+        with self._lock_for_reading():
             return self._keys.row_of(key)
 
     def alive(self, rows: Any) -> npt.NDArray[np.bool_]:
-        with self._looking():
-            return self._memory.engine.alive(self._wanted(rows))
+        with self._lock_for_reading():
+            return self._memory.engine.are_remembered(self._check_rows(rows))
 
-    def codes(self, column: str, rows: Any) -> Codes:
-        with self._looking():
-            wanted = self._wanted(rows)
+    def codes(self, column: str, rows: Any) -> CodedColumn:
+        with self._lock_for_reading():
+            wanted = self._check_rows(rows)
             if column:
                 return self._memory.reader.codes(column, wanted)
             codes = np.nan_to_num(self._memory.engine.numbers(wanted)[:, 0], nan=-1)
-            return Codes(codes.astype(np.int64), self._memory.engine.labels)
+            return CodedColumn(codes.astype(np.int64), self._memory.engine.labels)
 
-    def span(self, rows: Any) -> Span | None:
-        with self._looking():
+    def span(self, rows: Any) -> ComparisonSpan | None:
+        with self._lock_for_reading():
             span = self._memory.span
             if span is None:
                 return None
-            wanted = self._wanted(rows)
+            wanted = self._check_rows(rows)
             times = span.times(self._memory.engine.rows)[wanted]
-            return Span(span.text, span.microseconds, times)
+            return ComparisonSpan(span.text, span.microseconds, times)
 
     def like_models(self, rows: range) -> LikeModels | None:
-        with self._looking():
-            return like_models(self._memory, rows)
+        with self._lock_for_reading():
+            return find_like_models(self._memory, rows)
 
     def explain(self, verdict: Verdict, count: int) -> SideBySide:
-        with self._looking():
+        with self._lock_for_reading():
             return explain_pairs(self, verdict, count)
 
-    def by_group(self, verdicts: Verdicts, column: str) -> Groups:
-        with self._looking():
+    def by_group(self, verdicts: Verdicts, column: str) -> GroupEffects:
+        with self._lock_for_reading():
             stop = min(int(verdicts.rows.max(initial=-1)) + 1, self._memory.engine.rows)
             return compare_groups(self, range(stop), [column])[0]
 

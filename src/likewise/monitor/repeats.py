@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import RepeatedKey
-from likewise.ledger.stored_verdicts import JudgedBefore
+from likewise.ledger.stored_verdicts import StoredVerdict
 from likewise.monitor.memory import Memory
 from likewise.monitor.readers.protocol import Batch
 from likewise.tables.keys import Keys
-from likewise.verdict.context import Beside
+from likewise.verdict.context import VerdictContext
 from likewise.verdict.verdicts import Verdict
 from likewise.verdict.witnesses import Witnesses
 
 
 def is_same(memory: Memory, row: int, batch: Batch) -> bool:
     """Whether a single decision that was read says what a remembered row says."""
-    values = memory.reader.values_read(batch)
+    values = memory.reader.decode_values(batch)
     if values is not None:
         alike = values == memory.reader.values(row)
     else:
@@ -43,7 +43,7 @@ def _is_same_output(kept: Any, given: Any) -> bool:
     return bool(kept == given)
 
 
-def sort_out(
+def split_repeats(
     memory: Memory, known: Keys, batch: Batch, given: Sequence[Any]
 ) -> tuple[list[int], dict[int, int], dict[int, int]]:
     """Which decisions of a batch are fresh, and which were sent before, under their keys.
@@ -51,7 +51,7 @@ def sort_out(
     The places of fresh ones; by place of the others the row that is remembered; and, of those whose
     first time is in the same batch, the place of that. RepeatedKey if they do not say the same.
     """
-    keys, each = known.plain(given), list(memory.reader.split(batch))
+    keys, each = known.normalize(given), list(memory.reader.split(batch))
     fresh: list[int] = []
     stored: dict[int, int] = {}
     twice: dict[int, int] = {}
@@ -81,19 +81,19 @@ def sort_out(
 
 def _says_the_same(memory: Memory, one: Batch, other: Batch) -> bool:
     """Whether two single decisions that were read together have the same content."""
-    values = memory.reader.values_read(one)
+    values = memory.reader.decode_values(one)
     if values is not None:
-        alike = values == memory.reader.values_read(other)
+        alike = values == memory.reader.decode_values(other)
     else:
         alike = np.array_equal(np.asarray(one.vectors), np.asarray(other.vectors))
     return bool(alike) and _is_same_output(one.outputs, other.outputs)
 
 
-def as_repeated(verdict: Verdict, most: int) -> Verdict:
+def make_repeated_verdict(verdict: Verdict, most: int) -> Verdict:
     """A verdict of just now as it is answered from then on, with `most` of its witnesses."""
     found = verdict.witnesses
     kept = sorted(found.nearest_places(most))
-    beside = verdict.beside
+    beside = verdict.context
     names, models = beside.witness_keys, beside.witness_models
     said = beside._replace(
         over=None,
@@ -102,10 +102,10 @@ def as_repeated(verdict: Verdict, most: int) -> Verdict:
         witness_keys=None if names is None else tuple(names[i] for i in kept),
         witness_models=None if models is None else tuple(models[i] for i in kept),
     )
-    return Verdict(verdict.row, found.some(np.array(kept, np.int64)), said)
+    return Verdict(verdict.row, found.select(np.array(kept, np.int64)), said)
 
 
-def stored_verdict(row: int, before: JudgedBefore, beside: Beside) -> Verdict:
+def make_stored_verdict(row: int, before: StoredVerdict, beside: VerdictContext) -> Verdict:
     """What was answered to a row, with the witnesses that the ledger keeps."""
     found = before.witnesses
     told = Witnesses(

@@ -16,8 +16,8 @@ import numpy as np
 
 from likewise.ledger.ledger import Ledger, StoredColumns
 from likewise.ledger.stored import NOT_JUDGED
-from likewise.ledger.write_buffer import kept_of_many
-from likewise.monitor.rejudge import judge_again, monitor_again, slopes_again, slopes_judged_again
+from likewise.ledger.write_buffer import select_nearest
+from likewise.monitor.rejudge import make_monitor, make_slope_monitor, rejudge, rejudge_slopes
 from likewise.tables.printing import with_bounded_repr
 from likewise.tables.rows import Rows
 from likewise.verdict.verdicts import Verdicts
@@ -55,27 +55,27 @@ def replay(path: str | os.PathLike[str], *, index: Any = "auto") -> Replay:
     index: as for Monitor; slopes are always looked for in a tree
     """
     with Ledger(path) as ledger:
-        return _Replaying(ledger, index).run()
+        return _ReplayRun(ledger, index).run()
 
 
-class _Replaying:
+class _ReplayRun:
     def __init__(self, ledger: Ledger, index: Any) -> None:
         self._ledger = ledger
         question = ledger.question
         self._slopes = question is not None
         if question is None:
-            self._monitor = monitor_again(ledger, index)
+            self._monitor = make_monitor(ledger, index)
         else:
-            self._monitor = slopes_again(ledger, question)
-        self._place_of = np.empty(0, np.int64)  # by row of the monitor: the ledger's
+            self._monitor = make_slope_monitor(ledger, question)
+        self._ledger_rows = np.empty(0, np.int64)  # by row of the monitor: the ledger's
         self._gone: dict[int, int] = {  # by erased row: from which row on it was missing
             row: since
             for event in ledger.events()
             if event.kind == "erased"
-            for row, since in event.erased_since().items()
+            for row, since in event.erasure_totals().items()
         }
         self._by_row = {  # by overruled row: the one that took its place
-            event.whole("row"): event.whole("by_row")
+            event.get_integer("row"): event.get_integer("by_row")
             for event in ledger.events()
             if event.kind == "superseded"
         }
@@ -94,26 +94,28 @@ class _Replaying:
         self._skipped += int(columns.erased.sum())
         if len(there) == 0:
             return None
-        self._place_of = np.concatenate([self._place_of, columns.first + there])
+        self._ledger_rows = np.concatenate([self._ledger_rows, columns.first + there])
         return self._compare(columns, there, self._verdicts(columns, there))
 
     def _verdicts(self, columns: StoredColumns, there: Rows) -> Verdicts:
         if self._slopes:
-            firsts = np.searchsorted(self._place_of, columns.decisions.firsts[there])
-            return slopes_judged_again(self._monitor, columns, there, firsts)
+            firsts = np.searchsorted(self._ledger_rows, columns.decisions.firsts[there])
+            return rejudge_slopes(self._monitor, columns, there, firsts)
         # A key takes no part in a verdict, and was perhaps erased: a row's number will do.
-        return judge_again(self._monitor, columns, there, (columns.first + there).tolist())
+        return rejudge(self._monitor, columns, there, (columns.first + there).tolist())
 
     def _compare(
         self, columns: StoredColumns, there: Rows, verdicts: Verdicts
     ) -> tuple[int, str] | None:
         some = columns.decisions
         firsts = some.firsts[there]
-        named, owners = self._place_of[verdicts.witnesses.rows], verdicts.owners
-        within = (named >= firsts[owners]) & ~self._overruled(named, columns.first + there[owners])
-        again = verdicts.some_witnesses(within)
+        named, owners = self._ledger_rows[verdicts.witnesses.rows], verdicts.owners
+        within = (named >= firsts[owners]) & ~self._mask_superseded(
+            named, columns.first + there[owners]
+        )
+        again = verdicts.select_witnesses(within)
         written = some.witnesses.nearest_first()
-        kept = kept_of_many(again, max(1, len(again.witnesses))).nearest_first()
+        kept = select_nearest(again, max(1, len(again.witnesses))).nearest_first()
         counts = again.counts.tolist()
         for k, i in enumerate(there.tolist()):
             row, count = columns.first + i, int(some.counts[i])
@@ -121,11 +123,11 @@ class _Replaying:
                 self._skipped += 1
                 continue
             self._judged += 1
-            lost = self._lost(int(firsts[k]), row)
+            lost = self._count_gone(int(firsts[k]), row)
             self._in_part += lost > 0
             stored = written.of(i)
             mine = kept.of(k).copy()
-            mine["row"] = self._place_of[mine["row"]]
+            mine["row"] = self._ledger_rows[mine["row"]]
             found = _difference(
                 count, stored, counts[k], mine, lost, self._ledger.first, self._gone
             )
@@ -133,12 +135,12 @@ class _Replaying:
                 return row, found
         return None
 
-    def _overruled(self, named: Rows, rows: Rows) -> "np.ndarray[Any, Any]":
+    def _mask_superseded(self, named: Rows, rows: Rows) -> "np.ndarray[Any, Any]":
         """Which rows that are named had been overruled when the others were judged."""
         since = np.array([self._by_row.get(row, 1 << 62) for row in named.tolist()], np.int64)
         return since <= rows
 
-    def _lost(self, first: int, row: int) -> int:
+    def _count_gone(self, first: int, row: int) -> int:
         """Rows that a verdict ranged over and that are gone since."""
         dropped = max(0, min(self._ledger.first, row) - first)
         erased = sum(first <= one < row < since for one, since in self._gone.items())

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadFile
-from likewise.ledger.entries import NONE_KEPT, Judged
+from likewise.ledger.entries import NO_STORED_WITNESSES, EntryVerdicts
 from likewise.ledger.reader import CHUNK
 from likewise.ledger.retention import Retention
 from likewise.ledger.store import Store
-from likewise.ledger.stored import NOT_JUDGED, Decisions
+from likewise.ledger.stored import NOT_JUDGED, StoredDecisions
 from likewise.ledger.verdict_facts import facts_of_many
-from likewise.ledger.write_buffer import kept_of_many
+from likewise.ledger.write_buffer import select_nearest
 from likewise.monitor.memory import Memory
 from likewise.monitor.readers.encoding import ERASED
 from likewise.tables import codec
@@ -25,7 +25,11 @@ from likewise.verdict.verdicts import Verdicts
 
 
 def load_rows(
-    store: Store, memory: Memory, keys: Keys, retention: Retention, chunks: Iterable[Decisions]
+    store: Store,
+    memory: Memory,
+    keys: Keys,
+    retention: Retention,
+    chunks: Iterable[StoredDecisions],
 ) -> dict[str, int]:
     """Have memory hold the rows of a store, and its index; how many words each column has."""
     reader = store.reader
@@ -47,9 +51,9 @@ def load_rows(
         if len(outputs):
             models = names.all_of(chunk.models)
             memory.append(layout.dtype, inputs, outputs, models and models[judged])
-            retention.took(chunk.times[judged])
+            retention.note_times(chunk.times[judged])
     memory.finish(retention.erased[retention.erased < max(store.first, store.judged)])
-    keys.forget(reader.erased())
+    keys.forget(reader.erased_rows())
     return {column: len(values) for column, values in known.items()}
 
 
@@ -77,15 +81,15 @@ def judge_accepted(
     firsts = retention.firsts(first, times)
     models = reader.names("model").all_of(chunk.models[:count])
     if erased[0]:
-        memory.pass_over(layout.dtype, records["input"], outputs, models)
-        retention.took(times)
-        nothing = np.full(count, NOT_JUDGED), NONE_KEPT, facts_of_many(None, count)
-        store.judge(Judged(first, firsts, *nothing))
+        memory.skip_erased(layout.dtype, records["input"], outputs, models)
+        retention.note_times(times)
+        nothing = np.full(count, NOT_JUDGED), NO_STORED_WITNESSES, facts_of_many(None, count)
+        store.judge(EntryVerdicts(first, firsts, *nothing))
         return None
     verdicts = memory.judge(layout.dtype, records["input"], outputs, firsts, models)
     verdicts = replace(verdicts, missing=missing)
-    retention.took(times)
-    kept, facts = kept_of_many(verdicts, witnesses), facts_of_many(verdicts, count)
-    store.judge(Judged(first, firsts, verdicts.counts, kept, facts))
-    absent = retention.absent(firsts) - retention.absent(np.array([first]))
+    retention.note_times(times)
+    kept, facts = select_nearest(verdicts, witnesses), facts_of_many(verdicts, count)
+    store.judge(EntryVerdicts(first, firsts, verdicts.counts, kept, facts))
+    absent = retention.count_absent(firsts) - retention.count_absent(np.array([first]))
     return replace(verdicts, firsts=firsts, absent=absent)

@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from likewise.search.history.reserved_memory import GrowingRows
 from likewise.tables.rows import Rows
-from likewise.verdict.past_rows import Codes
+from likewise.verdict.past_rows import CodedColumn
 
 NO_MODEL = 0
 _UNKNOWN = -1  # the number of a model that no row has
 
-Models = list[str | None] | None
+ModelNames = list[str | None] | None
 """A name, or None, for each of some decisions; None if none was given for any."""
 
 
@@ -32,13 +32,13 @@ class RowModels:
 
     def __init__(self, compare: str) -> None:
         self._within = compare == "within"
-        self.selective = compare != "all"
+        self.filters_pairs = compare != "all"
         """Whether some pairs of rows do not count, however near they are."""
         self.reset()
 
     def reset(self) -> None:
         """Have no rows."""
-        self.are_kept = False
+        self.has_codes = False
         """Whether a model was ever given, so that every row has a number."""
         self._codes: GrowingRows | None = None  # made when the first model is given
         self._count = 0
@@ -51,13 +51,13 @@ class RowModels:
         """Whether a remembered row has a model."""
         return len(self._code_of) > 1
 
-    def took(self, first: int, models: Models, count: int) -> None:
+    def add(self, first: int, models: ModelNames, count: int) -> None:
         """The history has decisions of these models now, as rows from `first` on."""
         if self._codes is None:
             if models is None:
                 return
             self._codes = GrowingRows(np.int32, 1)
-            self.are_kept = True
+            self.has_codes = True
         into = self._codes.room(first, count)
         if models is None:
             into[:] = NO_MODEL
@@ -142,9 +142,9 @@ class RowModels:
         codes: npt.NDArray[np.int32] = self._codes.first(self._count)[rows, 0]
         return codes
 
-    def coded(self, rows: Rows) -> Codes:
+    def read_codes(self, rows: Rows) -> CodedColumn:
         """Models of rows as numbers, and the names that these stand for."""
-        return Codes(self.codes(rows).astype(np.int64), tuple(self._names))
+        return CodedColumn(self.codes(rows).astype(np.int64), tuple(self._names))
 
     def names(self, rows: Rows) -> tuple[str | None, ...]:
         """The models of rows; None for one without, or forgotten."""
@@ -152,7 +152,7 @@ class RowModels:
             return ()
         return tuple(map(self._names.__getitem__, self.codes(rows).tolist()))
 
-    def counted(
+    def mask_pairs(
         self, checked: Sequence[str | None] | None, rows: Rows, others: Rows
     ) -> npt.NDArray[np.bool_]:
         """Which pairs of rows and others count, by their models alone.

@@ -25,30 +25,30 @@ import numpy as np
 
 from likewise.errors import BadRule, WrongShape
 from likewise.monitor.monitor import Monitor
-from likewise.monitor.readers.embedded_columns import Embedded, EmbeddedColumn
-from likewise.monitor.readers.embedded_reader import embedded
+from likewise.monitor.readers.embedded_columns import EmbeddedColumn, EmbeddedValue
+from likewise.monitor.readers.embedded_reader import embed_many
 from likewise.monitor.readers.protocol import FROM_ROW
-from likewise.monitor.sensitivity_table import Outcome, Variant, Varied
+from likewise.monitor.sensitivity_table import SensitivityTable, Variant, VariantCounts
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
-from likewise.rule.variation import HOWS, How, changes_of, parts_of
+from likewise.rule.variation import CHANGE_KINDS, ChangeKind, list_changes, list_parts
 from likewise.tables.frames import ColumnTable, columns_of
 from likewise.tables.known_names import did_you_mean
-from likewise.tables.model_names import models_of
-from likewise.tables.normalize import numbers_of, sequence_of
+from likewise.tables.model_names import check_names
+from likewise.tables.normalize import sequence_of, to_number_array
 
-ROWS = 10_000
+MOST_ROWS = 10_000
 """Decisions that are looked at, the first ones."""
-COLUMNS = 40
+MOST_COLUMNS = 40
 """Columns that are changed, the first that are compared; and coordinates, if they have names."""
-CELLS = 6_000_000
+MOST_CELLS = 6_000_000
 """Values that are read, over all changed rules."""
-LEAST = 500
+LEAST_ROWS = 500
 """Decisions that are looked at in any case; a very wide rule has fewer columns changed instead."""
-PAIRS = 10_000_000
+MOST_PAIRS = 10_000_000
 """Contradicting pairs that are looked at, over all changed rules."""
-_AT_ONCE = 2_000_000  # pairs that a call to a monitor finds at most
-_STEPS = (50, 2_000)  # decisions in such a call
+_MOST_PAIRS_PER_CALL = 2_000_000  # pairs that a call to a monitor finds at most
+_ROWS_PER_CALL = (50, 2_000)  # decisions in such a call
 _SHORTEST = (
     1.0001e-150  # a squared norm; below 1e-150 a monitor refuses it (search/kernels/rows.py)
 )
@@ -61,14 +61,14 @@ def vary(
     *,
     columns: Sequence[str] | None = None,
     together: Mapping[str, Sequence[str]] | None = None,
-    changes: Sequence[How] = HOWS,
-    most_rows: int = ROWS,
-    most_columns: int = COLUMNS,
+    changes: Sequence[ChangeKind] = CHANGE_KINDS,
+    most_rows: int = MOST_ROWS,
+    most_columns: int = MOST_COLUMNS,
     within: str | None = None,
     times: Any = None,
     models: str | Sequence[str | None] | None = None,
     threads: int | None = None,
-) -> Varied:
+) -> SensitivityTable:
     """What a rule comes to if a column of it is ignored, its tolerance halved, or doubled.
 
     x, z      decisions in order, as `Monitor.observe_many` takes them.
@@ -94,37 +94,39 @@ def vary(
     ...     output_column="ok",
     ... )
     >>> found = vary(rule, people)
-    >>> found.as_it_is.comparable, found.as_it_is.contradicting
+    >>> found.baseline.comparable, found.baseline.contradicting
     (1, 0)
     >>> [(one.column, one.how, one.comparable, one.contradicting) for one in found.variants[:3]]
     [('age', 'ignored', 2, 1), ('age', 'halved', 1, 0), ('age', 'doubled', 2, 1)]
     """
-    odd = [one for one in changes if one not in HOWS]
+    odd = [one for one in changes if one not in CHANGE_KINDS]
     if odd:
         raise BadRule(
-            f"changes has {odd[0]!r}; expected some of {', '.join(HOWS)}"
-            + did_you_mean(odd[0], HOWS),
+            f"changes has {odd[0]!r}; expected some of {', '.join(CHANGE_KINDS)}"
+            + did_you_mean(odd[0], CHANGE_KINDS),
             setting="changes",
         )
     if not isinstance(rule, Rule):
         raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
     if columns is not None and len(columns) > most_columns:
         columns = None
-    parts = parts_of(rule, columns if rule.features is None else None, together)
+    parts = list_parts(rule, columns if rule.features is None else None, together)
     width = len(rule.features or columns or ()) or 1
-    most = min(most_columns, max(1, CELLS // (LEAST * width * max(1, len(changes)))))
+    most = min(most_columns, max(1, MOST_CELLS // (LEAST_ROWS * width * max(1, len(changes)))))
     some, rest = parts[:most], parts[most:]
     decisions = _Decisions.read(rule, x, z, most_rows)
     if within is not None:
         decisions = with_other(decisions, within=within, times=times)
-    decisions = with_other(decisions, models=models_of(models, decisions.given))
-    made = changes_of(decisions.rule, some, columns, changes)
+    decisions = with_other(decisions, models=check_names(models, decisions.given))
+    made = list_changes(decisions.rule, some, columns, changes)
     rules = [decisions.rule, *(change.rule for change in made)]
-    rows = min(len(decisions), max(LEAST, CELLS // (width * len(rules)) // 100 * 100))
+    rows = min(len(decisions), max(LEAST_ROWS, MOST_CELLS // (width * len(rules)) // 100 * 100))
     outcomes = _outcomes(rules, decisions, rows, threads)
     variants = tuple(map(Variant, made, outcomes[1:]))
     unchanged = tuple(name for part in rest for name in part.columns)
-    return Varied(rule, outcomes[0], variants, decisions.given, unchanged).in_order_of_effect()
+    return SensitivityTable(
+        rule, outcomes[0], variants, decisions.given, unchanged
+    ).in_order_of_effect()
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,10 +153,10 @@ class _Decisions:
             made = cls._of_table(rule, x, apart=outputs is not None, most=most)
         elif rule.embed is not None:
             x = sequence_of(x)
-            vectors = embedded(rule, x[:most])
+            vectors = embed_many(rule, x[:most])
             made = cls(with_other(rule, embed=None), vectors, FROM_ROW, len(x))
         else:
-            x = numbers_of(x, "the input")
+            x = to_number_array(x, "the input")
             made = cls(rule, x[:most], FROM_ROW, len(x))
         if outputs is None:
             return made
@@ -173,12 +175,12 @@ class _Decisions:
         squares = self.x[:rows].astype(stored).astype(np.float64) ** 2
         kept = np.flatnonzero(squares @ np.array(rule.weights) > _SHORTEST).tolist()
 
-        def some(values: Any) -> Any:
+        def select(values: Any) -> Any:
             return None if values is None else [values[i] for i in kept]
 
-        z = self.z if self.z is FROM_ROW else some(self.z)
+        z = self.z if self.z is FROM_ROW else select(self.z)
         return with_other(
-            self, x=self.x[kept], z=z, times=some(self.times), models=some(self.models)
+            self, x=self.x[kept], z=z, times=select(self.times), models=select(self.models)
         )
 
     @classmethod
@@ -195,7 +197,7 @@ class _Decisions:
             if feature.embed is not None:
                 kept, vectors = EmbeddedColumn(name, feature).read(columns[name])
                 columns[name] = [
-                    None if value is None else Embedded(value, vector)
+                    None if value is None else EmbeddedValue(value, vector)
                     for value, vector in zip(kept, vectors, strict=True)
                 ]
             elif feature.kind == "key":
@@ -205,32 +207,32 @@ class _Decisions:
 
 def _outcomes(
     rules: Sequence[Rule], decisions: _Decisions, rows: int, threads: int | None
-) -> list[Outcome]:
+) -> list[VariantCounts]:
     """What each rule comes to for the first rows; fewer rows where there are too many pairs."""
     while True:
         runs: list[_Run] = []
         pairs = 0
         for rule in rules:
-            runs.append(_run(rule, decisions, rows, threads, PAIRS - pairs))
+            runs.append(_run(rule, decisions, rows, threads, MOST_PAIRS - pairs))
             pairs += runs[-1].pairs
-            if pairs > PAIRS:
+            if pairs > MOST_PAIRS:
                 break
         else:
             return [
-                Outcome(rows, run.comparable, run.contradicting, run.without_direction)
+                VariantCounts(rows, run.comparable, run.contradicting, run.without_direction)
                 for run in runs
             ]
-        rows = _fewer(rows, runs, len(rules))
+        rows = _reduce_rows(rows, runs, len(rules))
 
 
-def _fewer(rows: int, runs: Sequence["_Run"], rules: int) -> int:
+def _reduce_rows(rows: int, runs: Sequence["_Run"], rules: int) -> int:
     """So few rows that all rules together should stay within PAIRS: half of them at most.
 
     Pairs grow with the square of the rows.
     """
     grown = (run.pairs * (rows / max(1, run.rows)) ** 2 for run in runs)
     expected = sum(grown) / len(runs) * rules
-    return min(rows // 2, int(rows * math.sqrt(PAIRS / expected)))
+    return min(rows // 2, int(rows * math.sqrt(MOST_PAIRS / expected)))
 
 
 @dataclass(frozen=True)
@@ -255,7 +257,9 @@ def _run(
     limited = decisions.within is not None
     with Monitor(rule, comparable=True, within=decisions.within) as monitor:
         while done < rows and pairs <= most_pairs:
-            step = min(max(_AT_ONCE // max(1, done), _STEPS[0]), _STEPS[1])
+            step = min(
+                max(_MOST_PAIRS_PER_CALL // max(1, done), _ROWS_PER_CALL[0]), _ROWS_PER_CALL[1]
+            )
             stop = min(done + step, rows)
             z = decisions.z[done:stop] if apart else FROM_ROW
             times = decisions.times[done:stop] if limited else None

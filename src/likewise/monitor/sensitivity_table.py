@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from likewise.rule.rule import Rule
-from likewise.rule.variation import Change, How, Tolerance
+from likewise.rule.variation import ChangeKind, RuleChange, Tolerance
 from likewise.tables.printing import with_bounded_repr
 
 
 @dataclass(frozen=True)
-class Outcome:
+class VariantCounts:
     """What a rule comes to."""
 
     decisions: int
@@ -48,8 +48,8 @@ class Outcome:
 class Variant:
     """A rule with one line changed, and what it comes to."""
 
-    change: Change
-    outcome: Outcome
+    change: RuleChange
+    outcome: VariantCounts
 
     @property
     def column(self) -> str | None:
@@ -57,7 +57,7 @@ class Variant:
         return self.change.column
 
     @property
-    def how(self) -> How:
+    def how(self) -> ChangeKind:
         return self.change.how
 
     @property
@@ -89,7 +89,7 @@ class Variant:
 
 @with_bounded_repr
 @dataclass(frozen=True)
-class Varied:
+class SensitivityTable:
     """What a rule comes to as it is, and with each line of it changed.
 
     Variants of a column stand together. Columns come in order of their effect: the largest
@@ -100,9 +100,9 @@ class Varied:
     """
 
     rule: Rule
-    as_it_is: Outcome
+    baseline: VariantCounts
     variants: tuple[Variant, ...]
-    given: int
+    given_count: int
     """Decisions that there were; the first `decisions` of them were looked at."""
     unchanged: tuple[str, ...] = ()
     """Columns that are compared and were not changed, since there are too many."""
@@ -110,17 +110,17 @@ class Varied:
     @property
     def decisions(self) -> int:
         """From which everything was computed."""
-        return self.as_it_is.decisions
+        return self.baseline.decisions
 
     def effect(self, variant: Variant) -> int:
         """The larger of the differences that a change makes to the two counts."""
-        base = self.as_it_is
+        base = self.baseline
         return max(
             abs(variant.comparable - base.comparable),
             abs(variant.contradicting - base.contradicting),
         )
 
-    def preventing(self) -> tuple[Variant, ...]:
+    def rank_blocking_columns(self) -> tuple[Variant, ...]:
         """Columns ignored, those first without which most decisions would be comparable."""
         ignored = [one for one in self.variants if one.how == "ignored"]
         return tuple(sorted(ignored, key=lambda one: -one.comparable))
@@ -128,13 +128,13 @@ class Varied:
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
-            **self.as_it_is.to_dict(),
-            "given": self.given,
+            **self.baseline.to_dict(),
+            "given": self.given_count,
             "variants": [one.to_dict() for one in self.variants],
             "unchanged": list(self.unchanged),
         }
 
-    def in_order_of_effect(self) -> "Varied":
+    def in_order_of_effect(self) -> "SensitivityTable":
         """The same, the column first whose changes make the largest difference."""
         effects: dict[tuple[str, ...], int] = {}
         for one in self.variants:

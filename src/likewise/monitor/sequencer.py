@@ -18,39 +18,44 @@ import numpy as np
 
 from likewise.errors import BadRule, LikewiseError, RepeatedKey
 from likewise.ledger.loss_events import BufferBound
-from likewise.ledger.notes import Note
+from likewise.ledger.notes import LedgerNote
 from likewise.ledger.stored import NOT_JUDGED
-from likewise.ledger.write_buffer import Pending
+from likewise.ledger.write_buffer import UnwrittenDecisions
 from likewise.monitor import case_work
-from likewise.monitor.annotation import Telling
-from likewise.monitor.comparison_window import Horizon
+from likewise.monitor.annotation import VerdictAnnotator
+from likewise.monitor.comparison_window import ComparisonWindow
 from likewise.monitor.erasure import Erasure
 from likewise.monitor.journal import KEEPING, SURE, Journal
 from likewise.monitor.memory import Memory
-from likewise.monitor.metadata import Said, Stated, Stating
+from likewise.monitor.metadata import Metadata, MetadataReader, RawMetadata
 from likewise.monitor.readers.protocol import Batch, Reader
 from likewise.monitor.remembered_past import RememberedPast
-from likewise.monitor.repeats import as_repeated, is_same, sort_out, stored_verdict
+from likewise.monitor.repeats import (
+    is_same,
+    make_repeated_verdict,
+    make_stored_verdict,
+    split_repeats,
+)
 from likewise.monitor.time_span import TimeSpan
 from likewise.search.engine.engine import Engine
 from likewise.tables.keys import Keys, list_keys
-from likewise.tables.positions import Places
+from likewise.tables.positions import SourcePositions
 from likewise.tables.rows import Rows
-from likewise.tables.times import microseconds
-from likewise.verdict.context import Beside, Compared
+from likewise.tables.times import to_microseconds
+from likewise.verdict.context import ComparedRows, VerdictContext
 from likewise.verdict.losses import Loss
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 
-def loss_of(
+def make_loss(
     count: int, reason: str, first: int | None, last: int | None, since: Any, until: Any
 ) -> Loss:
     """What a caller says was lost; times as `time` of a decision."""
-    times = (None if one is None else microseconds(one) for one in (since, until))
+    times = (None if one is None else to_microseconds(one) for one in (since, until))
     return Loss(count, reason, first, last, *times)
 
 
-class Missing:
+class MissingCount:
     """How many decisions are missing, as the verdicts of an engine say."""
 
     def __init__(self, engine: Engine) -> None:
@@ -58,12 +63,12 @@ class Missing:
 
     @property
     def count(self) -> int:
-        return self._engine.beside.missing
+        return self._engine.verdict_context.missing
 
-    def say(self, count: int) -> None:
+    def update(self, count: int) -> None:
         """Have every verdict from now on say so."""
         if count != self.count:
-            self._engine.beside = self._engine.beside._replace(missing=count)
+            self._engine.verdict_context = self._engine.verdict_context._replace(missing=count)
 
 
 class Sequencer:
@@ -78,36 +83,36 @@ class Sequencer:
         engine: Engine,
         keys: Keys,
         span: TimeSpan | None,
-        looking: Callable[[], AbstractContextManager[Any]],
+        lock_for_reading: Callable[[], AbstractContextManager[Any]],
     ) -> None:
         self.midway = False
         """Whether a call has begun, and not finished."""
-        self.taken = 0
+        self.rows_taken = 0
         """Rows that all finished calls have left behind; with a journal, its queue says that."""
         self._reader = reader
         self._engine = engine
         self.keys = keys
         self.journal: Journal | None = None
         self.memory = Memory(reader, engine, span)
-        self.past = RememberedPast(self.memory, keys, looking)
-        engine.beside = engine.beside._replace(past=self.past)
+        self.past = RememberedPast(self.memory, keys, lock_for_reading)
+        engine.verdict_context = engine.verdict_context._replace(past=self.past)
         rule = reader.rule
         plain = rule.features is None and not reader.embeds and span is None
-        self.direct = plain and rule.compare == "all"
+        self.can_bypass_reader = plain and rule.compare == "all"
         """Whether a decision goes to the engine as it came. Not once a model is given: then every
         verdict says the models of its witnesses."""
-        self._stating = Stating(reader, keys, span)
-        self._horizon = Horizon(span)
-        self._telling = Telling(keys, self.memory.models)
-        self.missing = Missing(engine)
+        self._metadata_reader = MetadataReader(reader, keys, span)
+        self._comparison_window = ComparisonWindow(span)
+        self._annotator = VerdictAnnotator(keys, self.memory.models)
+        self.missing = MissingCount(engine)
 
-    def keep_in(self, journal: Journal) -> None:
+    def attach_journal(self, journal: Journal) -> None:
         """From here on everything is in a ledger, which memory was made from."""
-        self.journal = self._stating.journal = self._horizon.journal = journal
-        self.taken = journal.rows
-        self.missing.say(journal.missing)
+        self.journal = self._metadata_reader.journal = self._comparison_window.journal = journal
+        self.rows_taken = journal.rows
+        self.missing.update(journal.missing)
 
-    def ledger(self) -> Journal:
+    def require_journal(self) -> Journal:
         """The journal; raise BadRule if there is none."""
         if self.journal is None:
             raise BadRule("this monitor is in memory only; lw.open(folder, rule) has a ledger")
@@ -116,45 +121,45 @@ class Sequencer:
     # Before and after a call
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether no call was left half done."""
         journal = self.journal
-        sure = journal is None or (journal.unsure == SURE and journal.store.sure)
+        sure = journal is None or (journal.unfinished == SURE and journal.store.is_in_sync)
         return not self.midway and sure
 
     @property
-    def only_accepted(self) -> bool:
+    def needs_only_judging(self) -> bool:
         """Whether nothing was left half done, but decisions that were accepted wait."""
         journal = self.journal
-        return not self.midway and journal is not None and bool(journal.accepted)
+        return not self.midway and journal is not None and bool(journal.accepted_count)
 
-    def settle(self, *, note: bool) -> None:
+    def settle(self, *, record_fault: bool) -> None:
         """Undo or finish what an earlier call left half done.
 
         note: whether a ledger is to say so if its disk had refused something
         """
         if self.journal is None:
-            self.memory.settle(self.taken)
-            self.keys.settle(self.taken, self._engine.alive)
+            self.memory.settle(self.rows_taken)
+            self.keys.settle(self.rows_taken, self._engine.are_remembered)
         else:
-            self.journal.settle(note=note)
-            self.taken = self.journal.rows
-            self.missing.say(self.journal.missing)
+            self.journal.settle(record_fault=record_fault)
+            self.rows_taken = self.journal.rows
+            self.missing.update(self.journal.missing)
         self.midway = False
 
     @contextmanager
-    def changing(self) -> Iterator[None]:
+    def begin_change(self) -> Iterator[None]:
         """Around all that can be refused, before anything is remembered."""
         self.midway = True
         try:
             yield
         except LikewiseError:
-            self.refused()
+            self.note_refusal()
             raise
 
-    def refused(self) -> None:
+    def note_refusal(self) -> None:
         """Something was refused before it was remembered: nothing is left to undo, or little."""
-        if self._engine.rows == self.taken and self._engine.refused():
+        if self._engine.rows == self.rows_taken and self._engine.undo_refusal():
             self.midway = False
 
     def after_fork(self) -> None:
@@ -163,7 +168,7 @@ class Sequencer:
             self.journal.after_fork()
         self.midway = self._engine.after_fork(cut_off=self.midway)
         if self._engine.rows == 0:
-            self.taken = 0
+            self.rows_taken = 0
 
     def forget_all(self) -> None:
         """The monitor is closed."""
@@ -171,42 +176,42 @@ class Sequencer:
         self._reader.reset()
         self.memory.models.reset()
         self.keys.reset()
-        self.taken = 0
+        self.rows_taken = 0
 
     # Decisions
 
-    def observe(self, x: Any, z: Any, said: Said) -> Verdict:
-        journal, row = self.journal, self.taken
+    def observe(self, x: Any, z: Any, raw_metadata: RawMetadata) -> Verdict:
+        journal, row = self.journal, self.rows_taken
         if journal is not None:
             journal.flush_in_time()
         self.midway = True
         try:
-            batch = self._reader.one(x, z)
+            batch = self._reader.read_one(x, z)
             try:
-                stated = self._stating.one(batch, row, said)
+                stated = self._metadata_reader.read_one(batch, row, raw_metadata)
             except RepeatedKey as error:
                 if journal is None or not is_same(self.memory, error.row, batch):
                     raise
                 return self._answer_again(journal, error.row)
-            first, over = self._horizon.of_one(row, stated.times)
+            first, over = self._comparison_window.find_first_row(row, stated.times)
             found = self.memory.observe(batch, first)
         except LikewiseError:
-            self.refused()
+            self.note_refusal()
             raise
-        self._learn(stated)
-        verdict = self._telling.one(row, found, stated.keys, batch.models, over)
+        self._add_metadata(stated)
+        verdict = self._annotator.annotate_one(row, found, stated.keys, batch.models, over)
         if journal is not None:
-            one = Pending.of_one(
+            one = UnwrittenDecisions.of_one(
                 stated.times,
                 stated.keys,
                 first,
                 verdict,
                 witnesses=journal.witnesses,
                 models=batch.models,
-                places=stated.places,
+                places=stated.positions,
             )
-            journal.took(one, alone=True)
-        self._count(batch)
+            journal.append(one, alone=True)
+        self._finish_call(batch)
         return verdict
 
     def observe_group(self, inputs: Any, outputs: Sequence[Any]) -> list[Verdict | LikewiseError]:
@@ -214,33 +219,33 @@ class Sequencer:
 
         Those that are not refused are one step: all of them are written together, or none is taken.
         """
-        journal, row = self.journal, self.taken
+        journal, row = self.journal, self.rows_taken
         if journal is not None:
             journal.flush()
         self.midway = True
-        times = self._stating.many(Batch(inputs, outputs), row, Said()).times
-        firsts = self._horizon.of_many(row, times)
-        absent = self._horizon.absent(firsts)
+        times = self._metadata_reader.read_many(Batch(inputs, outputs), row, RawMetadata()).times
+        firsts = self._comparison_window.find_first_rows(row, times)
+        absent = self._comparison_window.count_erased(firsts)
         answers: list[Verdict | LikewiseError] = []
         verdicts: list[Verdict] = []
         for x, z in zip(inputs, outputs, strict=True):
             taken, over = len(verdicts), None
             first = 0 if firsts is None else int(firsts[taken])
             if absent is not None:
-                over = Compared(first, row + taken, int(absent[taken]))
+                over = ComparedRows(first, row + taken, int(absent[taken]))
             try:
                 found = self.memory.observe(Batch(x, z), first)
             except LikewiseError as error:
                 answers.append(error)
-                if not self._engine.refused():
+                if not self._engine.undo_refusal():
                     self.memory.settle(row + taken)
                 continue
-            verdicts.append(self._telling.one(row + taken, found, None, None, over))
+            verdicts.append(self._annotator.annotate_one(row + taken, found, None, None, over))
             answers.append(verdicts[-1])
         taken = len(verdicts)
         if journal is not None and firsts is not None and taken:
             singles = [
-                Pending.of_one(
+                UnwrittenDecisions.of_one(
                     times[i : i + 1],
                     None,
                     int(firsts[i]),
@@ -250,107 +255,114 @@ class Sequencer:
                 )
                 for i, verdict in enumerate(verdicts)
             ]
-            journal.took(Pending.join(singles))
-        self.taken = self._engine.rows
+            journal.append(UnwrittenDecisions.join(singles))
+        self.rows_taken = self._engine.rows
         self.midway = False
         return answers
 
     def _answer_again(self, journal: Journal, row: int) -> Verdict:
         """What was answered to a decision that is sent again."""
-        verdict = self._stored(journal, [row])[row]
-        self._engine.refused()
+        verdict = self._read_stored_verdicts(journal, [row])[row]
+        self._engine.undo_refusal()
         self.midway = False
         return verdict
 
-    def _stored(self, journal: Journal, rows: list[int]) -> dict[int, Verdict]:
-        beside, known = Beside(self.past, question=self._engine.beside.question), self.memory.models
+    def _read_stored_verdicts(self, journal: Journal, rows: list[int]) -> dict[int, Verdict]:
+        beside, known = (
+            VerdictContext(self.past, question=self._engine.verdict_context.question),
+            self.memory.models,
+        )
         verdicts = {}
-        for row, before in journal.judged(rows).items():
+        for row, before in journal.find_verdicts(rows).items():
             models = list(known.names(np.array([row]))) if known else None
-            verdicts[row] = self._telling.one(
-                row, stored_verdict(row, before, beside), [self.keys.key_of(row)], models, None
+            verdicts[row] = self._annotator.annotate_one(
+                row, make_stored_verdict(row, before, beside), [self.keys.key_of(row)], models, None
             )
         return verdicts
 
-    def observe_many(self, x: Any, z: Any, said: Said, threads: int | None) -> Verdicts:
+    def observe_many(
+        self, x: Any, z: Any, raw_metadata: RawMetadata, threads: int | None
+    ) -> Verdicts:
         if self.journal is not None:
             self.journal.flush()
         self.midway = True
         try:
-            batch = self._reader.many(x, z)
-            stated = self._stating_unless_repeated(batch, said)
+            batch = self._reader.read_many(x, z)
+            stated = self._read_metadata_unless_repeated(batch, raw_metadata)
         except LikewiseError:
-            self.refused()
+            self.note_refusal()
             raise
         if stated is None and self.journal is not None:
-            return self._observe_rest(self.journal, batch, said, threads)
+            return self._observe_with_repeats(self.journal, batch, raw_metadata, threads)
         assert stated is not None
         return self._observe_batch(batch, stated, threads)
 
-    def _stating_unless_repeated(self, batch: Batch, said: Said) -> Stated | None:
+    def _read_metadata_unless_repeated(
+        self, batch: Batch, raw_metadata: RawMetadata
+    ) -> Metadata | None:
         """None if a ledger may have decisions of the batch already."""
         try:
-            return self._stating.many(batch, self.taken, said)
+            return self._metadata_reader.read_many(batch, self.rows_taken, raw_metadata)
         except RepeatedKey:
             if self.journal is None:
                 raise
             return None
 
-    def _observe_rest(
-        self, journal: Journal, batch: Batch, said: Said, threads: int | None
+    def _observe_with_repeats(
+        self, journal: Journal, batch: Batch, raw_metadata: RawMetadata, threads: int | None
     ) -> Verdicts:
         """Answer what is stored already, and judge and take the other decisions of a batch."""
-        with self.changing():
+        with self.begin_change():
             batch.vectors, batch.outputs = self._engine.batch(batch.vectors, batch.outputs)
-            given = list_keys(said.keys) if batch.keys is None else batch.keys
-            fresh, stored, twice = sort_out(self.memory, self.keys, batch, given)
-            stated = self._stating.many(batch, self.taken, said, fresh)
-            verdicts_before = self._stored(journal, sorted(set(stored.values())))
+            given = list_keys(raw_metadata.keys) if batch.keys is None else batch.keys
+            fresh, stored, twice = split_repeats(self.memory, self.keys, batch, given)
+            stated = self._metadata_reader.read_many(batch, self.rows_taken, raw_metadata, fresh)
+            verdicts_before = self._read_stored_verdicts(journal, sorted(set(stored.values())))
             answers = {place: verdicts_before[row] for place, row in stored.items()}
         verdicts: Sequence[Verdict] = ()
         found = None
         if fresh:
-            found = self._observe_batch(batch.some(fresh), stated, threads)
+            found = self._observe_batch(batch.select(fresh), stated, threads)
             verdicts = list(found)
         else:
-            self._engine.refused()
+            self._engine.undo_refusal()
             self.midway = False
         for place, verdict in zip(fresh, verdicts, strict=True):
             answers[place] = verdict
         for place, first in twice.items():
-            answers[place] = as_repeated(answers[first], journal.witnesses)
+            answers[place] = make_repeated_verdict(answers[first], journal.witnesses)
         each = [answers[place] for place in range(len(answers))]
-        return Verdicts.with_repeats(self.taken - len(fresh), each, found)
+        return Verdicts.with_repeats(self.rows_taken - len(fresh), each, found)
 
-    def _observe_batch(self, batch: Batch, stated: Stated, threads: int | None) -> Verdicts:
-        with self.changing():
-            firsts = self._horizon.of_many(self.taken, stated.times)
+    def _observe_batch(self, batch: Batch, metadata: Metadata, threads: int | None) -> Verdicts:
+        with self.begin_change():
+            firsts = self._comparison_window.find_first_rows(self.rows_taken, metadata.times)
             found = self.memory.observe_many(batch, firsts, threads)
-        self._learn(stated)
-        absent = self._horizon.absent(firsts)
-        verdicts = self._telling.many(found, stated.keys, batch.models, firsts, absent)
-        self._took(batch, stated, verdicts, firsts)
+        self._add_metadata(metadata)
+        absent = self._comparison_window.count_erased(firsts)
+        verdicts = self._annotator.annotate_many(found, metadata.keys, batch.models, firsts, absent)
+        self._commit_batch(batch, metadata, verdicts, firsts)
         return verdicts
 
-    def accept(self, x: Any, z: Any, said: Said) -> range:
+    def accept(self, x: Any, z: Any, raw_metadata: RawMetadata) -> range:
         """Have decisions on disk that are judged later."""
-        journal = self.ledger()
-        if self.taken == 0:
+        journal = self.require_journal()
+        if self.rows_taken == 0:
             raise BadRule("the first decision settles what the others look like: observe it.")
         journal.flush()
-        with self.changing():
-            batch = self._reader.many(x, z)
-            stated = self._stating.many(batch, journal.store.rows, said)
+        with self.begin_change():
+            batch = self._reader.read_many(x, z)
+            stated = self._metadata_reader.read_many(batch, journal.store.rows, raw_metadata)
             count = self.memory.stage(batch)
         firsts = np.zeros(count, np.int64)
-        some = Pending.of(
+        some = UnwrittenDecisions.of(
             stated.times,
             stated.keys,
             firsts,
             None,
             witnesses=0,
             models=batch.models,
-            places=stated.places,
+            places=stated.positions,
         )
         rows = journal.accept(some)
         self.midway = False
@@ -361,56 +373,58 @@ class Sequencer:
 
         Those that were erased in between are passed over.
         """
-        journal, found = self.ledger(), None
-        while found is None and journal.accepted:
+        journal, found = self.require_journal(), None
+        while found is None and journal.accepted_count:
             self.midway = True
             found = journal.judge_accepted(most)
-            self.taken = self._engine.rows
+            self.rows_taken = self._engine.rows
             self.midway = False
         if found is None:
             return None
         models = list(self.memory.models.names(found.rows)) if self.memory.models else None
         keys = [self.keys.key_of(row) for row in found.rows.tolist()]
-        return self._telling.many(found, keys, models, None, None)
+        return self._annotator.annotate_many(found, keys, models, None, None)
 
     def verdicts_of(self, rows: list[int]) -> list[Verdict | None]:
         """The verdicts that the ledger has; None for a row that was never judged."""
-        journal = self.ledger()
-        found = journal.judged([row for row in rows if row >= journal.store.first])
-        told = self._stored(journal, [row for row in found if found[row].count != NOT_JUDGED])
+        journal = self.require_journal()
+        found = journal.find_verdicts([row for row in rows if row >= journal.store.first])
+        told = self._read_stored_verdicts(
+            journal, [row for row in found if found[row].count != NOT_JUDGED]
+        )
         return [
-            Verdict(row, told[row].witnesses, told[row].beside._replace(known=False))
+            Verdict(row, told[row].witnesses, told[row].context._replace(known=False))
             if row in told
             else None
             for row in rows
         ]
 
-    def load(self, x: Any, z: Any, said: Said) -> range:
+    def load(self, x: Any, z: Any, raw_metadata: RawMetadata) -> range:
         if self.journal is not None:
             self.journal.flush()
-        with self.changing():
-            batch = self._reader.many(x, z)
-            stated = self._stating.many(batch, self.taken, said)
-            firsts = self._horizon.of_many(self.taken, stated.times)
+        with self.begin_change():
+            batch = self._reader.read_many(x, z)
+            stated = self._metadata_reader.read_many(batch, self.rows_taken, raw_metadata)
+            firsts = self._comparison_window.find_first_rows(self.rows_taken, stated.times)
             rows = self.memory.load(batch)
-        self._learn(stated)
-        self._took(batch, stated, None, firsts)
+        self._add_metadata(stated)
+        self._commit_batch(batch, stated, None, firsts)
         return rows
 
-    def _learn(self, stated: Stated) -> None:
+    def _add_metadata(self, metadata: Metadata) -> None:
         """Memory has taken decisions, whose keys may be those of witnesses in the same batch."""
-        if stated.keys is not None:
-            self.keys.add(self.taken, stated.keys)
-        if self._horizon.span is not None:
-            self._horizon.span.took(self.taken, stated.times)
+        if metadata.keys is not None:
+            self.keys.add(self.rows_taken, metadata.keys)
+        if self._comparison_window.span is not None:
+            self._comparison_window.span.add(self.rows_taken, metadata.times)
 
-    def _took(
+    def _commit_batch(
         self,
         batch: Batch,
-        stated: Stated,
+        metadata: Metadata,
         found: Verdicts | None,
         firsts: Rows | None,
-        notes: Sequence[Note] = (),
+        notes: Sequence[LedgerNote] = (),
     ) -> None:
         """Memory has taken decisions: have a ledger take them too, then let them count.
 
@@ -420,59 +434,59 @@ class Sequencer:
         """
         journal = self.journal
         if journal is not None and firsts is not None:
-            some = Pending.of(
-                stated.times,
-                stated.keys,
+            some = UnwrittenDecisions.of(
+                metadata.times,
+                metadata.keys,
                 firsts,
                 found,
                 witnesses=journal.witnesses,
                 models=batch.models,
-                places=stated.places,
+                places=metadata.positions,
                 notes=notes,
             )
-            journal.took(some)
-        self._count(batch)
+            journal.append(some)
+        self._finish_call(batch)
 
-    def _count(self, batch: Batch) -> None:
+    def _finish_call(self, batch: Batch) -> None:
         """Memory, and a ledger, have taken decisions: let them count."""
-        self.direct = self.direct and batch.models is None
-        self.taken = self._engine.rows
+        self.can_bypass_reader = self.can_bypass_reader and batch.models is None
+        self.rows_taken = self._engine.rows
         self.midway = False
 
     # Checks
 
     def check(self, x: Any, z: Any, time: Any, model: Any) -> Verdict:
-        with self.changing():
-            batch = self._reader.one(x, z)
-            batch.models = self._stating.models(model)
+        with self.begin_change():
+            batch = self._reader.read_one(x, z)
+            batch.models = self._metadata_reader.read_models(model)
             verdict = self._check(batch, time)
         self.midway = False
         return verdict
 
     def _check(self, batch: Batch, time: Any) -> Verdict:
-        first, over = self._horizon.of_check(self.taken, time)
+        first, over = self._comparison_window.find_first_row_for_check(self.rows_taken, time)
         found = self.memory.check(batch, first)
-        values = self._reader.values_read(batch)
+        values = self._reader.decode_values(batch)
         if values is not None:
             values |= self.past.output_values(batch.outputs)
-        return self._telling.one(None, found, None, batch.models, over, values=values)
+        return self._annotator.annotate_one(None, found, None, batch.models, over, values=values)
 
     def check_many(self, x: Any, z: Any, time: Any, models: Any) -> Verdicts:
-        with self.changing():
-            batch = self._reader.many(x, z)
+        with self.begin_change():
+            batch = self._reader.read_many(x, z)
             batch.vectors, batch.outputs = self._engine.batch(batch.vectors, batch.outputs)
-            decided = self._stating.models(models, len(batch.outputs))
+            decided = self._metadata_reader.read_models(models, len(batch.outputs))
             each = []
             for i, one in enumerate(self._reader.split(batch)):
                 one.models = None if decided is None else decided[i : i + 1]
                 each.append(self._check(one, time))
         self.midway = False
-        return Verdicts.of_checks(self.taken, each, comparable=self._engine.comparable)
+        return Verdicts.of_checks(self.rows_taken, each, comparable=self._engine.comparable)
 
     # Taking away, and what is known later
 
     def erase(self, wanted: Rows) -> Erasure:
-        with self.changing():
+        with self.begin_change():
             if self.journal is not None:
                 erasure = self.journal.erase(wanted)
             else:
@@ -482,60 +496,60 @@ class Sequencer:
         self.midway = False
         return erasure
 
-    def lost(self, loss: Loss, places: Places | None) -> None:
-        journal = self.journal if places is None else self.ledger()
+    def record_loss(self, loss: Loss, places: SourcePositions | None) -> None:
+        journal = self.journal if places is None else self.require_journal()
         if journal is None:
-            self.missing.say(self.missing.count + loss.count)
+            self.missing.update(self.missing.count + loss.count)
             return
         self.midway = True
-        journal.lost(loss.to_dict(), places)
-        self.missing.say(journal.missing)
+        journal.record_loss(loss.to_dict(), places)
+        self.missing.update(journal.missing)
         self.midway = False
 
-    def tell_buffers(self, buffers: dict[str, BufferBound]) -> None:
-        journal = self.ledger()
+    def record_buffers(self, buffers: dict[str, BufferBound]) -> None:
+        journal = self.require_journal()
         self.midway = True
-        journal.tell_buffers(buffers)
+        journal.record_buffers(buffers)
         self.midway = False
 
-    def passed(self, places: Places | None) -> None:
-        journal = self.ledger()
+    def skip_positions(self, places: SourcePositions | None) -> None:
+        journal = self.require_journal()
         self.midway = True
         if places is not None:
-            journal.passed(places)
+            journal.skip_positions(places)
         self.midway = False
 
-    def told_late(self, found: Verdicts) -> Verdicts:
+    def annotate_late_verdicts(self, found: Verdicts) -> Verdicts:
         """What was found of decisions after they were answered: what counts, with its names."""
-        journal, rows = self.ledger(), found.rows
+        journal, rows = self.require_journal(), found.rows
         journal.flush()
         first, stop = found.first_row, found.first_row + len(found)
         stored = journal.store.reader.decisions(first, stop, keys=False, witnesses=False)
         within = found.witnesses.rows >= stored.firsts[found.owners]
-        found = self.memory.that_count(found.some_witnesses(within))
+        found = self.memory.filter_late_pairs(found.select_witnesses(within))
         models = list(self.memory.models.names(rows)) if self.memory.models else None
         keys = [self.keys.key_of(row) for row in rows.tolist()]
-        return self._telling.many(found, keys, models, None, None)
+        return self._annotator.annotate_many(found, keys, models, None, None)
 
     def event(self, kind: str, body: dict[str, Any]) -> None:
         """Something else that happened, chained as decisions are."""
-        journal = self.ledger()
+        journal = self.require_journal()
         journal.flush()
         self.midway = True
         journal.event(kind, body)
         self.midway = False
 
     def supersede(self, key: Any, output: Any, by: str, why: str, verified: bool) -> Verdict:
-        journal, row = self.ledger(), self.taken
-        old = case_work.row_to_overrule(self.memory, self.keys, key)
+        journal, row = self.require_journal(), self.rows_taken
+        old = case_work.find_row_to_supersede(self.memory, self.keys, key)
         note = case_work.superseded_note(old, row, by, why, verified)
         journal.flush()
         self.midway = True
-        batch = case_work.read_again(journal, self.memory, old, output)
-        journal.unsure = KEEPING  # memory is made again if anything fails from here on
+        batch = case_work.read_replacement(journal, self.memory, old, output)
+        journal.unfinished = KEEPING  # memory is made again if anything fails from here on
         journal.retention.erase(self.memory.forget(np.array([old])))
-        stated = Stated(None, np.array([journal.now()]))
-        first, over = self._horizon.of_one(row, stated.times)
+        stated = Metadata(None, np.array([journal.resolve_time()]))
+        first, over = self._comparison_window.find_first_row(row, stated.times)
         found = self.memory.observe_many(batch, np.array([first]), None)
-        self._took(batch, stated, found, np.array([first]), [note])
-        return Verdict(row, found[0].witnesses, found[0].beside._replace(over=over))
+        self._commit_batch(batch, stated, found, np.array([first]), [note])
+        return Verdict(row, found[0].witnesses, found[0].context._replace(over=over))

@@ -12,18 +12,18 @@ from likewise.monitor.sequencer import Sequencer
 from likewise.verdict.verdicts import Verdict
 
 
-class Sharded(Protocol):
+class ShardCoordinator(Protocol):
     """Shards of a history, and what was answered without some of them."""
 
     @property
-    def owed(self) -> int:
+    def incomplete_count(self) -> int:
         """How many decisions were answered without some shard that was not asked since."""
 
-    def late(self, steps: Sequencer) -> list[Verdict]:
+    def collect_late_verdicts(self, sequencer: Sequencer) -> list[Verdict]:
         """The witnesses of these that shards name now; see `Monitor.late`."""
 
     def observe_together(
-        self, steps: Sequencer, decisions: Sequence[Decision]
+        self, sequencer: Sequencer, decisions: Sequence[Decision]
     ) -> list[Verdict] | None:
         """Judge decisions as one batch, since each call costs a round trip.
 

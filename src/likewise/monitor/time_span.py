@@ -36,7 +36,7 @@ class TimeSpan:
         times: Rows = self._times.first(count)
         return times
 
-    def firsts(self, row: int, times: Rows) -> Rows:
+    def find_first_rows(self, row: int, times: Rows) -> Rows:
         """The first row that each of the next decisions, from `row` on, is compared with."""
         known = self.times(row)
         self._check(known, times)
@@ -58,7 +58,7 @@ class TimeSpan:
                 advice="Sort them by time.",
             )
 
-    def took(self, row: int, times: Rows) -> None:
+    def add(self, row: int, times: Rows) -> None:
         """The history has decisions of these times now, from `row` on."""
         if len(times):
             self._times.put(row, times, len(times))
@@ -67,7 +67,7 @@ class TimeSpan:
         """The time of the last decision before `row`; 0 if there is none."""
         return int(self.times(row)[-1]) if row else 0
 
-    def counted(self, later: Rows, earlier: Rows) -> npt.NDArray[np.bool_]:
+    def mask_pairs(self, later: Rows, earlier: Rows) -> npt.NDArray[np.bool_]:
         """Which pairs of remembered rows are near enough in time."""
         if len(later) == 0:
             return np.ones(0, dtype=np.bool_)

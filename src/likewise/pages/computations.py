@@ -16,7 +16,7 @@ from typing import Any
 
 from likewise.errors import LikewiseError
 from likewise.runtime.log import logger
-from likewise.service.served_monitor import Hosted
+from likewise.service.served_monitor import ServedMonitor
 
 _MOMENT = 0.15  # seconds that a page waits: small histories are answered at once
 
@@ -59,15 +59,20 @@ class Computation:
         }
 
 
-class Computing:
+class ComputationQueue:
     """All questions of one service that take long."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="likewise-aside")
-        self._asked: dict[Hosted, dict[str, Computation]] = {}
+        self._asked: dict[ServedMonitor, dict[str, Computation]] = {}
 
     async def ask(
-        self, hosted: Hosted, question: str, call: Callable[[], Any], *, anew: bool = False
+        self,
+        hosted: ServedMonitor,
+        question: str,
+        call: Callable[[], Any],
+        *,
+        recompute: bool = False,
     ) -> Computation:
         """The answer, or that it is being computed.
 
@@ -75,19 +80,19 @@ class Computing:
         """
         asked = self._asked.setdefault(hosted, {})
         found = asked.get(question)
-        again = anew or (found is not None and found.state == "failed" and _older(found))
+        again = recompute or (found is not None and found.state == "failed" and _older(found))
         if found is None or (again and found.state != "computing"):
-            found = asked[question] = self._begin(hosted, call)
+            found = asked[question] = self._start(hosted, call)
         if found.state == "computing":
             done = asyncio.wrap_future(found.future)
             done.add_done_callback(lambda one: one.cancelled() or one.exception())  # else it logs
             await asyncio.wait([done], timeout=_MOMENT)
         return found
 
-    def _begin(self, hosted: Hosted, call: Callable[[], Any]) -> Computation:
+    def _start(self, hosted: ServedMonitor, call: Callable[[], Any]) -> Computation:
         begun = clock.monotonic()
 
-        def timed() -> Any:
+        def run_timed() -> Any:
             start = clock.thread_time()
             try:
                 return call()
@@ -100,10 +105,10 @@ class Computing:
                 computation.seconds = round(clock.thread_time() - start, 3)
 
         computation = Computation(hosted.next_row, begun, Future())
-        computation.future = self._thread.submit(timed)
+        computation.future = self._thread.submit(run_timed)
         return computation
 
-    def forget(self, hosted: Hosted) -> None:
+    def forget(self, hosted: ServedMonitor) -> None:
         """Drop the answers about a monitor, also those that are being computed."""
         self._asked.pop(hosted, None)
 

@@ -16,7 +16,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from likewise.pages.page_state import Visit, address
+from likewise.pages.page_state import Visit, page_url
 from likewise.pages.signing_in import Viewer
 from likewise.service.http_errors import Refusal
 from likewise.verdict.html import render
@@ -63,7 +63,7 @@ _FILES = {
 }
 
 
-def page(
+def make_page_response(
     template: str,
     title: str,
     *,
@@ -83,7 +83,7 @@ def page(
     if visit is not None:
         viewer = visit.viewer
         names = [name for name in visit.service.monitors if viewer.allows("read", name)]
-        monitors = [(name, address(name, here)) for name in names]
+        monitors = [(name, page_url(name, here)) for name in names]
     text = render(
         template,
         title=title,
@@ -114,7 +114,7 @@ def static_url(name: str) -> str:
     return f"/static/{name}?v={hashlib.sha256(static_file(name)).hexdigest()[:12]}"
 
 
-async def static(request: Request) -> Response:
+async def serve_static(request: Request) -> Response:
     name = request.path_params["file"]
     if name not in _FILES:
         raise Refusal(404, f"there is no file {name[:100]!r}.")

@@ -12,15 +12,15 @@ from contextlib import suppress
 from typing import Any
 
 from likewise.errors import LikewiseError
-from likewise.pages.live_parts import Verifying
+from likewise.pages.live_parts import VerificationStatus
 from likewise.pages.page_state import Visit
-from likewise.pages.screen import Download, Fields, Form, PageData, Part, Screen, stream_blocks
+from likewise.pages.screen import Download, Fields, Form, PageData, PagePart, Screen, stream_blocks
 from likewise.runtime.log import logger
 from likewise.service.http_errors import Refusal
-from likewise.service.monitor_counts import EDGES
-from likewise.service.routes.administration import insist_on_ledger
+from likewise.service.monitor_counts import BUCKET_SECONDS
+from likewise.service.routes.administration import require_ledger
 from likewise.service.routes.verdict_events import EventStream
-from likewise.tables.printing import figure
+from likewise.tables.printing import format_number
 from likewise.tables.times import iso_text_of_seconds
 
 _TEMPLATE = "pages/health.html"
@@ -31,23 +31,23 @@ async def load(visit: Visit) -> PageData:
     """All that the page says; None where the monitor was too busy to answer."""
     hosted, service = visit.hosted, visit.service
     monitor, counts, limits = hosted.monitor, hosted.counts, hosted.limits
-    buckets, calls = counts.committing.buckets, sum(counts.committing.buckets)
+    buckets, calls = counts.commit_durations.buckets, sum(counts.commit_durations.buckets)
     data: dict[str, Any] = {
         "monitor": hosted.name,
         "durable": monitor.durable,
         "waiting": hosted.waiting_rows,
         "waiting_most": limits.waiting_rows,
-        "oldest_seconds": hosted.oldest_age,
+        "oldest_seconds": hosted.oldest_wait_seconds,
         "readers": service.readers,
         "readers_most": limits.readers,
-        "requests": service.under_way,
+        "requests": service.active_requests,
         "requests_most": limits.requests,
         "waiting_events": counts.waiting_events,
         "commits": {  # how long calls of the monitor took, with their writing
             "calls": calls,
-            "mean_seconds": counts.committing.total / calls if calls else None,
-            "half_within_seconds": quantile(buckets, EDGES, 0.5),
-            "most_within_seconds": quantile(buckets, EDGES, 0.99),
+            "mean_seconds": counts.commit_durations.total / calls if calls else None,
+            "half_within_seconds": quantile(buckets, BUCKET_SECONDS, 0.5),
+            "most_within_seconds": quantile(buckets, BUCKET_SECONDS, 0.99),
         },
         "refused": dict(counts.refused),
         "dropped": dict(counts.dropped),
@@ -55,8 +55,8 @@ async def load(visit: Visit) -> PageData:
         "accepted": 0,
     }
     if monitor.durable:
-        data["accepted"] = await hosted.look(lambda ledger: ledger.pending)
-    reading = await visit.live.readings.of(hosted)
+        data["accepted"] = await hosted.read_ledger(lambda ledger: ledger.pending)
+    reading = await visit.live.readings.read(hosted)
     disk = None if reading is None else reading.disk
     data |= {
         "missing": None if reading is None else reading.missing,
@@ -67,7 +67,7 @@ async def load(visit: Visit) -> PageData:
         "disk_free": None if disk is None else disk.free,
         "disk_size": None if disk is None else disk.size,
         "disk_least": None if disk is None else limits.disk_bytes,
-        "written": None if reading is None else _iso(reading.written),
+        "written": None if reading is None else _iso(reading.last_written),
         "durability": monitor.durability if monitor.durable else None,
         "window": monitor.window.text if monitor.durable else None,
         "head": None,
@@ -76,16 +76,21 @@ async def load(visit: Visit) -> PageData:
     if monitor.durable:
         with suppress(TimeoutError, LikewiseError, Refusal):
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                data["head"] = str(await hosted.do(monitor.head))
-        last = visit.live.verified.get(hosted.name)
+                data["head"] = str(await hosted.run_in_turn(monitor.head))
+        last = visit.live.verifications.get(hosted.name)
         data["verified"] = last and {
             "begun": iso_text_of_seconds(last.begun, "seconds"),
             "ended": _iso(last.ended),
             "ok": last.ok,
-            "said": last.said,
+            "said": last.message,
         }
     return PageData(
-        data, lambda: {"in_seconds": in_seconds, "in_bytes": in_bytes, "longest": EDGES[-1]}
+        data,
+        lambda: {
+            "in_seconds": format_duration,
+            "in_bytes": format_bytes,
+            "longest": BUCKET_SECONDS[-1],
+        },
     )
 
 
@@ -107,22 +112,22 @@ def quantile(buckets: Sequence[int], edges: Sequence[float], share: float) -> fl
     return None
 
 
-def in_seconds(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A duration as a person would write it."""
     if seconds < 0.001:
         return f"{seconds * 1e6:.3g} µs"
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
-def in_bytes(size: float) -> str:
+def format_bytes(size: float) -> str:
     """A size as a person would write it."""
     for factor, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if size >= factor:
-            return f"{figure(float(f'{size / factor:.3g}'))} {unit}"
+            return f"{format_number(float(f'{size / factor:.3g}'))} {unit}"
     return f"{size:.0f} bytes"
 
 
-async def live(visit: Visit) -> EventStream:
+async def stream_parts(visit: Visit) -> EventStream:
     blocks = ("figures", "ledger") if visit.hosted.monitor.durable else ("figures",)
     return stream_blocks(visit, "health", load, _TEMPLATE, blocks)
 
@@ -133,35 +138,35 @@ async def live(visit: Visit) -> EventStream:
 async def verify(visit: Visit, _: Fields) -> str:
     """Begin to walk the chain; the page says what came of it."""
     hosted, service = visit.hosted, visit.service
-    insist_on_ledger(hosted)
-    if service.verifying.locked():
-        raise Refusal(503, "a ledger is being verified already; one at a time.", retry=10.0)
-    await service.verifying.acquire()
-    verifying = visit.live.verified[hosted.name] = Verifying(clock.time())
+    require_ledger(hosted)
+    if service.verify_lock.locked():
+        raise Refusal(503, "a ledger is being verified already; one at a time.", retry_seconds=10.0)
+    await service.verify_lock.acquire()
+    verifying = visit.live.verifications[hosted.name] = VerificationStatus(clock.time())
     try:
-        await visit.acted("verify")
+        await visit.record_action("verify")
     except BaseException:
-        service.verifying.release()
-        del visit.live.verified[hosted.name]
+        service.verify_lock.release()
+        del visit.live.verifications[hosted.name]
         raise
 
     async def walk() -> None:
         try:
-            verified = await hosted.aside(hosted.monitor.verify)
-            verifying.ok, verifying.said = verified.ok, str(verified)
+            verified = await hosted.run_in_thread(hosted.monitor.verify)
+            verifying.ok, verifying.message = verified.ok, str(verified)
         except Exception as error:
             logger.error("verifying %s failed: %s", hosted.name, type(error).__name__)
-            verifying.ok, verifying.said = False, f"It could not be verified: {error}"
+            verifying.ok, verifying.message = False, f"It could not be verified: {error}"
         finally:
             verifying.ended = clock.time()
-            service.verifying.release()
+            service.verify_lock.release()
 
     verifying.task = asyncio.create_task(walk())
     return visit.url("health")
 
 
-PARTS: tuple[Part, ...] = (
+PARTS: tuple[PagePart, ...] = (
     Screen("health", "read", "Health", load, _TEMPLATE),
-    Download("health/live", "read", live),
+    Download("health/live", "read", stream_parts),
     Form("health/verify", "read", verify),
 )

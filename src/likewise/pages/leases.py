@@ -24,7 +24,7 @@ class Lease:
 
     row: int
     reviewer: str
-    until: float
+    expires_at: float
 
 
 class Leases:
@@ -52,13 +52,13 @@ class Leases:
             self._by_reviewer[reviewer] = row
             return True
 
-    def held_by(self, reviewer: str) -> int | None:
+    def find_row(self, reviewer: str) -> int | None:
         """The row that somebody works on."""
         with self._lock:
             row = self._by_reviewer.get(reviewer)
             return None if row is None or self._holder(row) is None else row
 
-    def holder(self, row: int) -> str | None:
+    def find_holder(self, row: int) -> str | None:
         """Who works on a row."""
         with self._lock:
             held = self._holder(row)
@@ -80,29 +80,29 @@ class Leases:
             while len(skipped) > MOST_SKIPPED:
                 skipped.popitem(last=False)
 
-    def skipped(self, row: int, reviewer: str) -> bool:
+    def is_skipped(self, row: int, reviewer: str) -> bool:
         with self._lock:
             return row in self._skipped.get(reviewer, ())
 
-    def back(self, reviewer: str) -> int:
+    def restore_skipped(self, reviewer: str) -> int:
         """Have all rows again that somebody has put aside; how many these are."""
         with self._lock:
             return len(self._skipped.pop(reviewer, ()))
 
-    def put_aside(self, reviewer: str) -> int:
+    def count_skipped(self, reviewer: str) -> int:
         with self._lock:
             return len(self._skipped.get(reviewer, ()))
 
-    def all(self) -> list[tuple[Lease, float]]:
+    def list_leases(self) -> list[tuple[Lease, float]]:
         """Every lease, with the seconds that it has left."""
         with self._lock:
             now = self._now()
             held = [one for row in list(self._by_row) if (one := self._holder(row)) is not None]
-            return [(one, one.until - now) for one in held]
+            return [(one, one.expires_at - now) for one in held]
 
     def _holder(self, row: int) -> Lease | None:
         held = self._by_row.get(row)
-        if held is not None and self._now() >= held.until:
+        if held is not None and self._now() >= held.expires_at:
             self._drop(row)
             return None
         return held

@@ -17,11 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from likewise.errors import LikewiseError
-from likewise.pages.rate_windows import RateWindows, counted_in
+from likewise.pages.rate_windows import RateWindows, count_in_ledger
 from likewise.service.body_types import encode
-from likewise.service.monitor_readings import Readings
+from likewise.service.monitor_readings import MonitorReadings
 from likewise.service.routes.verdict_events import EventStream
-from likewise.service.served_monitor import Hosted
+from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service import Service
 
 EVERY_SECONDS = 1.0
@@ -34,41 +34,41 @@ Parts = Mapping[str, str]
 
 
 @dataclass
-class Verifying:
+class VerificationStatus:
     """What is known of a ledger's last verification by somebody here."""
 
     begun: float
     """Seconds since 1970."""
     ended: float | None = None
     ok: bool | None = None
-    said: str = ""
+    message: str = ""
     task: "asyncio.Task[None] | None" = field(default=None, repr=False)
 
 
-class Live:
+class LiveUpdates:
     """The pulse of each monitor, and what was last made of it."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._windows: dict[str, RateWindows] = {}
         self._made: dict[str, tuple[float, Parts]] = {}
-        self.verified: dict[str, Verifying] = {}
-        self.readings = Readings()
-        service.beside.append(self.run)
+        self.verifications: dict[str, VerificationStatus] = {}
+        self.readings = MonitorReadings()
+        service.background_tasks.append(self.run)
 
-    def windows(self, hosted: Hosted) -> RateWindows:
+    def read_windows(self, hosted: ServedMonitor) -> RateWindows:
         """With everything that has come until now."""
         pulse = self._windows.get(hosted.name)
         if pulse is None or pulse.hosted is not hosted:
             pulse = self._windows[hosted.name] = RateWindows(hosted)
-        pulse.take()
+        pulse.update()
         return pulse
 
     async def run(self) -> None:
         """Count on, until cancelled."""
         while not self._service.monitors:
             await asyncio.sleep(_LOOK_SECONDS)
-        asking, filled = asyncio.create_task(self._ask_on()), set[str]()
+        asking, filled = asyncio.create_task(self._refresh_readings()), set[str]()
         try:
             while True:
                 pause = EVERY_SECONDS if self._service.ready else _LOOK_SECONDS
@@ -77,25 +77,27 @@ class Live:
                         filled.add(name)
                         if hosted.monitor.durable:
                             await self._fill(hosted)
-                        await self.readings.of(hosted)
-                    self.windows(hosted)
+                        await self.readings.read(hosted)
+                    self.read_windows(hosted)
                 await asyncio.sleep(pause)
         finally:
             asking.cancel()
 
-    async def _ask_on(self) -> None:
+    async def _refresh_readings(self) -> None:
         """Ask each monitor now and then what only it can tell; a busy one is not waited for."""
         while True:
             for hosted in self._service.monitors.values():
-                await self.readings.of(hosted)
+                await self.readings.read(hosted)
             await asyncio.sleep(_ASK_SECONDS)
 
-    async def _fill(self, hosted: Hosted) -> None:
+    async def _fill(self, hosted: ServedMonitor) -> None:
         """Have the windows show what is on disk from before the start."""
-        pulse, asked = self.windows(hosted), hosted.monitor.comparable
+        pulse, asked = self.read_windows(hosted), hosted.monitor.comparable
         with suppress(LikewiseError):  # a ledger that cannot be read is told elsewhere
             before = pulse.rows_before
-            pulse.add(*await hosted.look(lambda it: counted_in(it, before, asked=asked)))
+            pulse.add_past(
+                *await hosted.read_ledger(lambda it: count_in_ledger(it, before, asked=asked))
+            )
 
     def forget(self) -> None:
         """Drop what was made, since something was erased; may be called in any thread."""
@@ -112,9 +114,11 @@ class Live:
         place       what is made, and of which monitor: those with the same place share it
         is_allowed  whether the viewer still may see it
         """
-        return EventStream(self._service, self._told(place, make), is_allowed)
+        return EventStream(self._service, self._stream_events(place, make), is_allowed)
 
-    async def _told(self, place: str, make: Callable[[], Awaitable[Parts]]) -> AsyncIterator[bytes]:
+    async def _stream_events(
+        self, place: str, make: Callable[[], Awaitable[Parts]]
+    ) -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
         sent: dict[str, str] = {}
         alive = clock.monotonic()
@@ -129,7 +133,7 @@ class Live:
                 yield b": alive\n\n"
                 alive = clock.monotonic()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._service.ended.wait(), EVERY_SECONDS)
+                await asyncio.wait_for(self._service.end_event.wait(), EVERY_SECONDS)
         yield b"event: end\ndata: {}\n\n"
 
     async def _parts(self, place: str, make: Callable[[], Awaitable[Parts]]) -> Parts:

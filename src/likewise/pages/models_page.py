@@ -1,8 +1,8 @@
 """Models and versions: what each decided over one history, within itself and across models."""
 
 from likewise.pages.page_state import Visit
-from likewise.pages.running_tally import totals
-from likewise.pages.screen import PageData, Part, Screen
+from likewise.pages.running_tally import count_totals
+from likewise.pages.screen import PageData, PagePart, Screen
 from likewise.reports.model_section import model_section
 from likewise.verdict.model_counts import ModelCounts, ModelSide
 
@@ -10,7 +10,7 @@ from likewise.verdict.model_counts import ModelCounts, ModelSide
 async def load(visit: Visit) -> PageData:
     hosted = visit.hosted
     compare = hosted.monitor.rule.compare
-    counts = await totals(hosted, visit.state.tally)
+    counts = await count_totals(hosted, visit.state.tally)
     if hosted.monitor.durable:
         by_model = (await visit.state.tally.read()).by_model(compare)
     else:  # a monitor in memory does not know whom a model's decisions contradict
@@ -30,6 +30,6 @@ async def load(visit: Visit) -> PageData:
     return PageData(data, lambda: {"named": named, "by_model": model_section(by_model, compare)})
 
 
-PARTS: tuple[Part, ...] = (
+PARTS: tuple[PagePart, ...] = (
     Screen("models", "read", "Models and versions", load, "pages/models.html"),
 )

@@ -14,12 +14,12 @@ import msgspec
 
 from likewise.pages.page_state import Visit
 from likewise.pages.rate_windows import SPANS
-from likewise.pages.screen import Download, PageData, Part, Screen, stream_blocks
-from likewise.reports.finding_words import in_words
-from likewise.service.alerts.usual_band import Conclusion
+from likewise.pages.screen import Download, PageData, PagePart, Screen, stream_blocks
+from likewise.reports.finding_words import describe_rule
+from likewise.service.alerts.usual_band import RateConclusion
 from likewise.service.routes.verdict_events import EventStream
 from likewise.tables.codec import json_value
-from likewise.tables.times import ago, iso_text_of_seconds
+from likewise.tables.times import describe_age, iso_text_of_seconds
 
 _TEMPLATE = "pages/overview.html"
 _LATEST = 8
@@ -31,11 +31,11 @@ _LIVE = ("now", "spans", "rates", "series", "latest", "totals")
 async def load(visit: Visit) -> PageData:
     hosted = visit.hosted
     now = clock.time()
-    windows, reading = visit.live.windows(hosted), visit.live.readings.last(hosted)
-    span = windows.chosen(visit.query.get("span"), now)
+    windows, reading = visit.live.read_windows(hosted), visit.live.readings.last(hosted)
+    span = windows.choose_span(visit.query.get("span"), now)
     counts, monitor, last = hosted.counts, hosted.monitor, windows.last_decision
     age = max(0.0, now - last) if last else None
-    recent, closed = windows.recent(span, now), windows.all(span, now)[:-1]
+    recent, closed = windows.find_recent_rate(span, now), windows.list_windows(span, now)[:-1]
     data: dict[str, Any] = {
         "monitor": hosted.name,
         "rows": hosted.next_row,
@@ -43,16 +43,16 @@ async def load(visit: Visit) -> PageData:
         "asks_comparable": monitor.comparable,
         "missing": None if reading is None else reading.missing,
         "lately": {  # the last few windows with decisions, and whether their rate is usual
-            "span": span.lately,
+            "span": span.recent_label,
             "until": iso_text_of_seconds(recent.until, "seconds"),
-            "comparable": recent.growth.comparable,
-            "violations": recent.growth.violations,
-            "rate": recent.growth.rate,
+            "comparable": recent.counts.comparable,
+            "violations": recent.counts.violations,
+            "rate": recent.counts.rate,
             "finding": recent.conclusion.finding,
             "because": recent.conclusion.because,
             **_usual(recent.conclusion),
         },
-        "decisions_a_second": windows.a_second(now),
+        "decisions_a_second": windows.decisions_per_second(now),
         "last_decision": iso_text_of_seconds(last, "seconds") if last else None,
         "last_decision_age": age,
         "since_start": {
@@ -61,7 +61,7 @@ async def load(visit: Visit) -> PageData:
             "violations": counts.violations.total(),
             "pairs": counts.pairs,
             "alarms": counts.alarms,
-            "sent_again": counts.known,
+            "sent_again": counts.repeated,
         },
         "refused": dict(counts.refused),
         "dropped": dict(counts.dropped),
@@ -70,8 +70,8 @@ async def load(visit: Visit) -> PageData:
         "windows": [
             {
                 "start": iso_text_of_seconds(one.start, "seconds"),
-                **one.growth._asdict(),
-                "rate": one.growth.rate,
+                **one.counts._asdict(),
+                "rate": one.counts.rate,
                 **_usual(one.conclusion),
             }
             for one in closed
@@ -83,20 +83,20 @@ async def load(visit: Visit) -> PageData:
                 "distance": json_value(verdict.witnesses.input_distances.min(initial=math.inf)),
                 "model": verdict.model,
             }
-            for verdict in reversed(hosted.recent.last(_LATEST))
+            for verdict in reversed(hosted.recent.latest(_LATEST))
             if verdict.row is not None
         ],
-        "rule": in_words(monitor.rule),
+        "rule": describe_rule(monitor.rule),
     }
 
     def more() -> dict[str, Any]:
-        shares = [one.growth.rate if one.growth.comparable >= _PLOTTED else None for one in closed]
+        shares = [one.counts.rate if one.counts.comparable >= _PLOTTED else None for one in closed]
         lows, highs = (
             [one[name] for one in data["windows"]] for name in ("usual_low", "usual_high")
         )
         columns = [[float(one.start) for one in closed], shares, lows, highs]
         return {
-            "last_decision": "none yet" if age is None else ago(age),
+            "last_decision": "none yet" if age is None else describe_age(age),
             "plotted": _PLOTTED,
             "series": msgspec.json.encode(columns).decode(),
         }
@@ -104,20 +104,20 @@ async def load(visit: Visit) -> PageData:
     return PageData(data, more)
 
 
-def _usual(conclusion: Conclusion | None) -> dict[str, float | None]:
+def _usual(conclusion: RateConclusion | None) -> dict[str, float | None]:
     """The band in which the rate usually lies; None where that cannot be concluded."""
     if conclusion is None or conclusion.because:
         return {"usual_low": None, "usual_high": None}
     return {"usual_low": conclusion.low, "usual_high": conclusion.high}
 
 
-async def live(visit: Visit) -> EventStream:
+async def stream_parts(visit: Visit) -> EventStream:
     asked = visit.query.get("span")
     place = asked if asked in {span.key for span in SPANS} else "any"
     return stream_blocks(visit, f"overview {place}", load, _TEMPLATE, _LIVE)
 
 
-PARTS: tuple[Part, ...] = (
+PARTS: tuple[PagePart, ...] = (
     Screen("overview", "read", "Overview", load, _TEMPLATE, assets=("uplot.css", "uplot.js")),
-    Download("overview/live", "read", live),
+    Download("overview/live", "read", stream_parts),
 )

@@ -24,19 +24,19 @@ from likewise.pages import (
     rule_page,
     violations_page,
 )
-from likewise.pages.computations import Computing
-from likewise.pages.frame import HEADERS, page, static
-from likewise.pages.live_parts import Live
-from likewise.pages.page_state import PageState, Visit, address
-from likewise.pages.screen import Download, Fields, Form, Part, Screen
-from likewise.pages.settings import PagesSettings, pages_settings
-from likewise.pages.signing_in import CSRF_FIELD, SigningIn, Viewer
+from likewise.pages.computations import ComputationQueue
+from likewise.pages.frame import HEADERS, make_page_response, serve_static
+from likewise.pages.live_parts import LiveUpdates
+from likewise.pages.page_state import PageState, Visit, page_url
+from likewise.pages.screen import Download, Fields, Form, PagePart, Screen
+from likewise.pages.settings import PagesSettings, read_pages_settings
+from likewise.pages.signing_in import CSRF_FIELD, PageAuthenticator, Viewer
 from likewise.service.body_types import encode
-from likewise.service.http_errors import Refusal, message_of, told
-from likewise.service.operations import Operation, Serving
-from likewise.service.served_monitor import Hosted
+from likewise.service.http_errors import Refusal, http_error, message_of
+from likewise.service.operations import AppContext, Operation
+from likewise.service.served_monitor import ServedMonitor
 
-PARTS: tuple[Part, ...] = tuple(
+PARTS: tuple[PagePart, ...] = tuple(
     part
     for module in (
         overview_page,
@@ -65,37 +65,39 @@ OPERATIONS = [
 ]
 
 
-def routes(serving: Serving) -> list[BaseRoute]:
-    settings = pages_settings(serving.service.settings)
+def routes(serving: AppContext) -> list[BaseRoute]:
+    settings = read_pages_settings(serving.service.settings)
     return PageRouter(serving, settings).routes() if settings.enabled else []
 
 
 class PageRouter:
     """Makes routes of screens, forms and files: asks who it is, and tells refusals as pages."""
 
-    def __init__(self, serving: Serving, settings: PagesSettings) -> None:
-        self._service, self._door = serving.service, serving.door
+    def __init__(self, serving: AppContext, settings: PagesSettings) -> None:
+        self._service, self._guard = serving.service, serving.guard
         self._settings = settings
-        self._signing_in = SigningIn(serving.service, settings)
-        self._live = Live(serving.service)
-        self._computing = Computing()
-        self._states: dict[Hosted, PageState] = {}
-        serving.service.at_close.append(self._computing.close)
-        serving.service.opened.append(self._forget_with)
+        self._signing_in = PageAuthenticator(serving.service, settings)
+        self._live = LiveUpdates(serving.service)
+        self._computing = ComputationQueue()
+        self._states: dict[ServedMonitor, PageState] = {}
+        serving.service.on_close.append(self._computing.close)
+        serving.service.on_open.append(self._forget_on_erase)
 
     def routes(self) -> list[BaseRoute]:
         made: list[BaseRoute] = [
             Route("/", self._index, methods=["GET"]),
             Route("/m/{name}", self._monitor, methods=["GET"]),
-            Route("/sign-in", self._ask_for_token, methods=["GET"]),
+            Route("/sign-in", self._show_sign_in, methods=["GET"]),
             Route("/sign-in", self._sign_in, methods=["POST"]),
             Route("/sign-out", self._sign_out, methods=["POST"]),
-            Route("/static/{file}", static, methods=["GET"]),
+            Route("/static/{file}", serve_static, methods=["GET"]),
         ]
         for part in PARTS:
             path = f"/m/{{name}}/{part.path}"
             if isinstance(part, Screen):
-                made.append(Route(f"{path}.json", partial(self._twin, part), methods=["GET"]))
+                made.append(
+                    Route(f"{path}.json", partial(self._answer_json, part), methods=["GET"])
+                )
                 made.append(Route(path, partial(self._page, part), methods=["GET"]))
             elif isinstance(part, Form):
                 made.append(Route(path, partial(self._form, part), methods=["POST"]))
@@ -103,39 +105,39 @@ class PageRouter:
                 made.append(Route(path, partial(self._download, part), methods=["GET"]))
         return made
 
-    def _forget_with(self, hosted: Hosted) -> None:
+    def _forget_on_erase(self, hosted: ServedMonitor) -> None:
         """Have pages forget what they keep of a monitor when something is erased there."""
 
         def forget(_: Any) -> None:
             self._computing.forget(hosted)
             self._live.forget()
 
-        hosted.monitor.when_erased.append(forget)
+        hosted.monitor.erasure_listeners.append(forget)
 
     # What each kind of part answers
 
     async def _page(self, screen: Screen, request: Request) -> Response:
         if wants_json(request):
-            return await self._twin(screen, request)
+            return await self._answer_json(screen, request)
         visit = None
         try:
             visit = self._visit(request, screen.scope)
             data, more = await screen.load(visit)
-            response = page(
+            response = make_page_response(
                 screen.template,
                 screen.title.format_map(data),
                 visit=visit,
-                here=screen.place,
+                here=screen.section,
                 assets=screen.assets,
                 data=data,
                 **more(),
             )
         except (LikewiseError, Refusal) as error:
-            return self._refusal(request, error, visit, screen.place)
-        self._signing_in.keep(request, response)
+            return self._refusal(request, error, visit, screen.section)
+        self._signing_in.refresh_cookie(request, response)
         return response
 
-    async def _twin(self, screen: Screen, request: Request) -> Response:
+    async def _answer_json(self, screen: Screen, request: Request) -> Response:
         data, _ = await screen.load(self._visit(request, screen.scope))
         return Response(encode(data), 200, HEADERS, "application/json")
 
@@ -159,7 +161,7 @@ class PageRouter:
         name = request.path_params["name"]
         if not viewer.allows(scope, name):
             raise Refusal(403, f"{viewer.name!r} may not {scope} with the monitor {name!r}.")
-        hosted = self._service.named(name)
+        hosted = self._service.get_monitor(name)
         if hosted not in self._states:
             self._states[hosted] = PageState(hosted)
         return Visit(
@@ -176,28 +178,28 @@ class PageRouter:
 
     def _is_still_allowed(self, request: Request, scope: str, name: str) -> bool:
         try:
-            viewer = self._signing_in.viewer(request)
+            viewer = self._signing_in.identify(request)
         except Refusal:
             return False
         return viewer is not None and viewer.allows(scope, name)
 
     def _viewer(self, request: Request) -> Viewer:
         """Who asks, and one request more of theirs; Refusal if they have to sign in, or wait."""
-        viewer = self._signing_in.viewer(request)
+        viewer = self._signing_in.identify(request)
         if viewer is None:
             raise Refusal(401, "sign in first, with a token of the service.")
         if self._service.tokens or self._settings.proxy_header is not None:
-            self._door.count(viewer.name)
+            self._guard.count_request(viewer.name)
         return viewer
 
     async def _fields(self, request: Request) -> Fields:
         """What a form sent; Refusal if it is not from a page of ours."""
-        body = await self._door.body(request.scope, request.receive)
+        body = await self._guard.read_body(request.scope, request.receive)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/x-www-form-urlencoded":
             raise Refusal(415, "expected a form (application/x-www-form-urlencoded).")
         sent = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-        self._signing_in.check_form(request, sent.pop(CSRF_FIELD, ""))
+        self._signing_in.check_csrf(request, sent.pop(CSRF_FIELD, ""))
         return sent
 
     def _refusal(
@@ -208,13 +210,13 @@ class PageRouter:
         here: str = "",
     ) -> Response:
         """Why it is refused, as a page; whoever can sign in is led there."""
-        status, _, retry = told(error)
+        status, _, retry = http_error(error)
         if status == 401:
             back = request.url.path if request.method == "GET" else "/"
             if request.method == "GET" and request.url.query:
                 back += f"?{request.url.query}"
             return RedirectResponse(f"/sign-in?next={quote(back, safe='')}", 303, HEADERS)
-        response = page(
+        response = make_page_response(
             "pages/refused.html",
             "This was refused",
             visit=visit,
@@ -240,31 +242,33 @@ class PageRouter:
             return self._refusal(request, error)
         names = [name for name in self._service.settings.monitors if viewer.allows("read", name)]
         if len(names) == 1:
-            return RedirectResponse(address(names[0], "overview"), 303, HEADERS)
-        choices = [(name, address(name, "overview")) for name in names]
-        response = page("pages/index.html", "Monitors", viewer=viewer, choices=choices)
-        self._signing_in.keep(request, response)
+            return RedirectResponse(page_url(names[0], "overview"), 303, HEADERS)
+        choices = [(name, page_url(name, "overview")) for name in names]
+        response = make_page_response(
+            "pages/index.html", "Monitors", viewer=viewer, choices=choices
+        )
+        self._signing_in.refresh_cookie(request, response)
         return response
 
     async def _monitor(self, request: Request) -> Response:
-        return RedirectResponse(address(request.path_params["name"], "overview"), 303, HEADERS)
+        return RedirectResponse(page_url(request.path_params["name"], "overview"), 303, HEADERS)
 
-    async def _ask_for_token(self, request: Request, why: str = "", status: int = 200) -> Response:
-        where = quote(_inside(request.query_params.get("next", "/")))
-        csrf = self._signing_in.csrf(request)
-        response = page(
+    async def _show_sign_in(self, request: Request, why: str = "", status: int = 200) -> Response:
+        where = quote(_local_path(request.query_params.get("next", "/")))
+        csrf = self._signing_in.csrf_token(request)
+        response = make_page_response(
             "pages/sign_in.html", "Sign in", status=status, why=why, where=where, csrf=csrf
         )
-        self._signing_in.keep(request, response)
+        self._signing_in.refresh_cookie(request, response)
         return response
 
     async def _sign_in(self, request: Request) -> Response:
         try:
             fields = await self._fields(request)
-            to = RedirectResponse(_inside(request.query_params.get("next", "/")), 303, HEADERS)
+            to = RedirectResponse(_local_path(request.query_params.get("next", "/")), 303, HEADERS)
             self._signing_in.sign_in(request, fields.get("token", ""), to)
         except Refusal as error:
-            return await self._ask_for_token(request, str(error), error.status)
+            return await self._show_sign_in(request, str(error), error.status)
         return to
 
     async def _sign_out(self, request: Request) -> Response:
@@ -282,7 +286,7 @@ def wants_json(request: Request) -> bool:
     return "application/json" in accepted and "text/html" not in accepted
 
 
-def _inside(path: str) -> str:
+def _local_path(path: str) -> str:
     """A path of this server; / if it is none, so that nobody is led elsewhere."""
     plain = path.isascii() and path.isprintable() and "\\" not in path
     return path if plain and path.startswith("/") and not path.startswith("//") else "/"

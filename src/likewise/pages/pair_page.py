@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from likewise.errors import BadRow
-from likewise.explaining.pair_card import Whereabouts, pair_card
-from likewise.explaining.pairs import pair_of
+from likewise.explaining.pair_card import DecisionOrigin, pair_card
+from likewise.explaining.pairs import make_pair
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.notes import Review
 from likewise.pages.page_state import Visit
 from likewise.pages.review_form import CHOICES
-from likewise.pages.screen import PageData, Part, Screen
+from likewise.pages.screen import PageData, PagePart, Screen
 from likewise.reports.stored_pairs import entry_of, stored_pair, whereabouts
 from likewise.rule.rule import Rule
-from likewise.service.routes.query_values import whole
-from likewise.service.served_monitor import Hosted
+from likewise.service.routes.query_values import parse_whole
+from likewise.service.served_monitor import ServedMonitor
 from likewise.tables.codec import json_value
 from likewise.tables.printing import missing_in_words
 from likewise.verdict.side_by_side import Pair
@@ -29,7 +29,7 @@ MOST_OTHERS = 50
 
 
 @dataclass(frozen=True)
-class PairLook:
+class PairDetails:
     """What is known of a pair."""
 
     rule: Rule
@@ -37,8 +37,8 @@ class PairLook:
     witness: Witness
     pair: Pair | None
     """None if one of the two was erased, or has left the window."""
-    later: Whereabouts
-    earlier: Whereabouts
+    later: DecisionOrigin
+    earlier: DecisionOrigin
     keys: tuple[Any, Any]
     """Of the later and of the earlier one."""
     count: int
@@ -51,7 +51,7 @@ class PairLook:
     """Of the later decision, whichever of its witnesses they name; in order."""
 
     @property
-    def seen(self) -> int:
+    def last_review_event(self) -> int:
         """The number of the last review's event: whether something has been said since."""
         return max((review.event for review in self.reviews), default=-1)
 
@@ -95,17 +95,17 @@ class PairLook:
         }
 
 
-async def look_at_pair(hosted: Hosted, row: int, witness: int | None) -> PairLook:
+async def load_pair(hosted: ServedMonitor, row: int, witness: int | None) -> PairDetails:
     """A pair by its rows; without a witness, the decision beside its nearest one."""
     hosted.monitor.insist_on_contradictions()
     if not hosted.monitor.durable:
-        verdict = hosted.recent.of(row)
-        return await hosted.aside(lambda: _from_memory(hosted, row, witness, verdict))
+        verdict = hosted.recent.find(row)
+        return await hosted.run_in_thread(lambda: _load_memory_pair(hosted, row, witness, verdict))
     await hosted.flush()
-    return await hosted.look(lambda ledger: pair_in_ledger(ledger, row, witness))
+    return await hosted.read_ledger(lambda ledger: load_ledger_pair(ledger, row, witness))
 
 
-def _chosen(row: int, witness: int | None, nearest: tuple[Witness, ...]) -> Witness:
+def _select_witness(row: int, witness: int | None, nearest: tuple[Witness, ...]) -> Witness:
     for one in nearest:
         if witness is None or one.row == witness:
             return one
@@ -116,18 +116,18 @@ def _chosen(row: int, witness: int | None, nearest: tuple[Witness, ...]) -> Witn
     )
 
 
-def pair_in_ledger(ledger: Ledger, row: int, witness: int | None) -> PairLook:
+def load_ledger_pair(ledger: Ledger, row: int, witness: int | None) -> PairDetails:
     entry = ledger.entry(row)
-    chosen = _chosen(row, witness, entry.nearest)
+    chosen = _select_witness(row, witness, entry.nearest)
     other = entry_of(ledger, chosen.row)
     others = [one for one in entry.nearest if one.row != chosen.row]
-    return PairLook(
+    return PairDetails(
         ledger.rule,
         row,
         chosen,
         stored_pair(ledger, entry, chosen),
         whereabouts(entry),
-        Whereabouts() if other is None else whereabouts(other),
+        DecisionOrigin() if other is None else whereabouts(other),
         (entry.key, None if other is None else other.key),
         entry.count or 0,
         entry.comparable,
@@ -160,9 +160,9 @@ def _other_witness(
     }
 
 
-def _from_memory(
-    hosted: Hosted, row: int, witness: int | None, verdict: Verdict | None
-) -> PairLook:
+def _load_memory_pair(
+    hosted: ServedMonitor, row: int, witness: int | None, verdict: Verdict | None
+) -> PairDetails:
     monitor = hosted.monitor
     if verdict is None:
         raise BadRow(
@@ -170,19 +170,19 @@ def _from_memory(
             " memory knows."
         )
     past, nearest = monitor.past, tuple(verdict.witnesses.nearest(MOST_OTHERS + 1))
-    chosen = _chosen(row, witness, nearest)
+    chosen = _select_witness(row, witness, nearest)
     rows = [row, chosen.row]
     others = [one for one in nearest if one.row != chosen.row]
     told = [one.row for one in others]
     sides = past.outputs(told), past.keys(told), past.models(told), past.alive(told)
     columns = zip(others, *sides, strict=True)
-    return PairLook(
+    return PairDetails(
         monitor.rule,
         row,
         chosen,
-        pair_of(past, row, chosen) if past.alive(rows).all() else None,
-        Whereabouts(),
-        Whereabouts(),
+        make_pair(past, row, chosen) if past.alive(rows).all() else None,
+        DecisionOrigin(),
+        DecisionOrigin(),
         tuple(past.keys(rows)),
         verdict.count,
         verdict.comparable,
@@ -200,24 +200,24 @@ def _from_memory(
 
 async def load(visit: Visit) -> PageData:
     told = visit.request.path_params
-    row = whole("the row", told["row"])
-    witness = whole("the witness", told["witness"]) if "witness" in told else None
-    look = await look_at_pair(visit.hosted, row, witness)
-    await visit.looked("pair", row=row, witness=look.witness.row)
+    row = parse_whole("the row", told["row"])
+    witness = parse_whole("the witness", told["witness"]) if "witness" in told else None
+    look = await load_pair(visit.hosted, row, witness)
+    await visit.record_look("pair", row=row, witness=look.witness.row)
     return PageData(
         look.to_dict(),
         lambda: {
             "look": look,
             "missing": missing_in_words(look.missing),
             "more": look.count - 1 - len(look.others),
-            "holder": visit.state.leases.holder(look.row),
+            "holder": visit.state.leases.find_holder(look.row),
             "dispositions": CHOICES,
         },
     )
 
 
 _TITLE, _TEMPLATE = "Row {row:,} and row {witness:,}", "pages/pair.html"
-PARTS: tuple[Part, ...] = (
+PARTS: tuple[PagePart, ...] = (
     Screen("pairs/{row}/{witness}", "read", _TITLE, load, _TEMPLATE),
     Screen("pairs/{row}", "read", _TITLE, load, _TEMPLATE),
 )

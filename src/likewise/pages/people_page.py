@@ -21,12 +21,12 @@ import numpy as np
 from likewise.errors import BadRow
 from likewise.ledger.ledger import Ledger
 from likewise.pages.page_state import Visit
-from likewise.pages.screen import Form, PageData, Part, Screen
+from likewise.pages.screen import Form, PageData, PagePart, Screen
 from likewise.reports.stored_pairs import entry_of
-from likewise.service.admin_log import note
+from likewise.service.admin_log import record_action
 from likewise.service.http_errors import Refusal
-from likewise.service.routes.query_values import whole
-from likewise.service.served_monitor import Hosted
+from likewise.service.routes.query_values import parse_whole
+from likewise.service.served_monitor import ServedMonitor
 from likewise.tables.codec import json_value
 from likewise.verdict.verdicts import Verdict
 from likewise.verdict.witnesses import Witness
@@ -37,7 +37,7 @@ _MOST = 200  # decisions of one person that are shown
 _LONGEST = 1000  # characters of a key
 
 
-def key_meant(hosted: Hosted, ledger: Ledger | None, text: str) -> tuple[Any, int] | None:
+def find_key(hosted: ServedMonitor, ledger: Ledger | None, text: str) -> tuple[Any, int] | None:
     """A key as it was given, from its text, and its row; None if no decision has it."""
     keys: list[Any] = [text]
     if re.fullmatch("-?[0-9]{1,19}", text):
@@ -64,28 +64,30 @@ async def load(visit: Visit) -> PageData:
         return PageData(data)
     if len(text) > _LONGEST:
         raise Refusal(400, f"the key has {len(text):,} characters; expected at most {_LONGEST:,}.")
-    after = whole("after", visit.query["after"]) if visit.query.get("after") else None
+    after = parse_whole("after", visit.query["after"]) if visit.query.get("after") else None
     if hosted.monitor.durable:
         await hosted.flush()
-        found = await hosted.look(lambda ledger: _in_ledger(hosted, ledger, text, after))
+        found = await hosted.read_ledger(
+            lambda ledger: _find_in_ledger(hosted, ledger, text, after)
+        )
     else:
         recent = hosted.recent.after(-1)
-        found = await hosted.aside(lambda: _in_memory(hosted, text, recent))
+        found = await hosted.run_in_thread(lambda: _find_in_memory(hosted, text, recent))
     if found is not None:
-        await visit.looked("people", row=found["row"])
+        await visit.record_look("people", row=found["row"])
     return PageData(data | (found or {}), lambda: {"most": _MOST})
 
 
-def _in_ledger(
-    hosted: Hosted, ledger: Ledger, text: str, after: int | None
+def _find_in_ledger(
+    hosted: ServedMonitor, ledger: Ledger, text: str, after: int | None
 ) -> dict[str, Any] | None:
-    meant = key_meant(hosted, ledger, text)
+    meant = find_key(hosted, ledger, text)
     if meant is None:
         return None
     _, row = meant
     entry = ledger.entry(row)
-    rows, complete, person = _same_person(hosted, row, SECONDS, _overruled(ledger))
-    naming = ledger.named_by(row, after=after, seconds=SECONDS)
+    rows, complete, person = _find_same_person(hosted, row, SECONDS, _read_superseded(ledger))
+    naming = ledger.find_rows_naming(row, after=after, seconds=SECONDS)
 
     def decisions(rows: list[int], marks: Mapping[int, str]) -> list[dict[str, Any]]:
         entries = [one for row in rows if (one := entry_of(ledger, row)) is not None]
@@ -142,14 +144,16 @@ def _contradicts(row: int, witnesses: Sequence[Witness]) -> list[dict[str, Any]]
     ]
 
 
-def _in_memory(hosted: Hosted, text: str, recent: Sequence[Verdict]) -> dict[str, Any] | None:
+def _find_in_memory(
+    hosted: ServedMonitor, text: str, recent: Sequence[Verdict]
+) -> dict[str, Any] | None:
     """recent: the verdicts that the monitor has"""
-    meant = key_meant(hosted, None, text)
+    meant = find_key(hosted, None, text)
     if meant is None:
         return None
     _, row = meant
     past = hosted.monitor.past
-    rows, complete, person = _same_person(hosted, row, SECONDS, {})
+    rows, complete, person = _find_same_person(hosted, row, SECONDS, {})
     some = rows[:_MOST]
     columns = zip(some, past.keys(some), past.outputs(some), past.models(some), strict=True)
     verdict = next((one for one in recent if one.row == row), None)
@@ -171,13 +175,13 @@ def _in_memory(hosted: Hosted, text: str, recent: Sequence[Verdict]) -> dict[str
     }
 
 
-def _overruled(ledger: Ledger) -> dict[int, int]:
+def _read_superseded(ledger: Ledger) -> dict[int, int]:
     """Decisions that were overruled, by the row that took their place."""
-    return {one.by_row: one.row for one in ledger.superseded()}
+    return {one.by_row: one.row for one in ledger.supersessions()}
 
 
-def _same_person(
-    hosted: Hosted, row: int, seconds: float | None, overruled: Mapping[int, int]
+def _find_same_person(
+    hosted: ServedMonitor, row: int, seconds: float | None, overruled: Mapping[int, int]
 ) -> tuple[list[int], bool, dict[str, Any] | None]:
     """Rows about the same person, the newest first; whether these are all; and who it is.
 
@@ -213,12 +217,12 @@ def _same_person(
     return sorted({*rows, row}, reverse=True), stop == 0, person
 
 
-def _rows_of_person(hosted: Hosted, row: int) -> list[int]:
+def _rows_of_person(hosted: ServedMonitor, row: int) -> list[int]:
     """All of them, however long that takes."""
     if not hosted.monitor.durable:
-        return _same_person(hosted, row, None, {})[0]
+        return _find_same_person(hosted, row, None, {})[0]
     with closing(Ledger(hosted.monitor.path)) as ledger:
-        return _same_person(hosted, row, None, _overruled(ledger))[0]
+        return _find_same_person(hosted, row, None, _read_superseded(ledger))[0]
 
 
 # Erasing
@@ -233,22 +237,22 @@ async def erase(visit: Visit, fields: Mapping[str, str]) -> str:
         )
     whole_person = fields.get("person") == "all"
 
-    def erased() -> bool:
-        meant = key_meant(hosted, None, text)
+    def erase_rows() -> bool:
+        meant = find_key(hosted, None, text)
         if meant is None:
             raise BadRow(f"no decision here has the key {text[:100]!r}. Nothing was erased.")
         key, row = meant
         rows = _rows_of_person(hosted, row) if whole_person else [row]
-        note(hosted, visit.viewer.actor, "erase", count=len(rows))
+        record_action(hosted, visit.viewer.actor, "erase", count=len(rows))
         monitor = hosted.monitor
         done = monitor.erase(rows=rows) if whole_person else monitor.erase(key=[key])
         return done.complete
 
-    complete = await hosted.do(erased)
+    complete = await hosted.run_in_turn(erase_rows)
     return visit.url("people", done="erased" if complete else "erased-later")
 
 
-PARTS: tuple[Part, ...] = (
+PARTS: tuple[PagePart, ...] = (
     Screen("people", "read", "People", load, "pages/people.html"),
     Form("people/erase", "erase", erase),
 )

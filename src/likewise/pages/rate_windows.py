@@ -23,15 +23,17 @@ from typing import NamedTuple
 import numpy as np
 
 from likewise.ledger.ledger import Ledger
-from likewise.service.alerts.usual_band import Band, Conclusion, RateWindow, conclude
-from likewise.service.served_monitor import Hosted
+from likewise.service.alerts.usual_band import BandSettings, RateConclusion, RateWindow, conclude
+from likewise.service.served_monitor import ServedMonitor
 
 SEEDED = 200_000
 _CHUNK = 1 << 15
-_LATELY = 4  # windows that are judged together
-_BAND = Band()
-_ENOUGH = 30  # comparable decisions of a window, on average, for a rate that is more than noise
-_NOTHING_YET = Conclusion("cannot be concluded", "no window has closed yet")
+_RECENT_WINDOWS = 4  # windows that are judged together
+_BAND = BandSettings()
+_LEAST_COMPARABLE = (
+    30  # comparable decisions of a window, on average, for a rate that is more than noise
+)
+_NOTHING_YET = RateConclusion("cannot be concluded", "no window has closed yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,9 @@ class Span:
     windows: int
 
     @property
-    def lately(self) -> str:
+    def recent_label(self) -> str:
         """How long the stretch is whose rate is judged."""
-        seconds = self.step * _LATELY
+        seconds = self.step * _RECENT_WINDOWS
         if seconds < 60:
             return f"{seconds} seconds"
         return f"{seconds // 60} minutes" if seconds < 3600 else f"{seconds // 3600} hours"
@@ -61,7 +63,7 @@ SPANS = (
 _BY_KEY = {span.key: span for span in SPANS}
 
 
-class Growth(NamedTuple):
+class WindowCounts(NamedTuple):
     """How many there were."""
 
     decisions: int = 0
@@ -69,8 +71,8 @@ class Growth(NamedTuple):
     """The denominator of a rate: all decisions where it is not asked which are comparable."""
     violations: int = 0
 
-    def plus(self, more: "Growth") -> "Growth":
-        return Growth(*(one + other for one, other in zip(self, more, strict=True)))
+    def plus(self, more: "WindowCounts") -> "WindowCounts":
+        return WindowCounts(*(one + other for one, other in zip(self, more, strict=True)))
 
     @property
     def rate(self) -> float | None:
@@ -78,13 +80,13 @@ class Growth(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class CountedWindow:
     """A window of time, what came in it, and what could be said when it closed."""
 
     start: float
     """Seconds since 1970."""
-    growth: Growth
-    conclusion: Conclusion | None
+    counts: WindowCounts
+    conclusion: RateConclusion | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,146 +95,150 @@ class RecentRate:
 
     until: float
     """Seconds since 1970."""
-    growth: Growth
-    conclusion: Conclusion
+    counts: WindowCounts
+    conclusion: RateConclusion
 
 
-Counts = Mapping[str, Mapping[int, Growth]]
+CountsBySpan = Mapping[str, Mapping[int, WindowCounts]]
 """By the key of a span, and by number, counted from 1970."""
 
 
 @dataclass
-class _Track:
+class _SpanWindows:
     """The windows of one span, and what was concluded of them."""
 
     span: Span
-    windows: dict[int, Growth] = field(default_factory=dict)
-    concluded: dict[int, Conclusion] = field(default_factory=dict)
+    windows: dict[int, WindowCounts] = field(default_factory=dict)
+    concluded: dict[int, RateConclusion] = field(default_factory=dict)
     usual: list[RateWindow] = field(default_factory=list)
-    marked: bool = False
+    is_unusual: bool = False
     """Whether the rate left its band, and has not come back into it."""
-    following: int | None = None
+    next_number: int | None = None
     """The first window of which nothing was concluded yet; None: begin at the first there is."""
 
-    def add(self, number: int, growth: Growth) -> None:
-        self.windows[number] = self.windows.get(number, Growth()).plus(growth)
-        if self.following is not None and number < self.following:
-            self.following = None  # which has everything concluded again
+    def add(self, number: int, growth: WindowCounts) -> None:
+        self.windows[number] = self.windows.get(number, WindowCounts()).plus(growth)
+        if self.next_number is not None and number < self.next_number:
+            self.next_number = None  # which has everything concluded again
 
-    def close_until(self, current: int) -> None:
+    def close_before(self, current: int) -> None:
         """Conclude what there is to say of every window before the one that is open."""
         oldest = current - self.span.windows
         self.windows = {n: one for n, one in self.windows.items() if n > oldest}
         self.concluded = {n: one for n, one in self.concluded.items() if n > oldest}
         if not self.windows:
             return
-        if self.following is None:
-            self.following, self.usual, self.concluded = min(self.windows), [], {}
-            self.marked = False
+        if self.next_number is None:
+            self.next_number, self.usual, self.concluded = min(self.windows), [], {}
+            self.is_unusual = False
         self.usual = [one for one in self.usual if one.number > oldest]
-        for number in range(max(self.following, oldest + 1), current):
+        for number in range(max(self.next_number, oldest + 1), current):
             self.concluded[number] = self._conclude(number)
-        self.following = max(self.following, current)
+        self.next_number = max(self.next_number, current)
 
-    def _conclude(self, number: int) -> Conclusion:
-        lately = self.lately(number)
+    def _conclude(self, number: int) -> RateConclusion:
+        lately = self.sum_recent(number)
         window = RateWindow(number, lately.comparable, lately.violations)
         conclusion = conclude(window, self.usual, _BAND)
         rate = lately.rate or 0.0
         if conclusion.finding in ("above", "below"):
-            self.marked = True
+            self.is_unusual = True
         elif len(self.usual) < _BAND.least_windows or (
             not conclusion.because and conclusion.low <= rate <= conclusion.high
         ):
-            self.marked = False
-        leaving = number - _LATELY + 1
-        if not self.marked and leaving in self.windows:
+            self.is_unusual = False
+        leaving = number - _RECENT_WINDOWS + 1
+        if not self.is_unusual and leaving in self.windows:
             left = self.windows[leaving]
             self.usual.append(RateWindow(leaving, left.comparable, left.violations))
         return conclusion
 
-    def lately(self, number: int) -> Growth:
+    def sum_recent(self, number: int) -> WindowCounts:
         """A window and the few before it together."""
-        sum_of = Growth()
-        for one in range(number - _LATELY + 1, number + 1):
-            sum_of = sum_of.plus(self.windows.get(one, Growth()))
+        sum_of = WindowCounts()
+        for one in range(number - _RECENT_WINDOWS + 1, number + 1):
+            sum_of = sum_of.plus(self.windows.get(one, WindowCounts()))
         return sum_of
 
 
 class RateWindows:
     """The windows of one monitor."""
 
-    def __init__(self, hosted: Hosted) -> None:
+    def __init__(self, hosted: ServedMonitor) -> None:
         self.hosted = hosted
         self.rows_before = hosted.next_row
         """Those that were there before anything was counted here."""
         self.last_decision = 0.0
         """When the last one came, in seconds since 1970; 0 if that is not known."""
         self._before = _total(hosted)
-        self._tracks = {span.key: _Track(span) for span in SPANS}
+        self._tracks = {span.key: _SpanWindows(span) for span in SPANS}
 
-    def take(self, now: float | None = None) -> None:
+    def update(self, now: float | None = None) -> None:
         """Add what has come since the last time; on the event loop."""
         now = clock.time() if now is None else now
         total = _total(self.hosted)
-        growth = Growth(*(one - before for one, before in zip(total, self._before, strict=True)))
+        growth = WindowCounts(
+            *(one - before for one, before in zip(total, self._before, strict=True))
+        )
         self._before = total
         self.last_decision = max(self.last_decision, self.hosted.counts.last_decision)
         for track in self._tracks.values():
             number = int(now // track.span.step)
             if any(growth):
                 track.add(number, growth)
-            track.close_until(number)
+            track.close_before(number)
 
-    def add(self, windows: Counts, last_decision: float) -> None:
+    def add_past(self, windows: CountsBySpan, last_decision: float) -> None:
         """What came before anything was counted here."""
         self.last_decision = max(self.last_decision, last_decision)
         for key, counted in windows.items():
             for number, growth in counted.items():
                 self._tracks[key].add(number, growth)
 
-    def all(self, span: Span, now: float | None = None) -> list[Window]:
+    def list_windows(self, span: Span, now: float | None = None) -> list[CountedWindow]:
         """All windows of a span, from the first with a decision on; the last one is open."""
         current = int((clock.time() if now is None else now) // span.step)
         track = self._tracks[span.key]
         first = min((one for one in track.windows if one > current - span.windows), default=current)
         return [
-            Window(n * span.step, track.windows.get(n, Growth()), track.concluded.get(n))
+            CountedWindow(
+                n * span.step, track.windows.get(n, WindowCounts()), track.concluded.get(n)
+            )
             for n in range(first, current + 1)
         ]
 
-    def recent(self, span: Span, now: float | None = None) -> RecentRate:
+    def find_recent_rate(self, span: Span, now: float | None = None) -> RecentRate:
         """The last closed windows, up to the last one in which a decision came."""
         closed = int((clock.time() if now is None else now) // span.step) - 1
         track = self._tracks[span.key]
         number = max((one for one in track.windows if one <= closed), default=closed)
         conclusion = track.concluded.get(number, _NOTHING_YET)
-        return RecentRate((number + 1) * span.step, track.lately(number), conclusion)
+        return RecentRate((number + 1) * span.step, track.sum_recent(number), conclusion)
 
-    def chosen(self, key: str | None, now: float | None = None) -> Span:
+    def choose_span(self, key: str | None, now: float | None = None) -> Span:
         """The span that was asked for, or the finest whose windows hold enough to say anything.
 
         If none does, the finest that has all that is known.
         """
         if key in _BY_KEY:
             return _BY_KEY[key]
-        windows = {span: self.all(span, now) for span in SPANS}
+        windows = {span: self.list_windows(span, now) for span in SPANS}
         for span in SPANS:
-            busy = [one.growth.comparable for one in windows[span] if one.growth.decisions]
-            if busy and sum(busy) / len(busy) >= _ENOUGH:
+            busy = [one.counts.comparable for one in windows[span] if one.counts.decisions]
+            if busy and sum(busy) / len(busy) >= _LEAST_COMPARABLE:
                 return span
-        decisions = [sum(one.growth.decisions for one in windows[span]) for span in SPANS]
+        decisions = [sum(one.counts.decisions for one in windows[span]) for span in SPANS]
         return SPANS[decisions.index(max(decisions))]
 
-    def a_second(self, now: float | None = None) -> float:
+    def decisions_per_second(self, now: float | None = None) -> float:
         """Decisions a second, over the last windows of the finest span that are closed."""
         span = SPANS[0]
         closed = int((clock.time() if now is None else now) // span.step) - 1
-        lately = self._tracks[span.key].lately(closed)
-        return lately.decisions / (span.step * _LATELY)
+        lately = self._tracks[span.key].sum_recent(closed)
+        return lately.decisions / (span.step * _RECENT_WINDOWS)
 
 
-def counted_in(ledger: Ledger, rows: int, *, asked: bool) -> tuple[Counts, float]:
+def count_in_ledger(ledger: Ledger, rows: int, *, asked: bool) -> tuple[CountsBySpan, float]:
     """Windows from the end of a ledger, up to so many rows, and when the last decision came.
 
     asked: whether the monitor asks which decisions are comparable
@@ -241,7 +247,7 @@ def counted_in(ledger: Ledger, rows: int, *, asked: bool) -> tuple[Counts, float
     stop = min(rows, reader.state().judged)
     start = max(ledger.first, stop - SEEDED)
     now, last = clock.time(), 0.0
-    windows: dict[str, dict[int, Growth]] = {span.key: {} for span in SPANS}
+    windows: dict[str, dict[int, WindowCounts]] = {span.key: {} for span in SPANS}
     while start < stop:
         some = reader.decisions(start, min(stop, start + _CHUNK), keys=False, witnesses=False)
         start += len(some)
@@ -254,14 +260,16 @@ def counted_in(ledger: Ledger, rows: int, *, asked: bool) -> tuple[Counts, float
             numbers, places = np.unique(seconds[there] // span.step, return_inverse=True)
             sums = [np.bincount(places, one, len(numbers)).astype(int) for one in flags[:, there]]
             for i, number in enumerate(numbers.astype(int).tolist()):
-                grown = Growth(*(int(one[i]) for one in sums))
+                grown = WindowCounts(*(int(one[i]) for one in sums))
                 kept = windows[span.key]
-                kept[number] = kept.get(number, Growth()).plus(grown)
+                kept[number] = kept.get(number, WindowCounts()).plus(grown)
     return windows, last
 
 
-def _total(hosted: Hosted) -> Growth:
+def _total(hosted: ServedMonitor) -> WindowCounts:
     counts = hosted.counts
     decisions = counts.decisions.total()
     asked = hosted.monitor.comparable
-    return Growth(decisions, counts.comparable if asked else decisions, counts.violations.total())
+    return WindowCounts(
+        decisions, counts.comparable if asked else decisions, counts.violations.total()
+    )

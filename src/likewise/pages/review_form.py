@@ -12,11 +12,11 @@ from collections.abc import Mapping
 
 from likewise.ledger.notes import DISPOSITIONS, Review
 from likewise.pages.page_state import Visit
-from likewise.pages.screen import Form, Part
-from likewise.service.admin_log import note
+from likewise.pages.screen import Form, PagePart
+from likewise.service.admin_log import record_action
 from likewise.service.http_errors import Refusal
-from likewise.service.routes.administration import insist_on_ledger
-from likewise.service.routes.query_values import whole
+from likewise.service.routes.administration import require_ledger
+from likewise.service.routes.query_values import parse_whole
 
 FINAL = tuple(one for one in DISPOSITIONS if one != "open")
 CHOICES = (
@@ -48,19 +48,19 @@ async def undo(visit: Visit, fields: Mapping[str, str]) -> str:
 
 async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> str:
     hosted, reviewer = visit.hosted, visit.viewer.name
-    insist_on_ledger(hosted)
-    row = whole("row", fields.get("row", ""))
-    witness = whole("witness", fields["witness"]) if fields.get("witness") else None
+    require_ledger(hosted)
+    row = parse_whole("row", fields.get("row", ""))
+    witness = parse_whole("witness", fields["witness"]) if fields.get("witness") else None
     reason = fields.get("reason", "").replace("\r\n", "\n").strip()
     leases = visit.state.leases
-    holder = leases.holder(row)
+    holder = leases.find_holder(row)
     if not leases.claim(row, reviewer):
         raise Refusal(
             409, f"{holder!r} works on row {row}. Nothing was written: take another pair."
         )
     try:
         seen = fields.get("seen", "")
-        said: list[Review] = await hosted.look(lambda ledger: ledger.reviews(row))
+        said: list[Review] = await hosted.read_ledger(lambda ledger: ledger.reviews(row))
         last = str(said[-1].event) if said else "-1"
         if last != seen:
             who = said[-1].reviewer if said else "somebody"
@@ -72,8 +72,8 @@ async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> s
         if disposition == "open" and (not said or said[-1].reviewer != reviewer):
             raise Refusal(409, "only the last review can be taken back, by whoever wrote it.")
 
-        def written() -> None:
-            note(hosted, visit.viewer.actor, "review", row=row)
+        def write() -> None:
+            record_action(hosted, visit.viewer.actor, "review", row=row)
             hosted.monitor.review(
                 row,
                 witness,
@@ -83,37 +83,39 @@ async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> s
                 verified=visit.viewer.verified,
             )
 
-        await hosted.do(written)
+        await hosted.run_in_turn(write)
     finally:
         leases.release(row, reviewer)
-    return _back(visit, fields, row, witness, "undone" if disposition == "open" else "reviewed")
+    return _next_url(visit, fields, row, witness, "undone" if disposition == "open" else "reviewed")
 
 
 async def skip(visit: Visit, fields: Mapping[str, str]) -> str:
-    row = whole("row", fields.get("row", ""))
+    row = parse_whole("row", fields.get("row", ""))
     visit.state.leases.skip(row, visit.viewer.name)
-    return visit.url("queue", state=_state(fields))
+    return visit.url("queue", state=_queue_state(fields))
 
 
 async def unskip(visit: Visit, fields: Mapping[str, str]) -> str:
-    visit.state.leases.back(visit.viewer.name)
-    return visit.url("queue", state=_state(fields))
+    visit.state.leases.restore_skipped(visit.viewer.name)
+    return visit.url("queue", state=_queue_state(fields))
 
 
-def _state(fields: Mapping[str, str]) -> str | None:
+def _queue_state(fields: Mapping[str, str]) -> str | None:
     state = fields.get("state", "open")
     return None if state not in STATES or state == "open" else state
 
 
-def _back(visit: Visit, fields: Mapping[str, str], row: int, witness: int | None, done: str) -> str:
+def _next_url(
+    visit: Visit, fields: Mapping[str, str], row: int, witness: int | None, done: str
+) -> str:
     if fields.get("state"):
-        return visit.url("queue", state=_state(fields), done=done)
+        return visit.url("queue", state=_queue_state(fields), done=done)
     if witness is None:
         return visit.url(f"pairs/{row}", done=done)
     return visit.url(f"pairs/{row}/{witness}", done=done)
 
 
-PARTS: tuple[Part, ...] = (
+PARTS: tuple[PagePart, ...] = (
     Form("queue/review", "review", review),
     Form("queue/undo", "review", undo),
     Form("queue/skip", "review", skip),

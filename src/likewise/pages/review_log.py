@@ -19,7 +19,7 @@ from typing import NamedTuple
 from likewise.ledger.ledger import Ledger
 
 
-class Agreement(NamedTuple):
+class ReviewerAgreement(NamedTuple):
     """How far reviewers agree, and what that rests on."""
 
     pairs: int
@@ -32,29 +32,29 @@ class Agreement(NamedTuple):
     """Cohen or Fleiss."""
 
 
-def agreement_of(items: Iterable[Mapping[str, str]]) -> Agreement:
+def measure_reviewer_agreement(items: Iterable[Mapping[str, str]]) -> ReviewerAgreement:
     """Of pairs, each with the last word of every reviewer; free of their order.
 
     None where nothing can be said: no such pair, or all always the same.
 
     >>> said = [{"ana": "error", "bo": "error"}, {"ana": "error", "bo": "unfair"}]
-    >>> agreement_of(said).share
+    >>> measure_reviewer_agreement(said).share
     0.5
     """
     several = [item for item in items if len(item) >= 2]
     people = {name for item in several for name in item}
     if not several:
-        return Agreement(0, 0, None, None, None)
-    observed = sum(map(_agreeing, several)) / len(several)
+        return ReviewerAgreement(0, 0, None, None, None)
+    observed = sum(map(_measure_share, several)) / len(several)
     if len(people) == 2:
         method, chance = "Cohen", _chance_of_two(several, sorted(people))
     else:
         method, chance = "Fleiss", _chance_of_all(several)
     kappa = None if chance >= 1 else (observed - chance) / (1 - chance)
-    return Agreement(len(several), len(people), observed, kappa, method)
+    return ReviewerAgreement(len(several), len(people), observed, kappa, method)
 
 
-def _agreeing(item: Mapping[str, str]) -> float:
+def _measure_share(item: Mapping[str, str]) -> float:
     """The share of two reviewers of this pair who said the same."""
     both = list(combinations(item.values(), 2))
     return sum(one == other for one, other in both) / len(both)
@@ -71,7 +71,7 @@ def _chance_of_all(items: list[Mapping[str, str]]) -> float:
 
 
 @dataclass(frozen=True)
-class Word:
+class LastReview:
     """The last word of a reviewer on a row."""
 
     event: int
@@ -84,7 +84,7 @@ class Word:
 class ReviewLog:
     """The reviews of one ledger."""
 
-    by_row: dict[int, dict[str, Word]] = field(default_factory=dict)
+    by_row: dict[int, dict[str, LastReview]] = field(default_factory=dict)
     _next: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -93,25 +93,25 @@ class ReviewLog:
         with self._lock:
             for event in ledger.reader.events("review", first=self._next):
                 self._next = event.number + 1
-                row, witness = event.whole("row"), event.body.get("witness")
+                row, witness = event.get_integer("row"), event.body.get("witness")
                 reviewer = str(event.body.get("reviewer"))
                 disposition = str(event.body.get("disposition"))
                 said = dict(self.by_row.get(row, {}))
                 said.pop(reviewer, None)
                 if disposition != "open":
-                    said[reviewer] = Word(event.number, row, witness, disposition)
+                    said[reviewer] = LastReview(event.number, row, witness, disposition)
                 if said:
                     self.by_row[row] = said  # a new one: whoever reads has one state
                 else:
                     self.by_row.pop(row, None)
 
-    def last_of(self, reviewer: str) -> Word | None:
+    def find_last(self, reviewer: str) -> LastReview | None:
         """What somebody said last, and has not undone."""
         with self._lock:
             mine = [said[reviewer] for said in self.by_row.values() if reviewer in said]
         return max(mine, key=lambda word: word.event, default=None)
 
-    def for_a_second_look(self, reviewer: str) -> list[int]:
+    def find_second_look_rows(self, reviewer: str) -> list[int]:
         """Rows that one other reviewer has reviewed, and nobody else; the oldest review first."""
         with self._lock:
             words = [
@@ -121,21 +121,21 @@ class ReviewLog:
             ]
         return [word.row for word in sorted(words, key=lambda word: word.event)]
 
-    def by_disposition(self) -> dict[str, int]:
+    def count_by_disposition(self) -> dict[str, int]:
         """How many rows have which last word."""
         with self._lock:
             last = [max(said.values(), key=lambda w: w.event) for said in self.by_row.values()]
         return dict(Counter(word.disposition for word in last).most_common())
 
-    def by_reviewer(self) -> dict[str, int]:
+    def count_by_reviewer(self) -> dict[str, int]:
         with self._lock:
             return dict(
                 Counter(name for said in self.by_row.values() for name in said).most_common()
             )
 
-    def agreement(self) -> Agreement:
+    def reviewer_agreement(self) -> ReviewerAgreement:
         with self._lock:
             rows = list(self.by_row.values())
-        return agreement_of(
+        return measure_reviewer_agreement(
             {name: word.disposition for name, word in said.items()} for said in rows
         )

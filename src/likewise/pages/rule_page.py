@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadRow
-from likewise.monitor.calibration import Calibration, calibrate, like_cases
+from likewise.monitor.calibration import Calibration, calibrate, calibrate_like_cases
 from likewise.monitor.protocol import AnyMonitor
 from likewise.monitor.sensitivity import vary
-from likewise.monitor.sensitivity_table import Varied
+from likewise.monitor.sensitivity_table import SensitivityTable
 from likewise.pages.computations import Computation
 from likewise.pages.page_state import Visit
-from likewise.pages.screen import Fields, Form, PageData, Part, Screen
+from likewise.pages.screen import Fields, Form, PageData, PagePart, Screen
 from likewise.reports.charts import comparable_plot, curve_plot
-from likewise.reports.finding_words import within_in_words, wording
+from likewise.reports.finding_words import describe_time_limit, word_rule
 from likewise.reports.findings import curve_of
 from likewise.reports.sensitivity_section import TITLE, varied_table
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
 from likewise.service.http_errors import Refusal
-from likewise.service.routes.query_values import number
-from likewise.service.served_monitor import Hosted
+from likewise.service.routes.query_values import parse_number
+from likewise.service.served_monitor import ServedMonitor
 
 MOST_ROWS = 20_000
 MOST_VARIED = 3_000
@@ -33,17 +33,17 @@ MOST_NUMBERS = 4_000_000  # coordinates of all of them together
 
 
 @dataclass(frozen=True)
-class Tried:
+class EpsilonTrial:
     """The nearest contradiction, and the nearest like case, of each decision."""
 
     flagged: Calibration
     alike: Calibration
     decisions: int
-    part: bool
+    is_partial: bool
     """Whether there are more decisions than were looked at."""
     remarks: tuple[str, ...]
 
-    def at(self, epsilon: float) -> dict[str, Any]:
+    def rates_at(self, epsilon: float) -> dict[str, Any]:
         """What an epsilon would come to."""
         flagged, alike = self.flagged.rate(epsilon), self.alike.rate(epsilon)
         count = len(self.flagged)
@@ -56,7 +56,7 @@ class Tried:
         }
 
 
-def _without_persons(rule: Rule) -> tuple[Rule, tuple[str, ...]]:
+def _reduce_to_distance(rule: Rule) -> tuple[Rule, tuple[str, ...]]:
     """The rule as far as nearness is a distance alone, and what that leaves out."""
     remarks = []
     features = dict(rule.features or {})
@@ -82,10 +82,10 @@ def _newest(monitor: AnyMonitor, most: int) -> list[int]:
     return some
 
 
-def _compute(hosted: Hosted) -> Tried:
+def _compute(hosted: ServedMonitor) -> EpsilonTrial:
     monitor = hosted.monitor
     past, some = monitor.past, _newest(monitor, MOST_ROWS)
-    rule, remarks = _without_persons(monitor.rule)
+    rule, remarks = _reduce_to_distance(monitor.rule)
     part = monitor.rows > MOST_ROWS
     if monitor.rule.features is not None:
         arguments: tuple[Any, ...] = ([past.values(row) for row in some],)
@@ -99,11 +99,11 @@ def _compute(hosted: Hosted) -> Tried:
     if monitor.within is not None:
         remarks += (f"All of these are compared with each other, not only {monitor.within}.",)
     flagged = calibrate(rule, *arguments, threads=1)
-    alike = like_cases(rule, *arguments, threads=1)
-    return Tried(flagged, alike, len(some), part, remarks)
+    alike = calibrate_like_cases(rule, *arguments, threads=1)
+    return EpsilonTrial(flagged, alike, len(some), part, remarks)
 
 
-def _vary(hosted: Hosted) -> Varied:
+def _vary(hosted: ServedMonitor) -> SensitivityTable:
     """What each line of the rule does, on the newest decisions."""
     monitor = hosted.monitor
     past, some = monitor.past, _newest(monitor, MOST_VARIED)
@@ -123,14 +123,14 @@ def _vary(hosted: Hosted) -> Varied:
 async def load(visit: Visit) -> PageData:
     hosted, monitor = visit.hosted, visit.hosted.monitor
     text = visit.query.get("epsilon", "")
-    epsilon = number("epsilon", text) if text else None
+    epsilon = parse_number("epsilon", text) if text else None
     if epsilon == 0:
         raise Refusal(400, "epsilon is 0; expected a number above 0.")
-    asked, asked_lines = await _ask(visit)
-    tried: Tried | None = asked.value if asked else None
-    varied: Varied | None = asked_lines.value if asked_lines else None
-    rule, said = monitor.rule, wording(monitor.rule)
-    notes = [*said.notes, *within_in_words(monitor.within)]
+    asked, asked_lines = await _request_computations(visit)
+    tried: EpsilonTrial | None = asked.value if asked else None
+    varied: SensitivityTable | None = asked_lines.value if asked_lines else None
+    rule, said = monitor.rule, word_rule(monitor.rule)
+    notes = [*said.notes, *describe_time_limit(monitor.within)]
     curve = None if tried is None else curve_of(tried.flagged, rule, tried.alike)
     epsilons = {rule.epsilon / 2, rule.epsilon, rule.epsilon * 2} | (
         {epsilon} if epsilon else set()
@@ -151,7 +151,7 @@ async def load(visit: Visit) -> PageData:
         "computed": None if asked is None else asked.to_dict(),
         "decisions": None if tried is None else tried.decisions,
         "remarks": [] if tried is None else list(tried.remarks),
-        "epsilons": [] if tried is None else [tried.at(one) for one in sorted(epsilons)],
+        "epsilons": [] if tried is None else [tried.rates_at(one) for one in sorted(epsilons)],
         "lines_computed": None if asked_lines is None else asked_lines.to_dict(),
         "lines": None if varied is None else varied.to_dict(),
         "curve": curve
@@ -173,31 +173,31 @@ async def load(visit: Visit) -> PageData:
             "comparable": None if curve is None else comparable_plot(curve),
             "varied_title": TITLE,
             "varied": varied,
-            "varied_table": None if varied is None else varied_table(varied, varied.given),
+            "varied_table": None if varied is None else varied_table(varied, varied.given_count),
         }
 
     return PageData(data, more)
 
 
-async def _ask(
-    visit: Visit, *, anew: bool = False
+async def _request_computations(
+    visit: Visit, *, recompute: bool = False
 ) -> tuple[Computation | None, Computation | None]:
     """What another epsilon would do and, of a rule for tables, what each line of it does."""
-    hosted, ask = visit.hosted, visit.computing.ask
+    hosted, ask = visit.hosted, visit.computations.ask
     if not hosted.next_row or hosted.monitor.slope is not None:
         return None, None
-    asked = await ask(hosted, "rule", lambda: _compute(hosted), anew=anew)
+    asked = await ask(hosted, "rule", lambda: _compute(hosted), recompute=recompute)
     if hosted.monitor.rule.features is None:
         return asked, None
-    return asked, await ask(hosted, "lines of the rule", lambda: _vary(hosted), anew=anew)
+    return asked, await ask(hosted, "lines of the rule", lambda: _vary(hosted), recompute=recompute)
 
 
-async def again(visit: Visit, _: Fields) -> str:
-    await _ask(visit, anew=True)
+async def recompute(visit: Visit, _: Fields) -> str:
+    await _request_computations(visit, recompute=True)
     return visit.url("rule")
 
 
-PARTS: tuple[Part, ...] = (
+PARTS: tuple[PagePart, ...] = (
     Screen("rule", "read", "The rule", load, "pages/rule.html"),
-    Form("rule/again", "read", again),
+    Form("rule/again", "read", recompute),
 )

@@ -18,9 +18,9 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.ledger.ledger import Ledger
-from likewise.ledger.stored import NOT_JUDGED, Decisions
+from likewise.ledger.stored import NOT_JUDGED, StoredDecisions
 from likewise.runtime.log import logger
-from likewise.service.served_monitor import Hosted
+from likewise.service.served_monitor import ServedMonitor
 from likewise.verdict.model_counts import ModelCounts, ModelSide
 
 STEP = 1 << 15
@@ -64,11 +64,11 @@ class RunningTally:
         finally:
             self._lock.release()
 
-    def _add(self, some: Decisions) -> None:
+    def _add(self, some: StoredDecisions) -> None:
         count = len(some)
         models = some.models
         self._remember(some.first, models)
-        owners, rows = some.witnesses.owners, some.witnesses.found["row"]
+        owners, rows = some.witnesses.owners, some.witnesses.records["row"]
         same = self._model_of(rows) == models[owners]
         within = np.bincount(owners[same], minlength=count)
         across = np.bincount(owners[~same], minlength=count)
@@ -137,22 +137,22 @@ class RunningTally:
 class BackgroundTally:
     """The tally of one monitor's ledger, counted on in the background until it is complete."""
 
-    def __init__(self, hosted: Hosted) -> None:
+    def __init__(self, hosted: ServedMonitor) -> None:
         self._hosted = hosted
         self._tally = RunningTally()
         self._counting: asyncio.Task[None] | None = None
 
     async def read(self) -> RunningTally:
         """Return what is counted by now; the monitor must have a ledger."""
-        more = await self._hosted.look(self._tally.step)
+        more = await self._hosted.read_ledger(self._tally.step)
         if more and (self._counting is None or self._counting.done()):
-            self._counting = asyncio.create_task(self._count_on())
+            self._counting = asyncio.create_task(self._count_in_background())
         return self._tally
 
-    async def _count_on(self) -> None:
+    async def _count_in_background(self) -> None:
         hosted, tally = self._hosted, self._tally
         try:
-            while await hosted.look(lambda ledger: tally.step(ledger, 4)):
+            while await hosted.read_ledger(lambda ledger: tally.step(ledger, 4)):
                 await asyncio.sleep(_PAUSE)
         except (LikewiseError, RuntimeError) as error:  # closed, or altered: the next look says so
             logger.info("counting %s stopped: %s", hosted.name, type(error).__name__)
@@ -173,7 +173,7 @@ def _shares(
     }
 
 
-async def totals(hosted: Hosted, tally: BackgroundTally) -> dict[str, Any]:
+async def count_totals(hosted: ServedMonitor, tally: BackgroundTally) -> dict[str, Any]:
     """Return the decisions, comparables and contradictions, and of which rows that is known."""
     hosted.monitor.insist_on_contradictions()
     if hosted.monitor.durable:

@@ -55,7 +55,7 @@ class Screen:
     assets: tuple[str, ...] = ()
 
     @property
-    def place(self) -> str:
+    def section(self) -> str:
         """The screen's place in the navigation."""
         return self.path.partition("/")[0]
 
@@ -78,7 +78,7 @@ class Download:
     answer: Callable[[Visit], Awaitable[Response]]
 
 
-Part = Screen | Form | Download
+PagePart = Screen | Form | Download
 
 
 def stream_blocks(
@@ -89,10 +89,10 @@ def stream_blocks(
     place: what is shown; those with the same place share it
     """
 
-    async def rendered() -> Mapping[str, str]:
+    async def render_blocks() -> Mapping[str, str]:
         data, more = await load(visit)
         told = {"data": data, "visit": visit, **more()}
         return {name: render_block(template, name, **told) for name in blocks}
 
     place = f"{place} {visit.hosted.name}"
-    return visit.live.stream(place, rendered, visit.is_still_allowed)
+    return visit.live.stream(place, render_blocks, visit.is_still_allowed)

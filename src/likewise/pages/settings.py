@@ -21,13 +21,13 @@ from msgspec import field
 
 from likewise.errors import BadRule
 from likewise.service.settings import ServiceSettings, check_scopes
-from likewise.service.toml_tables import Count, Positive, Settings, read_table
+from likewise.service.toml_tables import Count, Positive, SettingsTable, read_table
 
 EVERYBODY = "*"
 _HEADER = re.compile(r"[A-Za-z0-9-]+")
 
 
-class PagesSettings(Settings, frozen=True):
+class PagesSettings(SettingsTable, frozen=True):
     """How the pages are served."""
 
     enabled: bool = True
@@ -73,6 +73,6 @@ class PagesSettings(Settings, frozen=True):
         return self.roles.get(name, self.roles.get(EVERYBODY, ()))
 
 
-def pages_settings(settings: ServiceSettings) -> PagesSettings:
+def read_pages_settings(settings: ServiceSettings) -> PagesSettings:
     """Read the table [pages]."""
     return read_table(PagesSettings, settings.pages, Path(), "pages")

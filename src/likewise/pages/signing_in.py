@@ -28,7 +28,7 @@ from likewise.pages.settings import PagesSettings
 from likewise.service.admin_log import Actor
 from likewise.service.http_errors import Refusal
 from likewise.service.service import Service
-from likewise.service.settings import SCOPES, Token, allowed
+from likewise.service.settings import SCOPES, Token, is_allowed
 
 LOCAL = "local"
 CSRF_FIELD = "csrf"
@@ -58,7 +58,7 @@ class Viewer:
 
     def allows(self, scope: str, monitor: str | None) -> bool:
         """Whether they may do that."""
-        return allowed(self.scopes, self.monitors, scope, monitor)
+        return is_allowed(self.scopes, self.monitors, scope, monitor)
 
 
 @dataclass
@@ -68,13 +68,13 @@ class _Session:
     token: Token
     family: str
     """Stays when the id changes."""
-    ends: float
-    rotated: float
-    until: float | None = None
+    expires_at: float
+    rotated_at: float
+    id_expires_at: float | None = None
     """When this id ends, if there is a newer one."""
 
 
-class SigningIn:
+class PageAuthenticator:
     """All who are signed in, and how somebody gets there."""
 
     def __init__(
@@ -93,9 +93,9 @@ class SigningIn:
 
     # Who it is
 
-    def viewer(self, request: Request) -> Viewer | None:
+    def identify(self, request: Request) -> Viewer | None:
         """Who asks; None if they have to sign in first. Refusal if they cannot be let in."""
-        csrf = self.csrf(request)
+        csrf = self.csrf_token(request)
         named = self._named_by_proxy(request)
         if named is not None:
             scopes = self._settings.roles_of(named)
@@ -106,10 +106,12 @@ class SigningIn:
             if self._settings.proxy_header is not None:
                 raise Refusal(403, "the proxy in front names nobody.")
             return Viewer(LOCAL, SCOPES, None, csrf, verified=False)
-        token = self._service.tokens.of(request.headers.get("authorization", "").encode("latin-1"))
+        token = self._service.tokens.find(
+            request.headers.get("authorization", "").encode("latin-1")
+        )
         if token is not None:
             return Viewer(token.name, token.scopes, token.monitors, csrf)
-        session = self._session(_id_of(request, self.cookie_name(request)))
+        session = self._session(_read_id(request, self.cookie_name(request)))
         if session is None:
             return None
         token = session.token
@@ -132,43 +134,45 @@ class SigningIn:
 
     def sign_in(self, request: Request, token_text: str, response: Response) -> Token:
         """Begin a session, whose cookie the response carries; Refusal if the token is not known."""
-        token = self._service.tokens.of(b"Bearer " + token_text.strip().encode("utf-8", "replace"))
+        token = self._service.tokens.find(
+            b"Bearer " + token_text.strip().encode("utf-8", "replace")
+        )
         if token is None:
             raise Refusal(401, "this token is not known.")
         now = self._now()
         self._forget_ended(now)
         while len(self._sessions) >= self._settings.sessions:
             del self._sessions[next(iter(self._sessions))]
-        self._forget(request)
+        self._end_session(request)
         ends = now + self._settings.session_hours * 3600
         session = _Session(token, secrets.token_urlsafe(32), ends, now)
-        self._give(request, response, session)
+        self._start_session(request, response, session)
         return token
 
     def sign_out(self, request: Request, response: Response) -> None:
-        self._forget(request)
+        self._end_session(request)
         response.delete_cookie(self.cookie_name(request), path="/")
 
-    def keep(self, request: Request, response: Response) -> None:
+    def refresh_cookie(self, request: Request, response: Response) -> None:
         """Have the answer to a look carry a cookie: a first one, or one that is new in time."""
         name = self.cookie_name(request)
-        sent = _id_of(request, name)
+        sent = _read_id(request, name)
         session = self._session(sent)
         now = self._now()
         if session is None:
             if sent is None:
-                self._set(request, response, _new_id(request))
-        elif session.until is None and now - session.rotated >= _ROTATE_SECONDS:
-            session.until = now + _GRACE_SECONDS
-            after = _Session(session.token, session.family, session.ends, now)
-            self._give(request, response, after)
+                self._set_cookie(request, response, _new_id(request))
+        elif session.id_expires_at is None and now - session.rotated_at >= _ROTATE_SECONDS:
+            session.id_expires_at = now + _GRACE_SECONDS
+            after = _Session(session.token, session.family, session.expires_at, now)
+            self._start_session(request, response, after)
 
-    def _give(self, request: Request, response: Response, session: _Session) -> None:
+    def _start_session(self, request: Request, response: Response, session: _Session) -> None:
         fresh = secrets.token_urlsafe(32)
-        self._sessions[_hashed(fresh)] = session
-        self._set(request, response, fresh)
+        self._sessions[_hash_id(fresh)] = session
+        self._set_cookie(request, response, fresh)
 
-    def _set(self, request: Request, response: Response, value: str) -> None:
+    def _set_cookie(self, request: Request, response: Response, value: str) -> None:
         response.set_cookie(
             self.cookie_name(request),
             value,
@@ -179,19 +183,23 @@ class SigningIn:
         )
 
     def _session(self, sent: str | None) -> _Session | None:
-        session = None if sent is None else self._sessions.get(_hashed(sent))
+        session = None if sent is None else self._sessions.get(_hash_id(sent))
         if session is None:
             return None
-        ends = session.ends if session.until is None else min(session.ends, session.until)
-        token = self._service.tokens.now(session.token)  # None if it was revoked
+        ends = (
+            session.expires_at
+            if session.id_expires_at is None
+            else min(session.expires_at, session.id_expires_at)
+        )
+        token = self._service.tokens.find_current(session.token)  # None if it was revoked
         if token is None or self._now() >= ends:
             return None
         session.token = token
         return session
 
-    def _forget(self, request: Request) -> None:
+    def _end_session(self, request: Request) -> None:
         """End the session of a request, under all of its ids."""
-        session = self._session(_id_of(request, self.cookie_name(request)))
+        session = self._session(_read_id(request, self.cookie_name(request)))
         if session is not None:
             for place in [k for k, s in self._sessions.items() if s.family == session.family]:
                 del self._sessions[place]
@@ -200,24 +208,24 @@ class SigningIn:
         ended = [
             place
             for place, one in self._sessions.items()
-            if now >= one.ends or (one.until is not None and now >= one.until)
+            if now >= one.expires_at or (one.id_expires_at is not None and now >= one.id_expires_at)
         ]
         for place in ended:
             del self._sessions[place]
 
     # Forms
 
-    def csrf(self, request: Request) -> str:
+    def csrf_token(self, request: Request) -> str:
         """What a form of this session carries."""
-        sent = _id_of(request, self.cookie_name(request)) or _new_id(request)
+        sent = _read_id(request, self.cookie_name(request)) or _new_id(request)
         session = self._session(sent)
         family = sent if session is None else session.family
         return hmac.new(self._key, f"csrf {family}".encode(), hashlib.sha256).hexdigest()
 
-    def check_form(self, request: Request, said: str) -> None:
+    def check_csrf(self, request: Request, token: str) -> None:
         """Refusal if a form does not come from a page of this session."""
-        known = _id_of(request, self.cookie_name(request)) is not None
-        if not known or not hmac.compare_digest(self.csrf(request).encode(), said.encode()):
+        known = _read_id(request, self.cookie_name(request)) is not None
+        if not known or not hmac.compare_digest(self.csrf_token(request).encode(), token.encode()):
             raise Refusal(
                 403,
                 "this form is from another session, or from before the server was started again."
@@ -231,7 +239,7 @@ class SigningIn:
         return self._always_secure or request.url.scheme == "https"
 
 
-def _id_of(request: Request, name: str) -> str | None:
+def _read_id(request: Request, name: str) -> str | None:
     """The id that a request sends; nothing that is longer than one of ours."""
     sent = request.cookies.get(name)
     return sent if sent is not None and 20 <= len(sent) <= 100 else None
@@ -245,5 +253,5 @@ def _new_id(request: Request) -> str:
     return fresh
 
 
-def _hashed(value: str) -> str:
+def _hash_id(value: str) -> str:
     return hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()

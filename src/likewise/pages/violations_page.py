@@ -17,18 +17,18 @@ from starlette.responses import Response
 from likewise.explaining.compare_groups import protected_columns
 from likewise.ledger.ledger import Entry, Ledger
 from likewise.ledger.notes import DISPOSITIONS
-from likewise.ledger.violation_query import Place, ViolationQuery
+from likewise.ledger.violation_query import PageCursor, ViolationQuery
 from likewise.pages.frame import HEADERS
 from likewise.pages.page_state import Visit
-from likewise.pages.running_tally import totals
-from likewise.pages.screen import Download, PageData, Part, Screen
+from likewise.pages.running_tally import count_totals
+from likewise.pages.screen import Download, PageData, PagePart, Screen
 from likewise.reports.stored_pairs import entry_of
 from likewise.reports.workbook import Workbook
 from likewise.service.http_errors import Refusal
-from likewise.service.routes.query_values import moment, number, whole
-from likewise.service.served_monitor import Hosted
-from likewise.tables.codec import as_text, json_value
-from likewise.tables.csv_escape import cell_of
+from likewise.service.routes.query_values import parse_number, parse_time, parse_whole
+from likewise.service.served_monitor import ServedMonitor
+from likewise.tables.codec import json_value, to_query_text
+from likewise.tables.csv_escape import escape_cell
 from likewise.verdict.verdict_body import write_body
 from likewise.verdict.verdicts import Verdict
 
@@ -39,17 +39,17 @@ SECONDS = 0.15
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ViolationsRequest:
     """Which contradictions, in which order, from where on."""
 
     order: str
     lines: int
     filters: Mapping[str, str]
     """What a line has to be, by the names in FILTERS, as the address says it."""
-    behind: Place | None
+    behind: PageCursor | None
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> "Wanted":
+    def of(cls, query: Mapping[str, str]) -> "ViolationsRequest":
         """From an address; Refusal where it makes no sense. What is empty is not asked for."""
         told = {name: value for name, value in query.items() if value != ""}
         order = told.get("order", "newest")
@@ -61,16 +61,18 @@ class Wanted:
             raise Refusal(400, "group: expected column:value.")
         for name in ("since", "until"):
             if name in told:
-                moment(name, told[name])
-        lines = whole("lines", told["lines"]) if "lines" in told else LINES
+                parse_time(name, told[name])
+        lines = parse_whole("lines", told["lines"]) if "lines" in told else LINES
         if not 1 <= lines <= MOST_LINES:
             raise Refusal(400, f"lines is {lines}; expected 1 to {MOST_LINES}.")
         if "within" in told:
-            number("within", told["within"])
+            parse_number("within", told["within"])
         filters = {name: told[name] for name in FILTERS if name in told}
-        return cls(order, lines, filters, _place(told["from"], order) if "from" in told else None)
+        return cls(
+            order, lines, filters, _parse_cursor(told["from"], order) if "from" in told else None
+        )
 
-    def query(self) -> dict[str, Any]:
+    def to_query(self) -> dict[str, Any]:
         """As an address says it."""
         order = {} if self.order == "newest" else {"order": self.order}
         lines = {} if self.lines == LINES else {"lines": self.lines}
@@ -78,13 +80,13 @@ class Wanted:
 
     @property
     def within(self) -> float | None:
-        return number("within", self.filters["within"]) if "within" in self.filters else None
+        return parse_number("within", self.filters["within"]) if "within" in self.filters else None
 
-    def in_ledger(self, ledger: Ledger) -> ViolationQuery:
+    def to_ledger_query(self, ledger: Ledger) -> ViolationQuery:
         """What a ledger is asked."""
         told = self.filters
         column, _, value = told.get("group", "").partition(":")
-        since, until = (moment(n, told[n]) if n in told else None for n in ("since", "until"))
+        since, until = (parse_time(n, told[n]) if n in told else None for n in ("since", "until"))
         return ViolationQuery(
             self.order,
             since,
@@ -97,39 +99,41 @@ class Wanted:
         )
 
 
-def _place(text: str, order: str) -> Place:
+def _parse_cursor(text: str, order: str) -> PageCursor:
     """Where to go on: a row; or a distance and a row."""
     distance, comma, row = text.rpartition(",")
     if bool(comma) != (order == "nearest"):
         raise Refusal(400, f"from is {text[:100]!r}, which is no place in this order.")
-    return Place(whole("from", row), number("from", distance) if comma else None)
+    return PageCursor(parse_whole("from", row), parse_number("from", distance) if comma else None)
 
 
-def place_text(place: Place | None) -> str | None:
+def format_cursor(place: PageCursor | None) -> str | None:
     if place is None:
         return None
     return str(place.row) if place.distance is None else f"{place.distance!r},{place.row}"
 
 
 @dataclass(frozen=True)
-class Listed:
+class ViolationsPage:
     """Lines of a list, and where to go on."""
 
     lines: list[dict[str, Any]]
     next: str | None
     source: str
     """ledger, or memory: then only the latest are known."""
-    gone: bool
+    has_forgotten: bool
     """Whether there were earlier ones, which are no longer known."""
 
 
-def from_ledger(ledger: Ledger, wanted: Wanted, seconds: float = SECONDS) -> Listed:
+def list_from_ledger(
+    ledger: Ledger, wanted: ViolationsRequest, seconds: float = SECONDS
+) -> ViolationsPage:
     rows, behind = ledger.violations_page(
-        wanted.in_ledger(ledger), behind=wanted.behind, limit=wanted.lines, seconds=seconds
+        wanted.to_ledger_query(ledger), behind=wanted.behind, limit=wanted.lines, seconds=seconds
     )
     reviews = ledger.dispositions(rows)
     lines = [_stored_line(ledger, ledger.entry(row), reviews.get(row, "open")) for row in rows]
-    return Listed(lines, place_text(behind), "ledger", ledger.first > 0)
+    return ViolationsPage(lines, format_cursor(behind), "ledger", ledger.first > 0)
 
 
 def _line(
@@ -174,13 +178,15 @@ def _stored_line(ledger: Ledger, entry: Entry, review: str) -> dict[str, Any]:
 # In memory
 
 
-def from_memory(hosted: Hosted, wanted: Wanted, recent: Sequence[Verdict], gone: bool) -> Listed:
+def list_from_memory(
+    hosted: ServedMonitor, wanted: ViolationsRequest, recent: Sequence[Verdict], has_forgotten: bool
+) -> ViolationsPage:
     """recent: the verdicts that the monitor has, in order; gone: whether there were earlier ones"""
     for name in ("since", "until", "group", "review"):
         if name in wanted.filters:
             raise Refusal(400, f"{name} needs a ledger, and this monitor is in memory.")
     nearest, last = wanted.order == "nearest", wanted.behind
-    verdicts = [one for one in recent if one.violation and _passes(hosted, one, wanted)]
+    verdicts = [one for one in recent if one.violation and _is_match(hosted, one, wanted)]
     if nearest:  # not those whose distances were destroyed (ledger/violation_query.py)
         verdicts = [one for one in verdicts if not math.isnan(_rank(one, "nearest")[0])]
     verdicts.sort(key=lambda one: _rank(one, wanted.order))
@@ -191,9 +197,9 @@ def from_memory(hosted: Hosted, wanted: Wanted, recent: Sequence[Verdict], gone:
     following = None
     if len(verdicts) > len(some):
         distance = _rank(some[-1], wanted.order)[0] if nearest else None
-        following = place_text(Place(some[-1].row or 0, distance))
+        following = format_cursor(PageCursor(some[-1].row or 0, distance))
     lines = [_remembered_line(hosted, verdict) for verdict in some]
-    return Listed(lines, following, "memory", gone)
+    return ViolationsPage(lines, following, "memory", has_forgotten)
 
 
 def _rank(verdict: Verdict, order: str) -> tuple[float, int]:
@@ -203,7 +209,7 @@ def _rank(verdict: Verdict, order: str) -> tuple[float, int]:
     return float(verdict.witnesses.input_distances.min()), row
 
 
-def _passes(hosted: Hosted, verdict: Verdict, wanted: Wanted) -> bool:
+def _is_match(hosted: ServedMonitor, verdict: Verdict, wanted: ViolationsRequest) -> bool:
     filters, within = wanted.filters, wanted.within
     if verdict.model != filters.get("model", verdict.model):
         return False
@@ -211,39 +217,44 @@ def _passes(hosted: Hosted, verdict: Verdict, wanted: Wanted) -> bool:
         return False
     past = hosted.monitor.past
     return "output" not in filters or (
-        as_text(past.outputs([verdict.row or 0])[0]) == filters["output"]
+        to_query_text(past.outputs([verdict.row or 0])[0]) == filters["output"]
     )
 
 
-def _remembered_line(hosted: Hosted, verdict: Verdict) -> dict[str, Any]:
+def _remembered_line(hosted: ServedMonitor, verdict: Verdict) -> dict[str, Any]:
     nearest = verdict.witnesses.nearest(1)[0]
     mine, other = hosted.monitor.past.outputs([verdict.row or 0, nearest.row])
     return _line(verdict, (None, mine), (None, other), None)
 
 
-async def listed(hosted: Hosted, wanted: Wanted, seconds: float = SECONDS) -> Listed:
+async def list_violations(
+    hosted: ServedMonitor, wanted: ViolationsRequest, seconds: float = SECONDS
+) -> ViolationsPage:
     """The list that an address asks for."""
     hosted.monitor.insist_on_contradictions()
     if not hosted.monitor.durable:
-        recent, gone = hosted.recent.after(-1), hosted.recent.dropped >= 0  # only here: it grows
-        return await hosted.aside(lambda: from_memory(hosted, wanted, recent, gone))
+        recent, gone = (
+            hosted.recent.after(-1),
+            hosted.recent.last_dropped >= 0,
+        )  # only here: it grows
+        return await hosted.run_in_thread(lambda: list_from_memory(hosted, wanted, recent, gone))
     await hosted.flush()
-    return await hosted.look(lambda ledger: from_ledger(ledger, wanted, seconds))
+    return await hosted.read_ledger(lambda ledger: list_from_ledger(ledger, wanted, seconds))
 
 
-async def all_listed(
-    hosted: Hosted, wanted: Wanted, most: int, seconds: float
+async def list_all_violations(
+    hosted: ServedMonitor, wanted: ViolationsRequest, most: int, seconds: float
 ) -> tuple[list[dict[str, Any]], bool]:
     """So many lines of a list, page after page, and whether these are all."""
     lines: list[dict[str, Any]] = []
     until = clock.monotonic() + seconds
     wanted = replace(wanted, lines=MOST_LINES)
     while len(lines) < most:
-        page = await listed(hosted, wanted, max(SECONDS, until - clock.monotonic()))
+        page = await list_violations(hosted, wanted, max(SECONDS, until - clock.monotonic()))
         lines += page.lines
         if page.next is None:
             return lines[:most], len(lines) <= most
-        wanted = replace(wanted, behind=_place(page.next, wanted.order))
+        wanted = replace(wanted, behind=_parse_cursor(page.next, wanted.order))
         if clock.monotonic() >= until:
             break
     return lines[:most], False
@@ -271,21 +282,25 @@ _COLUMNS = (
 
 
 async def load(visit: Visit) -> PageData:
-    hosted, wanted = visit.hosted, Wanted.of(visit.query)
-    page = await listed(hosted, wanted)
+    hosted, wanted = visit.hosted, ViolationsRequest.of(visit.query)
+    page = await list_violations(hosted, wanted)
     if page.lines:
-        await visit.looked("violations", count=len(page.lines))
+        await visit.record_look("violations", count=len(page.lines))
     if hosted.monitor.durable:
-        offered = await hosted.look(_offered)
+        offered = await hosted.read_ledger(_find_filter_values)
     else:
-        offered = {"models": _some(list(hosted.counts.decisions)), "outputs": [], "groups": []}
+        offered = {
+            "models": _limit_values(list(hosted.counts.decisions)),
+            "outputs": [],
+            "groups": [],
+        }
     data = {
         "monitor": hosted.name,
         "order": wanted.order,
-        "filters": wanted.query(),
+        "filters": wanted.to_query(),
         "source": page.source,
-        "earlier_gone": page.gone,
-        "counts": await totals(hosted, visit.state.tally),
+        "earlier_gone": page.has_forgotten,
+        "counts": await count_totals(hosted, visit.state.tally),
         "violations": page.lines,
         "next": page.next,
         "offered": offered,
@@ -295,14 +310,14 @@ async def load(visit: Visit) -> PageData:
         lambda: {
             "orders": [(one, f"{one} first") for one in ORDERS],
             "offered": {
-                name: _options(offered[f"{name}s"], wanted.filters.get(name))
+                name: _filter_options(offered[f"{name}s"], wanted.filters.get(name))
                 for name in ("model", "group", "output")
             },
             "reviews": [("", "any"), *((one, one) for one in DISPOSITIONS)],
             "filtered": bool(wanted.filters),
             "has_keys": any(line["key"] is not None for line in page.lines),
             "has_models": any(line["model"] or line["witness_model"] for line in page.lines),
-            "query": wanted.query(),
+            "query": wanted.to_query(),
             "behind": wanted.behind is not None,
             "excel": find_spec("xlsxwriter") is not None,
             "most": MOST_IN_A_FILE,
@@ -310,29 +325,29 @@ async def load(visit: Visit) -> PageData:
     )
 
 
-def _options(values: list[str], chosen: str | None) -> list[tuple[str, str]]:
+def _filter_options(values: list[str], chosen: str | None) -> list[tuple[str, str]]:
     """The choices of a filter, with the one that is chosen; none if nothing can be chosen."""
     values = values if chosen is None or chosen in values else [*values, chosen]
     options = [(one, one.replace(":", ": ", 1)) for one in values]
     return [("", "any"), *options] if options else []
 
 
-def _offered(ledger: Ledger) -> dict[str, list[str]]:
+def _find_filter_values(ledger: Ledger) -> dict[str, list[str]]:
     """What can be filtered by."""
     groups = []
     for column in protected_columns(ledger.rule):
         feature: Any = (ledger.rule.features or {})[column]
         values = feature.order or feature.values or ledger.known_words(column)
-        groups += [f"{column}:{as_text(one)}" for one in values if one is not None]
+        groups += [f"{column}:{to_query_text(one)}" for one in values if one is not None]
     outputs = ledger.known_words("") if ledger.rule.output == "label" else []
     return {
-        "models": _some(ledger.models()),
-        "outputs": _some([as_text(one) for one in outputs if one is not None]),
-        "groups": _some(groups),
+        "models": _limit_values(ledger.models()),
+        "outputs": _limit_values([to_query_text(one) for one in outputs if one is not None]),
+        "groups": _limit_values(groups),
     }
 
 
-def _some(values: list[str]) -> list[str]:
+def _limit_values(values: list[str]) -> list[str]:
     return [one for one in values if one][:_CHOICES]
 
 
@@ -340,9 +355,9 @@ def _some(values: list[str]) -> list[str]:
 
 
 async def _lines_of(visit: Visit) -> tuple[list[dict[str, Any]], bool]:
-    wanted = Wanted.of(visit.query)
-    lines, complete = await all_listed(visit.hosted, wanted, MOST_IN_A_FILE, _SECONDS)
-    await visit.looked("violations file", count=len(lines))
+    wanted = ViolationsRequest.of(visit.query)
+    lines, complete = await list_all_violations(visit.hosted, wanted, MOST_IN_A_FILE, _SECONDS)
+    await visit.record_look("violations file", count=len(lines))
     return lines, complete
 
 
@@ -359,24 +374,24 @@ def _flat(told: Any) -> Any:
     return ", ".join(map(str, told)) if isinstance(told, list) else told
 
 
-async def as_csv(visit: Visit) -> Response:
+async def download_csv(visit: Visit) -> Response:
     lines, complete = await _lines_of(visit)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(_COLUMNS)
     for line in lines:
-        writer.writerow([cell_of(_flat(line[name])) for name in _COLUMNS])
+        writer.writerow([escape_cell(_flat(line[name])) for name in _COLUMNS])
     return _answer(text.getvalue().encode(), "text/csv", "violations.csv", complete)
 
 
-async def as_workbook(visit: Visit) -> Response:
+async def download_workbook(visit: Visit) -> Response:
     if find_spec("xlsxwriter") is None:
         raise Refusal(
             501, "a file for Excel needs xlsxwriter: pip install 'likewise[excel]'. CSV is there."
         )
     lines, complete = await _lines_of(visit)
     about = f"Contradictions of {visit.hosted.name}" + ("" if complete else ", not all of them")
-    content = await visit.hosted.aside(lambda: _workbook(lines, about))
+    content = await visit.hosted.run_in_thread(lambda: _workbook(lines, about))
     kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
     return _answer(content, kind, "violations.xlsx", complete)
 
@@ -392,8 +407,8 @@ def _workbook(lines: list[dict[str, Any]], about: str) -> bytes:
     return file.getvalue()
 
 
-PARTS: tuple[Part, ...] = (
-    Download("violations.csv", "read", as_csv),
-    Download("violations.xlsx", "read", as_workbook),
+PARTS: tuple[PagePart, ...] = (
+    Download("violations.csv", "read", download_csv),
+    Download("violations.xlsx", "read", download_workbook),
     Screen("violations", "read", "Violations", load, "pages/violations.html"),
 )

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from likewise.proposing.families import Family
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
-from likewise.rule.variation import Part, parts_of
+from likewise.rule.variation import RulePart, list_parts
 from likewise.tables.frames import Column
 
 _BLOCK = 1 << 21  # pairs that are looked at together, times columns
@@ -29,10 +29,10 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Between:
+class BlockingSets:
     """What stands between the rows of a table that are not comparable and earlier rows."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[RulePart, ...]
     later: npt.NDArray[np.int64]
     """The later row of each pair that is kept: it is not comparable, and with no earlier row has it
     fewer parts in between."""
@@ -51,15 +51,17 @@ class Between:
         return total
 
 
-def parts_with_families(rule: Rule, families: Sequence[Family]) -> tuple[Part, ...]:
+def parts_with_families(rule: Rule, families: Sequence[Family]) -> tuple[RulePart, ...]:
     """The columns that are compared, in their order; a one-hot family is ignored as one."""
     together: dict[str, list[str]] = {}
     for family in families:
         together.setdefault(family.name, []).extend(family.columns)
-    return parts_of(rule, together=together)
+    return list_parts(rule, together=together)
 
 
-def between(rule: Rule, columns: Mapping[str, Column], parts: Sequence[Part], most: int) -> Between:
+def find_blocking_sets(
+    rule: Rule, columns: Mapping[str, Column], parts: Sequence[RulePart], most: int
+) -> BlockingSets:
     """What stands between the first rows of a table, `most` of them."""
     rows = min(most, len(next(iter(columns.values()))))
     coordinates = [_coordinates(rule, columns, part, rows) for part in parts]
@@ -76,7 +78,7 @@ def between(rule: Rule, columns: Mapping[str, Column], parts: Sequence[Part], mo
         i, j = np.nonzero((counts == fewest[:, None]) & earlier & ~near[:, None])
         later.append(block[i])
         sets.append(far[i, j])
-    return Between(tuple(parts), np.concatenate(later), np.concatenate(sets))
+    return BlockingSets(tuple(parts), np.concatenate(later), np.concatenate(sets))
 
 
 Coordinate = tuple[float, npt.NDArray[np.float64]]
@@ -84,7 +86,7 @@ Coordinate = tuple[float, npt.NDArray[np.float64]]
 
 
 def _coordinates(
-    rule: Rule, columns: Mapping[str, Column], part: Part, rows: int
+    rule: Rule, columns: Mapping[str, Column], part: RulePart, rows: int
 ) -> list[Coordinate]:
     """The columns of a part as the rule's own encoder has them."""
     from likewise.monitor.readers.encoding import Encoder

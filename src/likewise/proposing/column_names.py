@@ -33,7 +33,7 @@ def is_protected(name: str) -> bool:
     parts = words_of(name)
     if is_identifier(name):
         return False
-    return _any(parts, words.PROTECTED, words.PROTECTED_STEMS) or _together(
+    return _has_word(parts, words.PROTECTED, words.PROTECTED_STEMS) or _has_all_words(
         parts, words.PROTECTED_TOGETHER
     )
 
@@ -41,14 +41,14 @@ def is_protected(name: str) -> bool:
 def is_age(name: str) -> bool:
     """Whether it is the age of a person, or when they were born."""
     parts = words_of(name)
-    about_age = _any(parts, words.AGE) or _together(parts, words.AGE_TOGETHER)
-    return about_age and not _any(parts, words.NOT_OF_A_PERSON)
+    about_age = _has_word(parts, words.AGE) or _has_all_words(parts, words.AGE_TOGETHER)
+    return about_age and not _has_word(parts, words.NOT_OF_A_PERSON)
 
 
 def is_proxy(name: str) -> bool:
     """Whether the column may stand for a protected group: a place, a name, a language."""
     parts = words_of(name)
-    return _any(parts, words.PROXY) or _together(parts, words.PROXY_TOGETHER)
+    return _has_word(parts, words.PROXY) or _has_all_words(parts, words.PROXY_TOGETHER)
 
 
 def is_identifier(name: str) -> bool:
@@ -75,7 +75,7 @@ def is_index(name: str) -> bool:
 
 def is_score(name: str) -> bool:
     """Whether there is a word for a score or a probability in it, whoever made that."""
-    return _any(words_of(name), words.SCORE) or is_probability_of_class(name)
+    return _has_word(words_of(name), words.SCORE) or is_probability_of_class(name)
 
 
 def is_score_of_a_model(name: str) -> bool:
@@ -95,7 +95,7 @@ def is_probability_of_class(name: str) -> bool:
 def is_truth(name: str) -> bool:
     """Whether it is by its name the true answer, known later, and not what was decided."""
     parts = words_of(name)
-    return "_".join(parts) in words.TRUTH_NAMES or _any(parts, words.TRUTH)
+    return "_".join(parts) in words.TRUTH_NAMES or _has_word(parts, words.TRUTH)
 
 
 def is_class(name: str) -> bool:
@@ -105,22 +105,22 @@ def is_class(name: str) -> bool:
 
 def is_answer(name: str) -> bool:
     """Whether it is by its name what a model said."""
-    return _says(words_of(name), words.ANSWER)
+    return _ends_in_word(words_of(name), words.ANSWER)
 
 
 def is_decision(name: str) -> bool:
     """Whether it is by its name what was decided, by a model or by people."""
-    return _says(words_of(name), words.DECISION)
+    return _ends_in_word(words_of(name), words.DECISION)
 
 
 def is_refusal(name: str) -> bool:
     """Whether it says who was refused."""
-    return _any(words_of(name), words.REFUSED)
+    return _has_word(words_of(name), words.REFUSED)
 
 
 def is_adverse(name: str) -> bool:
     """Whether it says something that nobody wants: refused, defaulted, at risk."""
-    return _any(words_of(name), words.ADVERSE) or is_refusal(name)
+    return _has_word(words_of(name), words.ADVERSE) or is_refusal(name)
 
 
 def is_good(value: object, *, adverse: bool = False) -> bool:
@@ -130,14 +130,14 @@ def is_good(value: object, *, adverse: bool = False) -> bool:
     return " ".join(words_of(str(value))) in (words.BAD if adverse else words.GOOD)
 
 
-def is_perhaps_output(name: str) -> bool:
+def may_be_output(name: str) -> bool:
     """Whether it may be the output by its name, or something known later: outcome, result."""
-    return _says(words_of(name), words.PERHAPS)
+    return _ends_in_word(words_of(name), words.PERHAPS)
 
 
 def is_count(name: str) -> bool:
     """Whether there is a word in it for something that is counted."""
-    return _any(words_of(name), words.COUNT)
+    return _has_word(words_of(name), words.COUNT)
 
 
 def is_code(name: str) -> bool:
@@ -149,16 +149,16 @@ def is_code(name: str) -> bool:
 def is_survey_weight(name: str) -> bool:
     """Whether it says how many people a row of a survey stands for."""
     parts = words_of(name)
-    return _any(parts, words.WEIGHT) or _together(parts, words.WEIGHT_TOGETHER)
+    return _has_word(parts, words.WEIGHT) or _has_all_words(parts, words.WEIGHT_TOGETHER)
 
 
 def is_time(name: str) -> bool:
     """Whether its numbers are by its name times."""
     parts = words_of(name)
-    return bool(parts) and (_any(parts, words.TIME) or parts[-1] == "at")
+    return bool(parts) and (_has_word(parts, words.TIME) or parts[-1] == "at")
 
 
-def _says(parts: Sequence[str], known: Collection[str]) -> bool:
+def _ends_in_word(parts: Sequence[str], known: Collection[str]) -> bool:
     """Whether the name ends in one of these words, or in one and what may follow it."""
     if any(part in words.EARLIER for part in parts):
         return False
@@ -170,10 +170,10 @@ def _says(parts: Sequence[str], known: Collection[str]) -> bool:
     return False
 
 
-def _any(parts: Sequence[str], known: Collection[str], stems: Collection[str] = ()) -> bool:
+def _has_word(parts: Sequence[str], known: Collection[str], stems: Collection[str] = ()) -> bool:
     begins = tuple(stems)
     return any(part in known or (begins and part.startswith(begins)) for part in parts)
 
 
-def _together(parts: Sequence[str], known: Sequence[tuple[str, ...]]) -> bool:
+def _has_all_words(parts: Sequence[str], known: Sequence[tuple[str, ...]]) -> bool:
     return any(all(one in parts for one in group) for group in known)

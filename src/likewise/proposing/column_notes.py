@@ -15,7 +15,7 @@ About: TypeAlias = Literal[
 
 
 @dataclass(frozen=True)
-class Note:
+class ColumnNote:
     """Something about one column or several."""
 
     about: About

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from likewise.proposing import column_names
-from likewise.proposing.column_notes import About, Note
+from likewise.proposing.column_notes import About, ColumnNote
 from likewise.proposing.leakage import leak_of
 from likewise.proposing.profile import Profile
 from likewise.proposing.tolerances import tolerance_of
@@ -51,7 +51,7 @@ def is_time(profile: Profile) -> bool:
     return large and column_names.is_time(profile.name)
 
 
-def counts_rows(profile: Profile) -> bool:
+def is_row_counter(profile: Profile) -> bool:
     """Whether each row has the number after that of the row before, or is called an index."""
     if not profile.whole or not profile.unique or column_names.is_identifier(profile.name):
         return False
@@ -72,7 +72,7 @@ def key_rank(profile: Profile) -> int | None:
         return 0
     if not profile.numeric:
         return 1 if all(map(_like_a_key, profile.different)) else None
-    if len(profile) < ROWS or profile.rounded:
+    if len(profile) < ROWS or profile.is_mostly_rounded:
         return None
     expected = len(profile) ** 2 / (2.0 * _span(profile))  # repeats among numbers drawn by chance
     return 2 if expected > _BY_CHANCE else None
@@ -91,7 +91,7 @@ def _like_a_key(value: Any) -> bool:
     return not re.search(r"\s", text) and re.search(r"\d", text) is not None
 
 
-def hardly_repeats(profile: Profile) -> str | None:
+def why_hardly_repeats(profile: Profile) -> str | None:
     """Of text, and of what is called an identifier."""
     share = len(profile.different) / len(profile.known)
     if column_names.is_identifier(profile.name) and not profile.unique:
@@ -131,7 +131,7 @@ class ColumnProposal:
     """One column."""
 
     feature: Feature
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ColumnNote, ...] = ()
     reason: str = ""
     """Where the tolerance comes from."""
     key_rank: int | None = None
@@ -154,7 +154,7 @@ def propose_column(
     missing = missing_of(profile)
     if not profile.numeric or len(profile.different) <= FEW:
         return ColumnProposal(Feature("category", missing=missing))
-    if profile.rounded:
+    if profile.is_mostly_rounded:
         text = "Whole numbers beyond 2**53 cannot be compared as float64."
         return ColumnProposal(_IGNORE, (_note("rounded", profile, text),))
     why = codes_why(profile)
@@ -190,13 +190,13 @@ def _left_out_by_values(
 ) -> tuple[About, str] | None:
     if len(profile.different) == 1 and not profile.has_missing:
         return "constant", "It is the same in every row."
-    if counts_rows(profile):
+    if is_row_counter(profile):
         return "index", "It counts the rows."
     leaks = (leak_of(profile, output, numeric=numeric_output) for output in outputs)
     leak = next((one for one in leaks if one is not None), None)
     if leak is not None:
         return "leak", f"{leak}. As an input it would hide contradictions."
-    unlike = hardly_repeats(profile)
+    unlike = why_hardly_repeats(profile)
     if unlike is None:
         return None
     return ("identifier" if column_names.is_identifier(profile.name) else "text"), unlike
@@ -239,5 +239,5 @@ def _number(profile: Profile, missing: Missing) -> ColumnProposal:
     return ColumnProposal(feature, tuple(notes), figure.why)
 
 
-def _note(about: About, profile: Profile, text: str) -> Note:
-    return Note(about, (profile.name,), text)
+def _note(about: About, profile: Profile, text: str) -> ColumnNote:
+    return ColumnNote(about, (profile.name,), text)

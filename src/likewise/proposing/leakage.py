@@ -40,7 +40,12 @@ def leak_of(column: Profile, output: Profile, *, numeric: bool) -> str | None:
         return None
     codes = column.codes[there]
     found = _by_value(codes, labels) or _by_absence(codes, labels)
-    if found is None and column.numeric and not column.rounded and len(column.different) > 2:
+    if (
+        found is None
+        and column.numeric
+        and not column.is_mostly_rounded
+        and len(column.different) > 2
+    ):
         found = _by_threshold(column.numbers[there], labels, called_score=is_score(column.name))
     return found
 
@@ -85,13 +90,13 @@ def _by_threshold(numbers: Floats, labels: Codes, *, called_score: bool) -> str 
     if (highest[order][:-1] < lowest[order][1:]).all():
         return "Thresholds on it separate the outputs without exception: a score, or made from them"
     if called_score and len(present) == 2:
-        ranked = _ranked(numbers[labels == present[0]], numbers[labels == present[1]])
+        ranked = _measure_ranking(numbers[labels == present[0]], numbers[labels == present[1]])
         if max(ranked, 1.0 - ranked) >= _RANKED:
             return "A score that ranks nearly all decisions of one output above those of the other"
     return None
 
 
-def _ranked(low: Floats, high: Floats) -> float:
+def _measure_ranking(low: Floats, high: Floats) -> float:
     """The share of pairs in which the first is the smaller; ties count half."""
     ordered = np.sort(low)
     below = np.searchsorted(ordered, high, side="left")
@@ -100,7 +105,7 @@ def _ranked(low: Floats, high: Floats) -> float:
 
 
 def _of_number(column: Profile, output: Profile) -> str | None:
-    if output.rounded or not output.numeric:
+    if output.is_mostly_rounded or not output.numeric:
         return None
     numbers = output.numbers
     if len(column.different) <= _LABELS:
@@ -108,7 +113,7 @@ def _of_number(column: Profile, output: Profile) -> str | None:
         codes = column.codes[there]
         if not _rare(codes) and _by_threshold(numbers[there], codes, called_score=False):
             return "Each of its values goes with a range of the output: it is made from the output"
-    elif column.numeric and not column.rounded and len(output.different) > _LABELS:
+    elif column.numeric and not column.is_mostly_rounded and len(output.different) > _LABELS:
         both = ~np.isnan(numbers) & ~np.isnan(column.numbers)
         if int(both.sum()) >= 2 * EACH and _goes_with(numbers[both], column.numbers[both]):
             return "It goes up or down with the output: its complement, or made from it"
@@ -118,8 +123,8 @@ def _of_number(column: Profile, output: Profile) -> str | None:
 def _goes_with(numbers: Floats, others: Floats) -> bool:
     """Whether one order fits both, up or down."""
 
-    def rising(one: Floats) -> bool:
+    def is_rising(one: Floats) -> bool:
         order: npt.NDArray[np.int64] = np.lexsort((one, numbers))
         return bool((np.diff(one[order]) >= 0).all())
 
-    return rising(others) or rising(-others)
+    return is_rising(others) or is_rising(-others)

@@ -22,15 +22,19 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.monitor.sensitivity import vary
-from likewise.monitor.sensitivity_table import Outcome, Varied
-from likewise.proposing.blocking_columns import Between, between, parts_with_families
-from likewise.proposing.column_notes import Note
+from likewise.monitor.sensitivity_table import SensitivityTable, VariantCounts
+from likewise.proposing.blocking_columns import (
+    BlockingSets,
+    find_blocking_sets,
+    parts_with_families,
+)
+from likewise.proposing.column_notes import ColumnNote
 from likewise.proposing.families import Family
 from likewise.proposing.profile import Profile
-from likewise.proposing.tolerances import wider
+from likewise.proposing.tolerances import widen_tolerance
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
-from likewise.rule.variation import Part
+from likewise.rule.variation import RulePart
 from likewise.tables.frames import Column
 from likewise.tables.printing import percent
 
@@ -58,15 +62,15 @@ _LEFT_OUT = (
 
 
 @dataclass(frozen=True)
-class Loosened:
+class LoosenedRule:
     """A rule that was tried, and what was changed so that it compares anything."""
 
     rule: Rule
-    trial: Outcome
-    before: Outcome
+    trial: VariantCounts
+    before: VariantCounts
     """Of the rule as it was proposed."""
-    notes: tuple[Note, ...]
-    varied: Varied
+    notes: tuple[ColumnNote, ...]
+    varied: SensitivityTable
     """Each column, or family, ignored; of the first rows."""
     rows: int
     """Of the whole table; the rule may have been tried on the first of them."""
@@ -107,7 +111,7 @@ class Loosened:
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
 
-        def told(one: Outcome) -> dict[str, Any]:
+        def outcome_to_dict(one: VariantCounts) -> dict[str, Any]:
             return {
                 "decisions": one.decisions,
                 "comparable": one.comparable,
@@ -115,79 +119,83 @@ class Loosened:
             }
 
         return {
-            **told(self.trial),
+            **outcome_to_dict(self.trial),
             "rate": self.trial.rate,
-            "first_proposed": told(self.before),
+            "first_proposed": outcome_to_dict(self.before),
             "prevents_most": self._prevents_most(),
-            "prevented": self._prevented(),
+            "prevented": self._list_prevented(),
             "looked_at": self.varied.decisions,
         }
 
-    def _prevented(self) -> list[dict[str, Any]]:
+    def _list_prevented(self) -> list[dict[str, Any]]:
         """By column or family: how many more would be comparable without it; most first."""
-        before = self.varied.as_it_is.comparable
+        before = self.varied.baseline.comparable
         return [
             {
                 "column": one.column or "",
                 "columns": list(one.change.columns),
                 "more": one.comparable - before,
             }
-            for one in self.varied.preventing()
+            for one in self.varied.rank_blocking_columns()
         ]
 
     def _prevents_most(self) -> dict[str, Any] | None:
-        return next((one for one in self._prevented()[:1] if one["more"]), None)
+        return next((one for one in self._list_prevented()[:1] if one["more"]), None)
 
 
-def loosened(
+def loosen_rule(
     rule: Rule,
     table: Any,
     columns: Mapping[str, Column],
     families: Sequence[Family],
     profiles: Mapping[str, Profile],
-) -> Loosened:
+) -> LoosenedRule:
     """The rule as it is if it is useful; else looser, or as it was if nothing helps.
 
     table, columns  the rows that it is tried on; profiles: of the whole table
     """
     rows = len(next(iter(profiles.values())))
     until = time.monotonic() + SECONDS
-    proposed, first = rule, _tried(rule, table)
+    proposed, first = rule, _try_rule(rule, table)
     if first.share >= USEFUL:
-        return Loosened(rule, first, first, (), _ignoring(rule, table, families), rows)
+        return LoosenedRule(rule, first, first, (), _vary_ignoring(rule, table, families), rows)
     numbers = [name for name, one in (rule.features or {}).items() if one.kind == "number"]
-    rule, widened = _widened(rule, numbers), dict.fromkeys(numbers, 1)
+    rule, widened = _widen_tolerances(rule, numbers), dict.fromkeys(numbers, 1)
     left_out: list[str] = []
-    tells = _telling(parts_with_families(rule, families), rule, profiles)
+    tells = _measure_association(parts_with_families(rule, families), rule, profiles)
     for _ in range(STEPS):
-        share = _tried(rule, table).share
+        share = _try_rule(rule, table).share
         parts = parts_with_families(rule, families)
         if share >= USEFUL or len(parts) <= _LEFT or time.monotonic() > until:
             break
         few = share >= _FAR * USEFUL
-        giving = _least_loss(between(rule, columns, parts, _ROWS), tells)
+        giving = _rank_parts(find_blocking_sets(rule, columns, parts, _ROWS), tells)
         for part in giving[: 1 if few else max(1, len(parts) // _AT_ONCE)]:
             column = part.columns[0]
             if widened.get(column, _WIDEST) < _WIDEST:
-                rule, widened[column] = _widened(rule, part.columns), _WIDEST
+                rule, widened[column] = _widen_tolerances(rule, part.columns), _WIDEST
             else:
-                rule = _without(rule, part)
+                rule = _ignore_part(rule, part)
                 left_out += part.columns
-    trial = _tried(rule, table)
+    trial = _try_rule(rule, table)
     if trial.share <= first.share:
-        return Loosened(proposed, first, first, (), _ignoring(proposed, table, families), rows)
+        return LoosenedRule(
+            proposed, first, first, (), _vary_ignoring(proposed, table, families), rows
+        )
     steps = {name: count for name, count in widened.items() if name not in left_out}
     told = ((tuple(steps), _WIDER), (tuple(left_out), _LEFT_OUT))
-    notes = tuple(Note("loosened", names, text) for names, text in told if names)
-    return Loosened(rule, trial, first, notes, _ignoring(rule, table, families), rows, steps)
+    notes = tuple(ColumnNote("loosened", names, text) for names, text in told if names)
+    return LoosenedRule(
+        rule, trial, first, notes, _vary_ignoring(rule, table, families), rows, steps
+    )
 
 
-def _tried(rule: Rule, table: Any) -> Outcome:
+def _try_rule(rule: Rule, table: Any) -> VariantCounts:
     """What the rule comes to."""
-    return vary(rule, table, changes=(), most_rows=ROWS).as_it_is
+    return vary(rule, table, changes=(), most_rows=ROWS).baseline
 
 
-def _ignoring(rule: Rule, table: Any, families: Sequence[Family]) -> Varied:
+def _vary_ignoring(rule: Rule, table: Any, families: Sequence[Family]) -> SensitivityTable:
     """What the rule comes to without each column; families as one."""
     parts = parts_with_families(rule, families)
     together = {part.name or "": part.columns for part in parts if len(part.columns) > 1}
@@ -201,22 +209,22 @@ def _ignoring(rule: Rule, table: Any, families: Sequence[Family]) -> Varied:
     )
 
 
-def _widened(rule: Rule, numbers: Sequence[str]) -> Rule:
+def _widen_tolerances(rule: Rule, numbers: Sequence[str]) -> Rule:
     """The tolerances of these columns one step wider."""
     features: dict[str, Feature] = dict(rule.features or {})
     for name in numbers:
         tolerance = features[name].tolerance
         assert tolerance is not None
-        features[name] = replace(features[name], tolerance=wider(tolerance))
+        features[name] = replace(features[name], tolerance=widen_tolerance(tolerance))
     return replace(rule, features=features)
 
 
-def _without(rule: Rule, part: Part) -> Rule:
+def _ignore_part(rule: Rule, part: RulePart) -> Rule:
     features = {**(rule.features or {}), **dict.fromkeys(part.columns, Feature("ignore"))}
     return replace(rule, features=features)
 
 
-def _least_loss(ways: Between, tells: Mapping[Part, float]) -> list[Part]:
+def _rank_parts(ways: BlockingSets, tells: Mapping[RulePart, float]) -> list[RulePart]:
     """The parts that prevent anything, those first that prevent most for what they tell."""
     prevents = {
         part: weight / (_NOISE + tells[part])
@@ -227,18 +235,18 @@ def _least_loss(ways: Between, tells: Mapping[Part, float]) -> list[Part]:
     return ordered[: len(ways.parts) - _LEFT]
 
 
-def _telling(
-    parts: Sequence[Part], rule: Rule, profiles: Mapping[str, Profile]
-) -> dict[Part, float]:
+def _measure_association(
+    parts: Sequence[RulePart], rule: Rule, profiles: Mapping[str, Profile]
+) -> dict[RulePart, float]:
     """How much each part tells about the output, from 0 to 1 (Cramér's V, corrected for size)."""
-    output = _binned(profiles[rule.output_columns[0]])
+    output = _bin_values(profiles[rule.output_columns[0]])
     return {
-        part: max(_association(_binned(profiles[name]), output) for name in part.columns)
+        part: max(_association(_bin_values(profiles[name]), output) for name in part.columns)
         for part in parts
     }
 
 
-def _binned(profile: Profile) -> npt.NDArray[np.int64]:
+def _bin_values(profile: Profile) -> npt.NDArray[np.int64]:
     """Codes of a column; numbers of many values in tenths."""
     if not profile.numeric or len(profile.different) <= _BINS:
         return profile.codes + 1

@@ -13,29 +13,29 @@ from typing import Any, NamedTuple
 from likewise.proposing import column_names
 from likewise.proposing.leakage import leak_of
 from likewise.proposing.profile import Profile
-from likewise.rule.feature import plain
+from likewise.rule.feature import to_plain_value
 
 _FEW = 10  # different values that an output which nobody named may have
 _SHOWN = 6
 _ANSWERS = 3
 
 
-class Guess(NamedTuple):
+class OutputGuess(NamedTuple):
     """The output, and what to say of it."""
 
     column: str
     note: str
 
 
-def guess_output(profiles: Mapping[str, Profile]) -> Guess | None:
+def guess_output(profiles: Mapping[str, Profile]) -> OutputGuess | None:
     """The column that is the output by its name; None where names do not tell."""
     plain = {name: one for name, one in profiles.items() if one.comparable and one.known}
     for is_named, note in _NAMED:
         found = [name for name in plain if is_named(name)]
         if not found:
             continue
-        chosen = found[0] if len(found) == 1 else _one_of(found, plain)
-        return None if chosen is None else Guess(chosen, note)
+        chosen = found[0] if len(found) == 1 else _choose_one(found, plain)
+        return None if chosen is None else OutputGuess(chosen, note)
     return None
 
 
@@ -57,7 +57,7 @@ def truth_note(name: str) -> str | None:
 
 def favourable_of(output: Profile) -> Any:
     """The output that its name says everyone wants, if one of two or three does."""
-    values = {plain(value) for value in output.different}
+    values = {to_plain_value(value) for value in output.different}
     if not 1 <= len(values) <= _ANSWERS:
         return None
     adverse = column_names.is_adverse(output.name)
@@ -66,7 +66,7 @@ def favourable_of(output: Profile) -> Any:
     )
 
 
-def _one_of(found: list[str], profiles: Mapping[str, Profile]) -> str | None:
+def _choose_one(found: list[str], profiles: Mapping[str, Profile]) -> str | None:
     """Of several columns that are called outputs one that says what all the others say."""
     ordered = sorted(found, key=column_names.is_refusal)
     first = profiles[ordered[0]]
@@ -88,7 +88,7 @@ _NAMED: tuple[tuple[Callable[[str], bool], str], ...] = (
         "The output, by its name.",
     ),
     (
-        column_names.is_perhaps_output,
+        column_names.may_be_output,
         "By its name the output is what was decided, or what came of it. If another column says"
         " what was decided, name that with --output-column.",
     ),

@@ -11,7 +11,7 @@ Invariant: the columns of a one-hot family are protected together or not at all.
 from collections.abc import Mapping, Sequence
 
 from likewise.proposing import column_names
-from likewise.proposing.column_notes import Note
+from likewise.proposing.column_notes import ColumnNote
 from likewise.proposing.families import Family, families_of
 from likewise.proposing.profile import Profile
 from likewise.rule.feature import Feature
@@ -30,7 +30,9 @@ def protected_by_name(profiles: Mapping[str, Profile], outputs: Sequence[str]) -
     return [name for name in inputs if column_names.is_protected(names.get(name, name))]
 
 
-def notes_on_people(features: Mapping[str, Feature], profiles: Mapping[str, Profile]) -> list[Note]:
+def notes_on_people(
+    features: Mapping[str, Feature], profiles: Mapping[str, Profile]
+) -> list[ColumnNote]:
     """One note for each column, or family, that is about a group of people."""
     inputs = {name: profiles[name] for name in features if profiles[name].comparable}
     names = _names(families_of(inputs))
@@ -47,11 +49,11 @@ def notes_on_people(features: Mapping[str, Feature], profiles: Mapping[str, Prof
                     f"Protected, by their name: {len(columns)} columns that together say one"
                     f" thing, {called!r}."
                 )
-            notes.append(Note("protected", tuple(columns), text))
+            notes.append(ColumnNote("protected", tuple(columns), text))
         elif column_names.is_age(called) and not column_names.is_identifier(called):
-            notes.append(Note("age", tuple(columns), _AGE))
-        elif column_names.is_proxy(called) and any(features[name].measured for name in columns):
-            notes.append(Note("proxy", tuple(columns), _PROXY))
+            notes.append(ColumnNote("age", tuple(columns), _AGE))
+        elif column_names.is_proxy(called) and any(features[name].is_compared for name in columns):
+            notes.append(ColumnNote("proxy", tuple(columns), _PROXY))
     return notes
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.tables.frames import Column, is_missing, numbers_of
-from likewise.tables.normalize import is_rounded, list_of
+from likewise.tables.frames import Column, is_missing, read_number_column
+from likewise.tables.normalize import is_rounded, require_list
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -38,7 +38,7 @@ class Profile:
 
     @classmethod
     def of(cls, name: str, column: Column) -> "Profile":
-        values = list_of(column)
+        values = require_list(column)
         if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
             known = values
         else:
@@ -68,14 +68,16 @@ class Profile:
         return self.numeric and all(map(_is_whole, self.different))
 
     @cached_property
-    def rounded(self) -> bool:
+    def is_mostly_rounded(self) -> bool:
         """Whether most of its values are whole numbers beyond 2**53, which float64 rounds."""
         return 2 * sum(map(is_rounded, self.known)) > len(self.known)
 
     @cached_property
     def numbers(self) -> Floats:
         """NaN where missing, or where float64 would round a whole number."""
-        return numbers_of(self.name, [None if is_rounded(one) else one for one in self.values])
+        return read_number_column(
+            self.name, [None if is_rounded(one) else one for one in self.values]
+        )
 
     @cached_property
     def codes(self) -> Codes:

@@ -16,7 +16,7 @@ import numpy as np
 
 from likewise.errors import BadRule
 from likewise.proposing import column_names
-from likewise.proposing.column_notes import Note
+from likewise.proposing.column_notes import ColumnNote
 from likewise.proposing.column_proposal import (
     CODES,
     FEW,
@@ -27,7 +27,7 @@ from likewise.proposing.column_proposal import (
 )
 from likewise.proposing.families import Family, families_of
 from likewise.proposing.profile import Profile, profiles_of
-from likewise.proposing.tolerances import Figure, delta_of
+from likewise.proposing.tolerances import SuggestedValue, delta_of
 from likewise.rule.feature import Feature, Output
 from likewise.rule.rule import Rule
 from likewise.tables.frames import table_columns
@@ -41,7 +41,7 @@ class Proposal:
     features: Mapping[str, Feature]
     output: Output
     delta: float
-    notes: tuple[Note, ...]
+    notes: tuple[ColumnNote, ...]
     reasons: Mapping[str, str]
     """By column, where its tolerance comes from."""
     delta_reason: str
@@ -102,10 +102,10 @@ def propose_from(
                 profile, answers, numeric_output=kind != "label", one_hot=name in one_hot
             )
     proposed = _with_one_key(proposed)
-    together = _taking_part(families, proposed)
+    together = _select_measured(families, proposed)
     notes = [note for one in proposed.values() for note in one.notes]
     notes += [_family_note(family) for family in together]
-    if not any(one.feature.measured for one in proposed.values()):
+    if not any(one.feature.is_compared for one in proposed.values()):
         why = "; ".join(f"{one.columns[0]!r}: {one.text}" for one in notes[:5])
         raise BadRule(
             "no feature takes part in the distance; expected an input to compare at least."
@@ -133,17 +133,19 @@ def output_kind(outputs: Sequence[Profile]) -> Output:
     if not output.whole:
         return "number"
     codes = (
-        column_names.is_code(output.name) or column_names.is_truth(output.name) or output.rounded
+        column_names.is_code(output.name)
+        or column_names.is_truth(output.name)
+        or output.is_mostly_rounded
     )
     few = FEW if column_names.is_score(output.name) else CODES
     many = len(output.different) > few and len(output.known) >= ROWS
     return "number" if many and not codes else "label"
 
 
-def _delta(outputs: Sequence[Profile], kind: Output) -> Figure:
+def _delta(outputs: Sequence[Profile], kind: Output) -> SuggestedValue:
     """The largest of all outputs' deltas."""
     if kind == "label":
-        return Figure(0.0, "")
+        return SuggestedValue(0.0, "")
     figures = []
     for output in outputs:
         numbers = output.numbers if output.numeric else np.zeros(0)
@@ -160,29 +162,31 @@ def _with_one_key(proposed: Mapping[str, ColumnProposal]) -> dict[str, ColumnPro
     made = dict(proposed)
     for name in ranks:
         if name == key:
-            note = Note("identifier", (name,), "Every value is different: it names decisions.")
+            note = ColumnNote(
+                "identifier", (name,), "Every value is different: it names decisions."
+            )
             made[name] = replace(made[name], notes=(note,))
         else:
             text = f"Every value is different, as in {key!r}, which is the key."
-            note = Note("identifier", (name,), text)
+            note = ColumnNote("identifier", (name,), text)
             made[name] = ColumnProposal(Feature("ignore"), (note,))
     return made
 
 
-def _taking_part(
+def _select_measured(
     families: Sequence[Family], proposed: Mapping[str, ColumnProposal]
 ) -> tuple[Family, ...]:
     """Families of which two columns at least take part in likeness, with those columns."""
     measured = [
-        Family(one.name, tuple(name for name in one.columns if proposed[name].feature.measured))
+        Family(one.name, tuple(name for name in one.columns if proposed[name].feature.is_compared))
         for one in families
     ]
     return tuple(family for family in measured if len(family.columns) > 1)
 
 
-def _family_note(family: Family) -> Note:
+def _family_note(family: Family) -> ColumnNote:
     text = (
         f"{len(family.columns)} columns that together say one thing, {family.name!r}: two decisions"
         " are alike if all of them are the same."
     )
-    return Note("family", family.columns, text)
+    return ColumnNote("family", family.columns, text)

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from likewise.errors import BadDecision
-from likewise.proposing.column_notes import Note
-from likewise.proposing.loosening import ROWS, Loosened, loosened
+from likewise.proposing.column_notes import ColumnNote
+from likewise.proposing.loosening import ROWS, LoosenedRule, loosen_rule
 from likewise.proposing.output_column import favourable_of, truth_note
 from likewise.proposing.people_columns import notes_on_people, protected_by_name
 from likewise.proposing.profile import Profile
 from likewise.proposing.proposal import Proposal, propose_from
-from likewise.rule.feature import Feature, plain
+from likewise.rule.feature import Feature, to_plain_value
 from likewise.rule.rule import Rule, toml_value
 from likewise.tables.frames import is_missing, table_columns
-from likewise.tables.printing import visible
+from likewise.tables.printing import escape_unprintable
 
 _VALUES = 5
 _WIDTH = 40
@@ -56,12 +56,12 @@ class ProposedRule:
 
     rule: Rule
     text: str
-    notes: tuple[Note, ...]
-    tried: Loosened | None
+    notes: tuple[ColumnNote, ...]
+    loosened: LoosenedRule | None
     """None if the rule could not be tried; then a note says why."""
 
 
-def propose_rule(
+def propose_and_try(
     table: Any,
     profiles: dict[str, Profile],
     outputs: Sequence[str],
@@ -84,20 +84,20 @@ def propose_rule(
         favourable=favourable_of(profiles[outputs[0]]) if label else None,
     )
     said = about_output or truth_note(outputs[0]) or ""
-    notes = [Note("output", tuple(outputs), said)] if said else []
+    notes = [ColumnNote("output", tuple(outputs), said)] if said else []
     notes += [*notes_on_people(proposal.features, profiles), *proposal.notes]
     reasons = dict(proposal.reasons)
     tried = None
     try:
-        tried = _tried(rule, table, proposal, profiles, outputs)
+        tried = _try_rule(rule, table, proposal, profiles, outputs)
     except BadDecision as error:
-        notes.append(Note("output", tuple(outputs), f"The rule could not be tried: {error}"))
+        notes.append(ColumnNote("output", tuple(outputs), f"The rule could not be tried: {error}"))
     else:
         rule = tried.rule
         notes += tried.notes
         for column, steps in tried.widened.items():
             reasons[column] += "; then a step wider" if steps == 1 else "; then two steps wider"
-    text = _commented(
+    text = _write_toml(
         rule,
         profiles,
         name=name,
@@ -109,13 +109,13 @@ def propose_rule(
     return ProposedRule(rule, text, tuple(notes), tried)
 
 
-def _tried(
+def _try_rule(
     rule: Rule,
     table: Any,
     proposal: Proposal,
     profiles: dict[str, Profile],
     outputs: Sequence[str],
-) -> Loosened:
+) -> LoosenedRule:
     """The rule tried on the first rows that have an output."""
     known = [
         i
@@ -124,7 +124,7 @@ def _tried(
     ]
     complete = len(known) == min(len(table), ROWS)
     some = table[:ROWS] if complete else _rows(table, known)
-    return loosened(rule, some, table_columns(some), proposal.families, profiles)
+    return loosen_rule(rule, some, table_columns(some), proposal.families, profiles)
 
 
 def _rows(table: Any, rows: Sequence[int]) -> Any:
@@ -134,12 +134,12 @@ def _rows(table: Any, rows: Sequence[int]) -> Any:
 # As text
 
 
-def _commented(
+def _write_toml(
     rule: Rule,
     profiles: Mapping[str, Profile],
     *,
     name: str,
-    notes: Sequence[Note],
+    notes: Sequence[ColumnNote],
     reasons: Mapping[str, str],
     delta_reason: str,
     tried: Sequence[str],
@@ -153,24 +153,26 @@ def _commented(
     rows = len(next(iter(profiles.values())))
     told = "".join(f"#\n{_comment(one)}\n" for one in tried)
     metric = toml_value(rule.metric)
-    parts = [_HEAD.format(name=_shown(name), rows=rows, metric=metric, tried=told)]
+    parts = [_HEAD.format(name=_format_value(name), rows=rows, metric=metric, tried=told)]
     parts.append(_output(rule, profiles, notes, delta_reason))
     for column, feature in (rule.features or {}).items():
         assert isinstance(feature, Feature)
         lines = [f"[features.{_key(column)}]", *_notes(column, feature.kind, notes)]
         lines += _settings(feature, profiles[column], reasons.get(column, ""))
         parts.append("\n".join(lines) + "\n")
-    return _BEYOND_ASCII.sub(_escaped, "\n".join(parts))
+    return _BEYOND_ASCII.sub(_escape_character, "\n".join(parts))
 
 
 def _comment(text: str) -> str:
     """Text as lines of a comment."""
     return "\n".join(
-        textwrap.wrap(visible(text), _LINE - 2, initial_indent="# ", subsequent_indent="# ")
+        textwrap.wrap(
+            escape_unprintable(text), _LINE - 2, initial_indent="# ", subsequent_indent="# "
+        )
     )
 
 
-def _notes(column: str, kind: str, notes: Sequence[Note]) -> list[str]:
+def _notes(column: str, kind: str, notes: Sequence[ColumnNote]) -> list[str]:
     """The notes on a column; one on several columns stands at the first of them."""
     lines = []
     for note in notes:
@@ -184,7 +186,7 @@ def _notes(column: str, kind: str, notes: Sequence[Note]) -> list[str]:
     return lines
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape_character(match: re.Match[str]) -> str:
     """A character; one that cannot be printed as TOML writes it in a string."""
     code = ord(match[0])
     if match[0].isprintable():
@@ -193,11 +195,11 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def _output(
-    rule: Rule, profiles: Mapping[str, Profile], notes: Sequence[Note], delta_reason: str
+    rule: Rule, profiles: Mapping[str, Profile], notes: Sequence[ColumnNote], delta_reason: str
 ) -> str:
     columns = rule.output_columns
     value = columns[0] if len(columns) == 1 else list(columns)
-    seen = _seen(profiles[columns[0]]) if len(columns) == 1 else "probabilities"
+    seen = _describe_values(profiles[columns[0]]) if len(columns) == 1 else "probabilities"
     lines = [
         "[output]",
         *(_comment(note.text) for note in notes if note.about == "output"),
@@ -218,7 +220,7 @@ def _output(
 
 
 def _settings(feature: Feature, profile: Profile, reason: str) -> list[str]:
-    seen = _seen(profile)
+    seen = _describe_values(profile)
     why = {
         "protected": f"by its name; {seen}",
         "key": "",
@@ -226,7 +228,9 @@ def _settings(feature: Feature, profile: Profile, reason: str) -> list[str]:
     }.get(feature.kind, seen)
     lines = []
     for setting, value in feature.to_dict().items():
-        comment = {"kind": why, "missing": _missing(profile), "tolerance": reason}.get(setting, "")
+        comment = {"kind": why, "missing": _describe_missing(profile), "tolerance": reason}.get(
+            setting, ""
+        )
         written = _figure_in_toml(value) if isinstance(value, float) else toml_value(value)
         lines.append(f"{setting} = {written}" + (f"  # {comment}" if comment else ""))
     return lines
@@ -244,7 +248,7 @@ def _key(column: str) -> str:
 
 
 def _some_value(profile: Profile) -> Any:
-    return max(map(plain, profile.different), key=str, default="")
+    return max(map(to_plain_value, profile.different), key=str, default="")
 
 
 def _one_line(value: Any) -> str:
@@ -252,14 +256,14 @@ def _one_line(value: Any) -> str:
     return written if written.isprintable() and len(written) <= 2 * _WIDTH else '"…"'
 
 
-def _seen(profile: Profile) -> str:
+def _describe_values(profile: Profile) -> str:
     different = profile.different
     if not different:
         return "no values"
     if profile.numeric and len(different) > _VALUES:
         return f"from {_figure(min(different))} to {_figure(max(different))}"
     ordered = sorted(different, key=str)
-    listed = ", ".join(_shown(one) for one in ordered[:_VALUES])
+    listed = ", ".join(_format_value(one) for one in ordered[:_VALUES])
     count = len(different)
     return f"{count:,} value{'s' * (count != 1)}: {listed}{', …' * (count > _VALUES)}"
 
@@ -271,12 +275,12 @@ def _figure(number: float) -> str:
         return "beyond 1e308"
 
 
-def _missing(profile: Profile) -> str:
+def _describe_missing(profile: Profile) -> str:
     count = sum(map(is_missing, profile.values))
     return f"{count:,} of {len(profile):,} have no value: near each other, and nothing else"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A value for a comment, on one line whatever it holds."""
     text = str(value)
     text = text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"

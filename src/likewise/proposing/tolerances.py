@@ -23,40 +23,42 @@ _MOSTLY = 0.5
 _STEPS = (1.0, 2.0, 5.0)
 
 
-class Figure(NamedTuple):
+class SuggestedValue(NamedTuple):
     """A tolerance or a delta, and where it comes from."""
 
     value: float | str
     why: str
 
 
-def tolerance_of(numbers: npt.NDArray[np.float64], *, whole: bool) -> Figure:
+def tolerance_of(numbers: npt.NDArray[np.float64], *, whole: bool) -> SuggestedValue:
     """For known numbers, at least one of them."""
     zeros = float((numbers == 0.0).mean())
     if zeros > _MOSTLY and numbers.min() >= 0.0 and (not whole or numbers.max() >= _COUNTED):
-        return Figure("10%", f"{zeros:.0%} are 0: near 0 is 0 alone; others, within a tenth")
+        return SuggestedValue(
+            "10%", f"{zeros:.0%} are 0: near 0 is 0 alone; others, within a tenth"
+        )
     spread = _usual_spread(numbers)
     figure = _plain(SHARE * spread)
     if whole and figure < 1.0:
-        return Figure(1.0, "whole numbers: one more or less is near")
-    return Figure(figure, "near within this; a tenth of the usual spread")
+        return SuggestedValue(1.0, "whole numbers: one more or less is near")
+    return SuggestedValue(figure, "near within this; a tenth of the usual spread")
 
 
-def delta_of(numbers: npt.NDArray[np.float64], *, whole: bool) -> Figure:
+def delta_of(numbers: npt.NDArray[np.float64], *, whole: bool) -> SuggestedValue:
     """How far apart outputs still count as the same; 0 where they do not differ at all."""
     spread = _usual_spread(numbers) if len(numbers) else 0.0
     if spread == 0.0:
-        return Figure(0.0, "how far apart outputs still count as the same")
+        return SuggestedValue(0.0, "how far apart outputs still count as the same")
     figure = max(_plain(SHARE * spread), 1.0 if whole else 0.0)
     shown = f"{spread:.3g}"
-    return Figure(
+    return SuggestedValue(
         figure,
         "further apart is different. A guess: about a tenth of the usual spread of outputs"
         f" ({shown}, from the 10th to the 90th hundredth)",
     )
 
 
-def wider(tolerance: float | str) -> float | str:
+def widen_tolerance(tolerance: float | str) -> float | str:
     """The next plain figure but one: 1 becomes 2, 2 becomes 5, 5 becomes 10; 10% becomes 20%."""
     if isinstance(tolerance, str):
         return f"{2.0 * float(tolerance[:-1]):g}%"

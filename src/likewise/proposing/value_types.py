@@ -6,26 +6,26 @@ column that looks like numbers and is not, for a few values that are none, has a
 
 import polars as pl
 
-from likewise.sources.chunk import Refused, Table, joined
+from likewise.sources.chunk import RefusedRow, Table, join_tables
 from likewise.sources.file_source import DecisionFile
-from likewise.sources.missing_words import in_numbers
+from likewise.sources.missing_words import find_missing_words
 from likewise.sources.remarks import Remark
 from likewise.sources.text_columns import (
     SAMPLE,
     TextColumns,
-    numbers_in,
-    rounded,
-    words_for_numbers,
+    find_rounded,
+    parse_numbers,
+    remark_on_words,
 )
 
 
-def first_rows(source: DecisionFile, most: int) -> tuple[Table, list[Refused]]:
+def first_rows(source: DecisionFile, most: int) -> tuple[Table, list[RefusedRow]]:
     """The first rows of a file, text that is all numbers as numbers; and those it could not read.
 
     All rows have all columns: what a line of JSON leaves out is missing.
     """
     tables: list[Table] = []
-    refused: list[Refused] = []
+    refused: list[RefusedRow] = []
     count = 0
     for chunk in source.chunks({}, source.columns, most):
         tables.append(chunk.table[: most - count])
@@ -33,32 +33,34 @@ def first_rows(source: DecisionFile, most: int) -> tuple[Table, list[Refused]]:
         count += len(tables[-1])
         if count >= most:
             break
-    whole = joined(tables)
+    whole = join_tables(tables)
     if isinstance(whole, list):
         names = dict.fromkeys([*source.columns, *(name for row in whole for name in row)])
         return [{name: row.get(name) for name in names} for row in whole], refused
     text = source.text
     if text is None:
         return whole, refused
-    return whole.with_columns([_guessed(whole[name], text) for name in whole.columns]), refused
+    return whole.with_columns(
+        [_guess_numbers(whole[name], text) for name in whole.columns]
+    ), refused
 
 
-def _guessed(values: pl.Series, text: TextColumns) -> pl.Series:
+def _guess_numbers(values: pl.Series, text: TextColumns) -> pl.Series:
     """Numbers, if all values are; else the text, and a remark if it looks like numbers."""
     if values.dtype != pl.String:
         return values
-    name, settled = values.name, text.settled(values.name)
+    name, settled = values.name, text.get_column_reading(values.name)
     if settled.reading is None:
-        text.remark(name, words_for_numbers(name, settled, whole_too=True))
+        text.remark(name, remark_on_words(name, settled, whole_too=True))
         text.count_words(name, values)
         return values
-    bare, numbers = numbers_in(values, settled.reading)
+    bare, numbers = parse_numbers(values, settled.reading)
     if numbers.null_count() > values.null_count() or numbers.is_nan().any():
-        nothing = in_numbers(values)
+        nothing = find_missing_words(values)
         unfit = numbers.is_null() & values.is_not_null() & ~nothing
         unfit = unfit & (values.str.strip_chars() != "")
         if unfit.any():
-            text.remark(name, _late(values, unfit))
+            text.remark(name, _remark_late_word(values, unfit))
             text.count_words(name, values)
             return values
         if nothing.any():
@@ -66,15 +68,15 @@ def _guessed(values: pl.Series, text: TextColumns) -> pl.Series:
             numbers = numbers.to_frame().select(pl.when(~nothing).then(pl.col(name))).to_series()
     whole = bare.str.strip_chars().cast(pl.Int64, strict=False)
     if whole.null_count() > numbers.null_count():
-        many_digits = next(rounded(bare, numbers), None)
+        many_digits = next(find_rounded(bare, numbers), None)
         if many_digits is not None:
-            text.remark(name, _long(values, many_digits))
+            text.remark(name, _remark_long_number(values, many_digits))
             return values
     text.remark(name, settled.remark)
     return whole if whole.null_count() == numbers.null_count() else numbers
 
 
-def _late(values: pl.Series, unfit: pl.Series) -> Remark:
+def _remark_late_word(values: pl.Series, unfit: pl.Series) -> Remark:
     count = int(unfit.sum())
     return Remark(
         f"the first {SAMPLE:,} values are numbers, and all are read as words, since {count:,} of"
@@ -86,7 +88,7 @@ def _late(values: pl.Series, unfit: pl.Series) -> Remark:
     )
 
 
-def _long(values: pl.Series, at: int) -> Remark:
+def _remark_long_number(values: pl.Series, at: int) -> Remark:
     """Identifiers of many digits stay text, since other floats would be made of them."""
     return Remark(
         "whole numbers of many digits are read as words, since float64 would round them",

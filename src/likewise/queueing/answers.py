@@ -16,7 +16,7 @@ import numpy as np
 
 from likewise.queueing.bounded_queue import BoundedQueue, microseconds_now
 from likewise.queueing.receipt import Receipt
-from likewise.queueing.waiting_decisions import SubmittedDecision, Waiting
+from likewise.queueing.waiting_decisions import SubmittedDecision, WaitingEntry
 from likewise.runtime.log import logger
 from likewise.tables.rows import Rows
 from likewise.verdict.verdicts import Verdict, Verdicts
@@ -26,7 +26,7 @@ _WITNESS = 24
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class AnswerBatch:
     """Decisions that are answered together, or one that is refused."""
 
     numbers: Rows
@@ -41,7 +41,7 @@ class Part:
     """When, in microseconds since 1970."""
 
     @classmethod
-    def of(cls, entries: Sequence[Waiting], **what: Any) -> "Part":
+    def of(cls, entries: Sequence[WaitingEntry], **what: Any) -> "AnswerBatch":
         return cls(
             np.array([entry[0] for entry in entries]),
             np.array([entry[2].submitted for entry in entries]),
@@ -55,7 +55,7 @@ class Part:
     def first_number(self) -> int:
         return int(self.numbers[0])
 
-    def some(self, chosen: slice) -> "Part":
+    def select(self, chosen: slice) -> "AnswerBatch":
         """Some of decisions that have no verdicts yet."""
         rows = None if self.rows is None else self.rows[chosen]
         return replace(
@@ -75,21 +75,21 @@ class Part:
             row = None if self.rows is None else self.rows[i]
             return Receipt(number, row=row, refusal=self.refusal, delay=delay)
         if verdict.violation:
-            verdict = verdict.whole()  # whoever keeps it does not keep the whole batch
+            verdict = verdict.detach()  # whoever keeps it does not keep the whole batch
         return Receipt(number, row=verdict.row, verdict=verdict, delay=delay)
 
     def receipts(self) -> Iterator[Receipt]:
         return map(self.receipt, range(len(self)))
 
 
-class Accepted:
+class AcceptedQueue:
     """Decisions that a ledger has and that wait for verdicts. Whoever calls holds the lock.
 
     Among them are some that it has refused, so that receipts come in the order of numbers.
     """
 
     def __init__(self) -> None:
-        self._parts: deque[Part] = deque()
+        self._parts: deque[AnswerBatch] = deque()
         self.count = 0
         """Those that the ledger has."""
 
@@ -97,27 +97,27 @@ class Accepted:
         return len(self._parts)
 
     @property
-    def first(self) -> Part:
+    def first(self) -> AnswerBatch:
         return self._parts[0]
 
     @property
     def first_number(self) -> int:
         return self._parts[0].first_number
 
-    def add(self, part: Part) -> None:
+    def add(self, part: AnswerBatch) -> None:
         self._parts.append(part)
         self.count += 0 if part.rows is None else len(part)
 
-    def refusals(self) -> list[Part]:
+    def take_refusals(self) -> list[AnswerBatch]:
         """Take those that the ledger has refused."""
         refused = [part for part in self._parts if part.rows is None]
         self._parts = deque(part for part in self._parts if part.rows is not None)
         return refused
 
-    def take(self, count: int) -> Part:
+    def take(self, count: int) -> AnswerBatch:
         """The first so many of the first part; they wait no more."""
         whole = self._parts[0]
-        part, rest = whole.some(slice(count)), whole.some(slice(count, None))
+        part, rest = whole.select(slice(count)), whole.select(slice(count, None))
         if len(rest):
             self._parts[0] = rest
         else:
@@ -126,7 +126,7 @@ class Accepted:
         return part
 
 
-class Answers:
+class ReceiptLog:
     """Counts answers and refusals, and keeps at most so many receipts, of so many bytes together.
 
     tell    called with every receipt, in the thread that judges; without it receipts are kept
@@ -139,17 +139,17 @@ class Answers:
         queue: BoundedQueue[SubmittedDecision],
         most: int,
         most_bytes: int,
-        tell: Callable[[Receipt], Any] | None,
+        on_receipt: Callable[[Receipt], Any] | None,
     ) -> None:
         self._queue = queue
         self._most, self._most_bytes = most, most_bytes
-        self._tell = tell
-        self._told_to_fail = False
-        self._parts: deque[Part] = deque()
-        self._read = 0  # answers of the first part that were given out
+        self._on_receipt = on_receipt
+        self._has_warned = False
+        self._parts: deque[AnswerBatch] = deque()
+        self._read_count = 0  # answers of the first part that were given out
         self._count = self._bytes = 0
         self.answered = self.refused = 0
-        self.accepted = Accepted()
+        self.accepted = AcceptedQueue()
         self.unread = 0
         """Answers that were let go of."""
 
@@ -158,19 +158,19 @@ class Answers:
 
     # By the thread that judges
 
-    def answer(self, entries: Sequence[Waiting], **what: Any) -> None:
+    def answer(self, entries: Sequence[WaitingEntry], **what: Any) -> None:
         """Decisions that were in hand have verdicts, or rows alone."""
-        part = Part.of(entries, answered=microseconds_now(), **what)
+        part = AnswerBatch.of(entries, answered=microseconds_now(), **what)
         with self._queue.lock:
             self._queue.in_hand -= len(part)
             self.answered += len(part)
             self._keep(part)
-        self._say(part)
+        self._notify(part)
 
-    def refuse(self, entry: Waiting, error: Exception) -> None:
+    def refuse(self, entry: WaitingEntry, error: Exception) -> None:
         """A decision that was in hand is refused; its receipt comes after those that wait."""
         error.__traceback__ = None  # whose frames would keep the whole batch
-        part = Part.of([entry], answered=microseconds_now(), refusal=error)
+        part = AnswerBatch.of([entry], answered=microseconds_now(), refusal=error)
         with self._queue.lock:
             self._queue.in_hand -= 1
             self.refused += 1
@@ -178,11 +178,11 @@ class Answers:
                 self.accepted.add(part)
                 return
             self._keep(part)
-        self._say(part)
+        self._notify(part)
 
-    def accept(self, entries: Sequence[Waiting], rows: range) -> None:
+    def accept(self, entries: Sequence[WaitingEntry], rows: range) -> None:
         """Decisions that were in hand are in the ledger, in these rows, and will be judged."""
-        part = Part.of(entries, rows=rows)
+        part = AnswerBatch.of(entries, rows=rows)
         with self._queue.lock:
             self._queue.in_hand -= len(part)
             self.accepted.add(part)
@@ -197,30 +197,30 @@ class Answers:
                 self.answered += count
                 part = replace(part, verdicts=verdicts, answered=microseconds_now())
             self._keep(part)
-        self._say(part)
+        self._notify(part)
 
-    def leave_accepted(self) -> None:
+    def release_accepted(self) -> None:
         """Those that wait for verdicts will be judged by others; give out the refusals."""
-        for part in self.accepted.refusals():
+        for part in self.accepted.take_refusals():
             with self._queue.lock:
                 self._keep(part)
-            self._say(part)
+            self._notify(part)
 
-    def _say(self, part: Part) -> None:
-        if self._tell is None:
+    def _notify(self, part: AnswerBatch) -> None:
+        if self._on_receipt is None:
             return
         for receipt in part.receipts():
             try:
-                self._tell(receipt)
+                self._on_receipt(receipt)
             except BaseException as error:
-                if not self._told_to_fail:
+                if not self._has_warned:
                     logger.warning("on_verdict raises %s; judging goes on", type(error).__name__)
-                self._told_to_fail = True
+                self._has_warned = True
 
     # Kept receipts
 
-    def _keep(self, part: Part) -> None:
-        if self._tell is not None:
+    def _keep(self, part: AnswerBatch) -> None:
+        if self._on_receipt is not None:
             return
         self._parts.append(part)
         self._count += len(part)
@@ -233,18 +233,18 @@ class Answers:
         """The next answer, if there is one."""
         while self._parts:
             part = self._parts[0]
-            if self._read < len(part):
-                receipt = part.receipt(self._read)
-                self._read += 1
+            if self._read_count < len(part):
+                receipt = part.receipt(self._read_count)
+                self._read_count += 1
                 self._count -= 1
                 return receipt
             self._drop_first()
         return None
 
-    def _drop_first(self) -> Part:
+    def _drop_first(self) -> AnswerBatch:
         """The first part; `_read` of it were given out before."""
         part = self._parts.popleft()
         self._bytes -= part.bytes
-        self._count -= len(part) - self._read
-        self._read = 0
+        self._count -= len(part) - self._read_count
+        self._read_count = 0
         return part

@@ -19,35 +19,35 @@ from threading import RLock
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from likewise.errors import NestedCall
-from likewise.runtime.reentrancy import called_within
+from likewise.runtime.reentrancy import is_called_within
 from likewise.verdict.losses import Loss
 
 T = TypeVar("T")
 Entry: TypeAlias = tuple[int, int, T]
 """Its number, how many bytes have been put up to its end, and what it is."""
 
-FULL = -1
+NO_ROOM = -1
 """Stands for the number of an entry that found no room."""
-NEVER = 1 << 62
+UNLIMITED = 1 << 62
 
 
-class Lost(NamedTuple):
+class QueueLosses(NamedTuple):
     """What was lost. It is replaced whole, so an exception leaves it as before or as after."""
 
     counts: Mapping[str, int] = {}
     """How many, by reason."""
-    untold: Mapping[str, Loss] = {}
+    unreported: Mapping[str, Loss] = {}
     """Of these, what nobody has taken yet to tell it; by reason."""
 
-    def and_then(self, loss: Loss) -> "Lost":
+    def and_then(self, loss: Loss) -> "QueueLosses":
         """Return both; a loss joins what is untold for the same reason."""
-        reason, before = loss.reason, self.untold.get(loss.reason)
+        reason, before = loss.reason, self.unreported.get(loss.reason)
         counts = {**self.counts, reason: self.counts.get(reason, 0) + loss.count}
-        joined = loss if before is None else before.and_then(loss)
-        return Lost(counts, {**self.untold, reason: joined})
+        joined = loss if before is None else before.merge(loss)
+        return QueueLosses(counts, {**self.unreported, reason: joined})
 
 
-class Later(Protocol):
+class DeferredEntries(Protocol):
     """Entries that were taken and put off: older than all that wait, and done before them."""
 
     def __len__(self) -> int: ...
@@ -67,14 +67,14 @@ class BoundedQueue(Generic[T]):
     def __init__(
         self,
         most: int,
-        most_bytes: int = NEVER,
+        most_bytes: int = UNLIMITED,
         *,
         wake: Callable[[], None],
-        later: Later | None = None,
+        later: DeferredEntries | None = None,
     ) -> None:
         self.lock = RLock()  # taken itself: a signal in Condition.__enter__ would leave it taken
         self.wake_at = 1
-        self.hurry_to = 0
+        self.urgent_below = 0
         """Entries with smaller numbers are waited for: they are not to wait for company."""
         self.busy = False
         """Whether the thread that takes entries is at work."""
@@ -82,10 +82,10 @@ class BoundedQueue(Generic[T]):
         """Entries that were taken and are not accounted for yet."""
         self.crowded = False
         """Whether something has found no room since entries were taken last."""
-        self.lost = Lost()
+        self.losses = QueueLosses()
         self._most, self._most_bytes = most, most_bytes
         self._wake = wake
-        self.later = later
+        self.deferred = later
         """None: nothing is put off, or what is will not be done any more."""
         self._midway = False
         self._entries: deque[Entry[T]] = deque()
@@ -103,7 +103,7 @@ class BoundedQueue(Generic[T]):
         count = len(entries)
         if count >= self._most or end - self._bytes_out > self._most_bytes:
             self.crowded = True
-            return FULL
+            return NO_ROOM
         if count + 1 >= self.wake_at:
             self._wake()  # the thread waits for the lock, so it finds the entry
         self._midway = True
@@ -114,21 +114,21 @@ class BoundedQueue(Generic[T]):
         self._midway = False
         return number
 
-    def lose(self, reason: str) -> int:
+    def drop(self, reason: str) -> int:
         """Give the next number to something that finds no room: it is lost."""
         if self._midway:
             self.settle()
         self._midway = True
         number, now = self.next_number, microseconds_now()
         loss = Loss(1, reason, number, number, now, now)
-        self.lost = self.lost.and_then(loss)  # from here on it is lost
+        self.losses = self.losses.and_then(loss)  # from here on it is lost
         self.next_number = number + 1
         self._midway = False
         return number
 
     def settle(self) -> None:
         """Count again after a call that was cut off; refuse a call out of the middle of another."""
-        if called_within(self):
+        if is_called_within(self):
             raise NestedCall(
                 "this buffer is in the middle of another call, out of which it was called again,"
                 " by a signal handler or a finalizer.",
@@ -136,7 +136,7 @@ class BoundedQueue(Generic[T]):
             )
         entries = self._entries
         last, end = (entries[-1][0], entries[-1][1]) if entries else (-1, self._bytes_out)
-        lost = [-1 if loss.last is None else loss.last for loss in self.lost.untold.values()]
+        lost = [-1 if loss.last is None else loss.last for loss in self.losses.unreported.values()]
         self.next_number = max(self.next_number, *(number + 1 for number in (last, *lost)))
         self._bytes_in = end
         self._midway = False
@@ -161,19 +161,19 @@ class BoundedQueue(Generic[T]):
         self.busy = True
         return batch
 
-    def lose_in_hand(self, numbers: Iterable[int], reason: str) -> None:
+    def drop_in_hand(self, numbers: Iterable[int], reason: str) -> None:
         """Entries that were taken will not be done."""
         lost, now = list(numbers), microseconds_now()
         if lost:
-            self.lost = self.lost.and_then(Loss(len(lost), reason, lost[0], lost[-1], now, now))
+            self.losses = self.losses.and_then(Loss(len(lost), reason, lost[0], lost[-1], now, now))
             self.in_hand -= len(lost)
 
-    def take_untold(self) -> list[Loss]:
+    def take_unreported(self) -> list[Loss]:
         """Losses that nobody has told yet; whoever takes them tells them."""
         if self._midway:
             self.settle()
-        untold = list(self.lost.untold.values())
-        self.lost = self.lost._replace(untold={})
+        untold = list(self.losses.unreported.values())
+        self.losses = self.losses._replace(unreported={})
         return untold
 
     # Looking
@@ -196,7 +196,7 @@ class BoundedQueue(Generic[T]):
     @property
     def to_do(self) -> int:
         """Entries that wait or were put off; those in hand are not among them."""
-        return len(self._entries) + (0 if self.later is None else len(self.later))
+        return len(self._entries) + (0 if self.deferred is None else len(self.deferred))
 
     @property
     def bytes(self) -> int:
@@ -210,8 +210,8 @@ class BoundedQueue(Generic[T]):
         """All smaller numbers are done; the next one to be given if nothing is left to do."""
         if self._midway:
             self.settle()
-        if self.later is not None and len(self.later):
-            return self.later.first_number
+        if self.deferred is not None and len(self.deferred):
+            return self.deferred.first_number
         return self._hand_first if self.busy else self._next_to_do
 
     @property
@@ -219,17 +219,17 @@ class BoundedQueue(Generic[T]):
         return self._entries[0][0] if self._entries else self.next_number
 
     @property
-    def is_hurried(self) -> bool:
+    def is_urgent(self) -> bool:
         """Whether somebody waits for the first entry."""
-        return self.first_number < self.hurry_to
+        return self.first_number < self.urgent_below
 
     def after_fork(self) -> None:
         """In a forked process: what waits is the parent's to do."""
         self.lock = RLock()
         self._entries.clear()
         self.in_hand = self.next_number = 0
-        self.later = None
-        self.lost = Lost()
+        self.deferred = None
+        self.losses = QueueLosses()
         self.busy = self.crowded = self._midway = False
         self._bytes_in = self._bytes_out = 0
         self.wake_at = 1

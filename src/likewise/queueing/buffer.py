@@ -27,22 +27,22 @@ from typing import Any, Self
 from likewise.errors import BadDecision, BadFile, BadRule
 from likewise.monitor.protocol import AnyMonitor
 from likewise.monitor.readers.protocol import FROM_ROW
-from likewise.queueing.answers import Answers
-from likewise.queueing.bounded_queue import FULL as NO_ROOM
-from likewise.queueing.delivering import TOGETHER, Teller
+from likewise.queueing.answers import ReceiptLog
+from likewise.queueing.bounded_queue import NO_ROOM
+from likewise.queueing.delivering import MOST_PER_TRANSACTION, Deliverer
 from likewise.queueing.receipt import (
     CLOSED,
     FORK,
     FULL,
     TIMEOUT,
     BufferSettings,
+    BufferStats,
     Receipt,
-    Stats,
     WhenFull,
 )
-from likewise.queueing.waiting_decisions import Copies, SubmittedDecision, Waiting
+from likewise.queueing.waiting_decisions import InputCopier, SubmittedDecision, WaitingEntry
 from likewise.queueing.worker import Worker
-from likewise.runtime.forking import copied_by_fork
+from likewise.runtime.forking import register_after_fork
 from likewise.runtime.log import logger
 
 _new = tuple.__new__
@@ -64,7 +64,7 @@ def buffered(
     batch_rows: int = 1024,
     batch_seconds: float = 0.005,
     on_verdict: Callable[[Receipt], Any] | None = None,
-) -> "Buffered":
+) -> "DecisionBuffer":
     """A queue before a monitor: `submit` takes microseconds, whatever the monitor takes.
 
     >>> import likewise as lw
@@ -99,10 +99,10 @@ def buffered(
         batch_seconds=batch_seconds,
         on_verdict=on_verdict,
     )
-    return Buffered(monitor, settings)
+    return DecisionBuffer(monitor, settings)
 
 
-class Buffered:
+class DecisionBuffer:
     """A queue before a monitor; `lw.buffered` makes it. Methods may be called from many threads.
 
     As a context manager it is closed when it is left. The monitor stays open, and is the caller's.
@@ -127,11 +127,11 @@ class Buffered:
                 " and give the buffer more room: capacity=, max_bytes=.",
                 setting="when_full",
             )
-        self._batch = min(settings.batch_rows, TOGETHER)
+        self._batch = min(settings.batch_rows, MOST_PER_TRANSACTION)
         if settings.when_full == "accept":  # so that the queue does not fill up meanwhile
             self._batch = min(self._batch, max(1, settings.capacity // 4))
-        copies = Copies(monitor, remote=monitor.remote is not None)
-        self._copy = copies.of
+        copies = InputCopier(monitor, remote=monitor.remote is not None)
+        self._copy = copies.copy
         self._accepting = False  # whether the batch in hand is to be accepted
         self._worker: Worker[SubmittedDecision] = Worker(
             self._work,
@@ -145,9 +145,9 @@ class Buffered:
         )
         self._queue = self._worker.queue
         kept = max(settings.capacity, _ANSWERS)
-        self._answers = Answers(self._queue, kept, settings.max_bytes, settings.on_verdict)
-        self._accepted = self._queue.later = self._answers.accepted
-        self._teller = Teller(
+        self._answers = ReceiptLog(self._queue, kept, settings.max_bytes, settings.on_verdict)
+        self._accepted = self._queue.deferred = self._answers.accepted
+        self._deliverer = Deliverer(
             monitor, self._queue, self._answers, copies=copies, given_up=lambda: self._give_up
         )
         self._name = secrets.token_hex(4)
@@ -157,7 +157,7 @@ class Buffered:
         atexit.register(at_exit)  # after the monitor's own end was registered, so it runs before it
         self._unregister = weakref.finalize(self, atexit.unregister, at_exit)
         self._unregister.atexit = False
-        copied_by_fork(self)
+        register_after_fork(self)
         if monitor.accepting is not None:
             drops = settings.when_full == "drop_newest" or settings.timeout is not None
             in_hand = _ACCEPTED_TOGETHER if settings.when_full == "accept" else self._batch
@@ -185,9 +185,9 @@ class Buffered:
             number = queue.put(decision, size)
         if number >= 0:  # half the time of calling the class
             return _new(Receipt, (number, None, None, None, None, None))
-        return self._without_room(decision, size)
+        return self._submit_when_full(decision, size)
 
-    def _without_room(self, decision: SubmittedDecision, size: int) -> Receipt:
+    def _submit_when_full(self, decision: SubmittedDecision, size: int) -> Receipt:
         """Do what was chosen for a decision that found no room."""
         most = self.settings.max_bytes
         if size > most:
@@ -215,9 +215,9 @@ class Buffered:
         if number != NO_ROOM:
             return Receipt(number)
         if self.settings.when_full == "drop_newest":
-            return Receipt(self._queue.lose(FULL), lost=FULL)
+            return Receipt(self._queue.drop(FULL), lost=FULL)
         if late or self._worker.is_mine:
-            return Receipt(self._queue.lose(TIMEOUT), lost=TIMEOUT)
+            return Receipt(self._queue.drop(TIMEOUT), lost=TIMEOUT)
         self._worker.hurry()
         return None
 
@@ -239,7 +239,7 @@ class Buffered:
         """How many decisions the thread takes now; 0: it judges some that were accepted."""
         queue, most = self._queue, self.settings
         self._accepting = False
-        if most.when_full != "accept" or not self._teller.can_accept:
+        if most.when_full != "accept" or not self._deliverer.can_accept:
             return self._batch
         half_full = len(queue) > max(1, most.capacity // 2) or queue.bytes > most.max_bytes // 2
         if half_full or queue.crowded or self._give_up:
@@ -247,31 +247,31 @@ class Buffered:
             return _ACCEPTED_TOGETHER
         return 0 if len(self._accepted) else self._batch
 
-    def _work(self, batch: list[Waiting]) -> None:
+    def _work(self, batch: list[WaitingEntry]) -> None:
         rest = batch
         if self._accepting and batch:
-            rest = self._teller.accept(batch)
+            rest = self._deliverer.accept(batch)
         elif batch:
-            rest = self._teller.tell(batch)
+            rest = self._deliverer.deliver(batch)
         elif len(self._accepted):
-            self._teller.judge_accepted(self._batch)
-        if self._teller.is_over():
-            self._leave(rest)
+            self._deliverer.judge_accepted(self._batch)
+        if self._deliverer.is_over():
+            self._abandon(rest)
 
-    def _leave(self, rest: list[Waiting]) -> None:
+    def _abandon(self, rest: list[WaitingEntry]) -> None:
         """Judge no more: what is left of a batch is lost; what was accepted is in the ledger."""
         self._stop_judging()
         with self._queue.lock:
-            self._queue.lose_in_hand((entry[0] for entry in rest), CLOSED)
-        self._teller.tell_losses_once()
+            self._queue.drop_in_hand((entry[0] for entry in rest), CLOSED)
+        self._deliverer.try_report_losses()
 
     def _stop_judging(self) -> None:
         """Judge no more; what waits is accepted where that can be done, and else lost."""
         with self._queue.lock:
             self._give_up = True
             self._state = self._state or _CLOSING
-            self._queue.later = None
-        self._teller.nudge()
+            self._queue.deferred = None
+        self._deliverer.wake()
 
     # Answers
 
@@ -292,33 +292,33 @@ class Buffered:
                 receipt = answers.next()
             if receipt is not None:
                 yield receipt
-            elif not wait or self._is_over():
+            elif not wait or self._is_closed():
                 return
             else:
-                self._worker.wait_until(lambda: len(answers) > 0 or self._is_over(), None)
+                self._worker.wait_until(lambda: len(answers) > 0 or self._is_closed(), None)
 
-    def _is_over(self) -> bool:
+    def _is_closed(self) -> bool:
         return self._state in (_CLOSED, _FORKED)
 
     @property
-    def stats(self) -> Stats:
+    def stats(self) -> BufferStats:
         """How it stands, at one moment."""
         with self._queue.lock:
             stats = self._stats()
         return stats
 
-    def _stats(self) -> Stats:
+    def _stats(self) -> BufferStats:
         queue, answers = self._queue, self._answers
-        return Stats(
+        return BufferStats(
             submitted=queue.settled_number,
             answered=answers.answered,
             refused=answers.refused,
-            lost=MappingProxyType(dict(queue.lost.counts)),
+            lost=MappingProxyType(dict(queue.losses.counts)),
             waiting=len(queue) + queue.in_hand,
             waiting_bytes=queue.bytes,
             accepted=self._accepted.count,
             unread=answers.unread,
-            failing=self._teller.failing,
+            failing=self._deliverer.failing,
         )
 
     # The end
@@ -345,7 +345,7 @@ class Buffered:
         the end of the program, does the rest.
         """
         with self._queue.lock:
-            if self._is_over():
+            if self._is_closed():
                 return not self._give_up
             self._state = _CLOSING
             self._worker.hurry()
@@ -359,10 +359,10 @@ class Buffered:
                 return False
         with self._queue.lock:
             if self._state == _CLOSING:
-                self._answers.leave_accepted()
-                self._teller.tell_the_end(self._name)
+                self._answers.release_accepted()
+                self._deliverer.record_end(self._name)
                 self._state = _CLOSED
-                self._worker.tell()
+                self._worker.notify()
                 self._worker.end()
         self._unregister()
         return judged and not self._give_up
@@ -379,7 +379,7 @@ class Buffered:
 
     def __repr__(self) -> str:
         stats = self.stats
-        lost = f", {stats.all_lost:,} lost" if stats.all_lost else ""
+        lost = f", {stats.total_lost:,} lost" if stats.total_lost else ""
         state = f", {self._state}" if self._state else ""
         accepted = f", {stats.accepted:,} accepted" if stats.accepted else ""
         return (
@@ -396,14 +396,14 @@ class Buffered:
         missing = len(self._queue) + self._queue.in_hand
         self._state = _FORKED
         self._worker.after_fork()
-        self._answers = Answers(self._queue, 1, 1, None)
+        self._answers = ReceiptLog(self._queue, 1, 1, None)
         self._accepted = self._answers.accepted
         if missing and self.monitor.remote is None and not self.monitor.durable:
             with suppress(Exception):
-                self.monitor.lost(missing, FORK)
+                self.monitor.record_loss(missing, FORK)
 
 
-def _close_at_exit(known: "Callable[[], Buffered | None]") -> None:
+def _close_at_exit(known: "Callable[[], DecisionBuffer | None]") -> None:
     buffer = known()
     if buffer is not None:
         buffer.close(_EXIT_SECONDS)

@@ -25,27 +25,33 @@ from typing import Any
 from uuid import uuid4
 
 from likewise.errors import BadDecision, BadFile, Forbidden, RepeatedKey, Unreachable
-from likewise.monitor.bad_rows import Judged, Unfit, sifted
+from likewise.monitor.bad_rows import JudgedRows, RejectedRow, isolate_bad_rows
 from likewise.monitor.protocol import AnyMonitor, RemoteMonitor
-from likewise.queueing.answers import Answers
+from likewise.queueing.answers import ReceiptLog
 from likewise.queueing.bounded_queue import BoundedQueue
 from likewise.queueing.receipt import FAILED, IN_DOUBT
-from likewise.queueing.waiting_decisions import Copies, SubmittedDecision, Waiting, arguments, runs
+from likewise.queueing.waiting_decisions import (
+    InputCopier,
+    SubmittedDecision,
+    WaitingEntry,
+    make_arguments,
+    split_runs,
+)
 from likewise.runtime.log import logger
 from likewise.verdict.losses import Loss
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 STORED = None
 """Stands for verdicts that are not known: the decisions are stored, and then something failed."""
-TOGETHER = 1 << 15
+MOST_PER_TRANSACTION = 1 << 15
 """Decisions that a ledger writes as one transaction: no batch is larger, so none is half there."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 0.5  # seconds before a failed disk is tried again
-_FOR_NOW = (BadFile, Unreachable, Forbidden)  # the decisions can be told later
-_Part = list[Waiting]
+_TEMPORARY_ERRORS = (BadFile, Unreachable, Forbidden)  # the decisions can be told later
+_Part = list[WaitingEntry]
 
 
-class _Failed(BadDecision):
+class _ForeignError(BadDecision):
     """A decision that made a monitor fail with an error of somebody else's."""
 
     code = "failed"
@@ -55,7 +61,7 @@ class _Failed(BadDecision):
         self.error = error
 
 
-class Teller:
+class Deliverer:
     """The one that calls the monitor; used by one thread at a time.
 
     copies      how decisions were copied; vectors are put together as an array
@@ -66,9 +72,9 @@ class Teller:
         self,
         monitor: AnyMonitor,
         queue: BoundedQueue[SubmittedDecision],
-        answers: Answers,
+        answers: ReceiptLog,
         *,
-        copies: Copies,
+        copies: InputCopier,
         given_up: Callable[[], bool],
     ) -> None:
         self._monitor = monitor
@@ -85,15 +91,15 @@ class Teller:
         self._in_doubt: Callable[[_Part], _Part] | None = None  # what to do before anything else
         self._losses: list[Loss] = []  # that are being told
         self._missing_before: int | None = None
-        self._nudged: SimpleQueue[None] = SimpleQueue()
+        self._wake_calls: SimpleQueue[None] = SimpleQueue()
         self.can_accept = self._ledger is not None and self._ledger.rows_taken > 0
         """Whether decisions can be accepted: into a ledger that has a row."""
         self.failing: str | None = None
         """Why the monitor's disk takes nothing at the moment."""
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         """Have it look at once whether to give up."""
-        self._nudged.put(None)
+        self._wake_calls.put(None)
 
     def is_over(self) -> bool:
         """Whether nothing more can be judged: it was given up, or the monitor is closed."""
@@ -101,9 +107,9 @@ class Teller:
 
     # Decisions
 
-    def tell(self, batch: _Part) -> _Part:
+    def deliver(self, batch: _Part) -> _Part:
         """Have a batch judged; what is left of it if that was given up, else nothing."""
-        return self._try_until_over(batch, self._tell)
+        return self._try_until_over(batch, self._deliver)
 
     def accept(self, batch: _Part) -> _Part:
         """Have a batch accepted, once at least; what is left of it if that was given up."""
@@ -128,7 +134,7 @@ class Teller:
                 try:
                     rest = tell(rest)
                     self.failing = None
-                except _FOR_NOW as error:
+                except _TEMPORARY_ERRORS as error:
                     self._note_failure(error)
                     if self.is_over():
                         break
@@ -142,19 +148,19 @@ class Teller:
 
     def _lose(self, entries: _Part, reason: str) -> None:
         with self._queue.lock:
-            self._queue.lose_in_hand((entry[0] for entry in entries), reason)
+            self._queue.drop_in_hand((entry[0] for entry in entries), reason)
 
-    def _tell(self, rest: _Part) -> _Part:
+    def _deliver(self, rest: _Part) -> _Part:
         """What is left of it if the monitor was in doubt; else nothing, or BadFile is raised."""
         if self._in_doubt is not None:
             return self._in_doubt(rest)
-        self._copies.learn()
-        self.tell_losses()
+        self._copies.load_rule()
+        self.report_losses()
         for outcome in self._sift(rest, self._observe):
-            if isinstance(outcome, Unfit):
-                self._refused(outcome)
+            if isinstance(outcome, RejectedRow):
+                self._answer_refused(outcome)
             elif outcome.answer is STORED:
-                self._stored(outcome.rows)
+                self._answer_stored(outcome.rows)
             else:
                 self._answers.answer(outcome.rows, verdicts=outcome.answer)
                 self.can_accept = self._ledger is not None
@@ -163,23 +169,23 @@ class Teller:
 
     def _sift(
         self, batch: _Part, judge: Callable[[_Part], Any]
-    ) -> Iterator[Judged[_Part, Any] | Unfit[_Part]]:
+    ) -> Iterator[JudgedRows[_Part, Any] | RejectedRow[_Part]]:
         for part in self._copies.read(list(batch)):
             if isinstance(part, tuple):
-                yield Unfit([part[0]], part[1])
+                yield RejectedRow([part[0]], part[1])
             elif part:
-                for run in runs(part, vectors=self._copies.vectors):
-                    yield from sifted(run, judge)
+                for run in split_runs(part, vectors=self._copies.vectors):
+                    yield from isolate_bad_rows(run, judge)
 
     def _observe(self, part: _Part) -> Any:
         """The verdicts of decisions that are told together; BadDecision if they are refused."""
-        if self._remote is None and len(part) > 1 and self._may_be_known(part):
+        if self._remote is None and len(part) > 1 and self._may_be_stored(part):
             raise BadDecision("they are told one by one.")
         self._request = uuid4().hex
         return self._call(part, self._observe_many, self._after_doubt)
 
     def _observe_many(self, part: _Part) -> Any:
-        given = arguments(part, vectors=self._copies.vectors)
+        given = make_arguments(part, vectors=self._copies.vectors)
         if self._remote is not None:
             return self._remote.observe_many(**given, request=self._request)
         return self._monitor.observe_many(**given, threads=1)
@@ -195,7 +201,7 @@ class Teller:
             return call(part)
         except BadDecision:
             raise
-        except _FOR_NOW:
+        except _TEMPORARY_ERRORS:
             self._in_doubt = after
             raise
         except BaseException as error:  # of a user's index, embedder or label
@@ -204,13 +210,13 @@ class Teller:
             self._in_doubt = None
             if stored == len(part):
                 return STORED
-            raise _Failed(error) from error
+            raise _ForeignError(error) from error
 
     def _rows(self) -> int:
         """Decisions that the monitor has, accepted ones included, which stay accepted."""
         return self._monitor.rows if self._ledger is None else self._ledger.rows_taken
 
-    def _may_be_known(self, part: _Part) -> bool:
+    def _may_be_stored(self, part: _Part) -> bool:
         """Whether a ledger may have one of them already, under its key.
 
         It would answer that one, and store the others. If the disk fails then, its rows do not
@@ -229,7 +235,7 @@ class Teller:
         past = self._monitor.past
         return len(set(given)) < len(given) or any(past.row_of(key) is not None for key in given)
 
-    def _stored(self, part: _Part) -> None:
+    def _answer_stored(self, part: _Part) -> None:
         """A part is in the rows behind `_before`, whatever has failed since."""
         rows = range(self._before, self._before + len(part))
         verdicts = None
@@ -238,11 +244,13 @@ class Teller:
                 verdicts = self._ledger.verdicts_of(rows)
         self._answers.answer(part, rows=rows, verdicts=verdicts)
 
-    def _refused(self, outcome: Unfit[_Part]) -> None:
+    def _answer_refused(self, outcome: RejectedRow[_Part]) -> None:
         (entry,) = outcome.rows
-        error: Any = outcome.error.error if isinstance(outcome.error, _Failed) else outcome.error
+        error: Any = (
+            outcome.error.error if isinstance(outcome.error, _ForeignError) else outcome.error
+        )
         if isinstance(error, BadDecision):
-            error = error.at(None)
+            error = error.with_place(None)
         elif not isinstance(error, Exception):  # such as SystemExit
             error = BadDecision(f"judging it raised {type(error).__name__}.")
         self._answers.refuse(entry, error)
@@ -250,14 +258,14 @@ class Teller:
     def _after_doubt(self, rest: _Part) -> _Part:
         """See whether what was told last is stored, though the disk failed."""
         if self._remote is not None:
-            return self._made_again(rest)
+            return self._repeat_call(rest)
         stored = max(0, min(self._rows() - self._before, len(self._part)))
         if stored:
-            self._stored(rest[:stored])
+            self._answer_stored(rest[:stored])
         self._in_doubt = None
         return rest[stored:]
 
-    def _made_again(self, rest: _Part) -> _Part:
+    def _repeat_call(self, rest: _Part) -> _Part:
         """Make the last call again, under its id."""
         count = len(self._part)
         try:
@@ -281,12 +289,12 @@ class Teller:
         """Accept a batch; a key that the ledger has is answered once all before it are judged."""
         if self._in_doubt is not None:
             return self._in_doubt(rest)
-        self.tell_losses()
+        self.report_losses()
         for outcome in self._sift(rest, self._accept_part):
-            if isinstance(outcome, Unfit) and isinstance(outcome.error, RepeatedKey):
-                return self._tell_alone(rest)
-            if isinstance(outcome, Unfit):
-                self._refused(outcome)
+            if isinstance(outcome, RejectedRow) and isinstance(outcome.error, RepeatedKey):
+                return self._deliver_first(rest)
+            if isinstance(outcome, RejectedRow):
+                self._answer_refused(outcome)
             else:
                 first = self._before if outcome.answer is STORED else outcome.answer.start
                 rows = range(first, first + len(outcome.rows))
@@ -299,7 +307,7 @@ class Teller:
 
     def _accept_many(self, part: _Part) -> range:
         assert self._ledger is not None
-        return self._ledger.accept(**arguments(part, vectors=self._copies.vectors))
+        return self._ledger.accept(**make_arguments(part, vectors=self._copies.vectors))
 
     def _after_doubt_of_accepted(self, rest: _Part) -> _Part:
         stored = max(0, min(self._rows() - self._before, len(self._part)))
@@ -309,14 +317,14 @@ class Teller:
             self._answers.accept(rest[:stored], rows)
         return rest[stored:]
 
-    def _tell_alone(self, rest: _Part) -> _Part:
+    def _deliver_first(self, rest: _Part) -> _Part:
         """Have the first decision judged after all that were accepted."""
         while len(self._answers.accepted):
             if self.is_over():
                 return rest
-            self._judge_accepted(TOGETHER)
+            self._judge_accepted(MOST_PER_TRANSACTION)
         first = rest[:1]
-        left = self._tell(first)
+        left = self._deliver(first)
         return left + rest[1:]
 
     def _judge_accepted(self, most: int) -> None:
@@ -327,12 +335,12 @@ class Teller:
         """
         ledger, accepted = self._ledger, self._answers.accepted
         assert ledger is not None
-        self.tell_losses()
+        self.report_losses()
         found = None
         if accepted.first.rows is not None:
             found = ledger.judge_accepted(min(most, len(accepted.first)))
         rows = ledger.rows_taken
-        judged = rows - ledger.accepted
+        judged = rows - ledger.accepted_count
         while len(accepted):
             part = accepted.first
             if part.rows is None:
@@ -355,48 +363,50 @@ class Teller:
 
     # Losses
 
-    def tell_losses(self) -> None:
+    def report_losses(self) -> None:
         """Tell what is pending, one after the other."""
-        if self._queue.lost.untold:
+        if self._queue.losses.unreported:
             with self._queue.lock:
-                self._losses += self._queue.take_untold()
+                self._losses += self._queue.take_unreported()
         while self._losses:
             loss = self._losses[0]
             if self._remote is not None:
-                self._tell_loss_once(self._remote, loss)
+                self._report_loss_to_service(self._remote, loss)
                 del self._losses[0]
                 continue
             missing = self._monitor.missing
             if self._missing_before is None:
                 self._missing_before = missing
             if missing < self._missing_before + loss.count:  # else an earlier try came through
-                self._monitor.lost(loss.count, loss.reason, **_times_of(loss))
+                self._monitor.record_loss(loss.count, loss.reason, **_times_of(loss))
             self._missing_before = None
             del self._losses[0]
 
-    def _tell_loss_once(self, remote: RemoteMonitor, loss: Loss) -> None:
+    def _report_loss_to_service(self, remote: RemoteMonitor, loss: Loss) -> None:
         """Under an id; if nobody can tell whether it was told, it is told again: better twice."""
         self._loss_request = self._loss_request or uuid4().hex
         try:
-            remote.lost(loss.count, loss.reason, **_times_of(loss), request=self._loss_request)
+            remote.record_loss(
+                loss.count, loss.reason, **_times_of(loss), request=self._loss_request
+            )
         except Unreachable as error:
             if error.lasting:
                 self._loss_request = None
             raise
         self._loss_request = None
 
-    def tell_losses_once(self) -> bool:
+    def try_report_losses(self) -> bool:
         """Tell what is pending, if that can be done now; whether nothing is pending any more."""
         try:
-            self.tell_losses()
+            self.report_losses()
         except Exception as error:
             lost = sum(one.count for one in self._losses)
             logger.error("%d lost decisions could not be told: %s", lost, type(error).__name__)
         return not self._losses
 
-    def tell_the_end(self, name: str) -> None:
+    def record_end(self, name: str) -> None:
         """Have a ledger chain that nothing waits any more, unless a loss could not be told."""
-        if not self.tell_losses_once() or self._ledger is None:
+        if not self.try_report_losses() or self._ledger is None:
             return
         try:
             self._ledger.end_buffer(name)
@@ -413,7 +423,7 @@ class Teller:
 
     def _sleep(self, seconds: float) -> None:
         with suppress(Empty):
-            self._nudged.get(timeout=seconds)
+            self._wake_calls.get(timeout=seconds)
 
 
 def _times_of(loss: Loss) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class Receipt(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stats:
+class BufferStats:
     """How a buffer stands: submitted = answered + refused + lost + waiting + accepted, always."""
 
     submitted: int
@@ -64,7 +64,7 @@ class Stats:
     """Why the monitor's disk takes nothing at the moment; it is tried again."""
 
     @property
-    def all_lost(self) -> int:
+    def total_lost(self) -> int:
         """Lost for whatever reason."""
         return sum(self.lost.values())
 

@@ -20,13 +20,13 @@ from likewise.errors import BadDecision, UnexpectedValue, WrongShape
 from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.queueing.bounded_queue import Entry
 from likewise.rule.rule import Rule
-from likewise.tables.copy_input import as_given
-from likewise.tables.frames import row_of, table_columns
+from likewise.tables.copy_input import copy_input
+from likewise.tables.frames import as_row, table_columns
 from likewise.tables.named_array import names_of, with_names
-from likewise.tables.normalize import numbers_of
-from likewise.tables.times import microseconds
+from likewise.tables.normalize import to_number_array
+from likewise.tables.times import to_microseconds
 
-_UNCHANGING = {bool, bytes, float, int, str, type(None)}
+_IMMUTABLE = {bool, bytes, float, int, str, type(None)}
 _new = tuple.__new__
 _OVERHEAD = 500  # bytes of an entry, its tuple, and an array without its numbers
 
@@ -44,16 +44,16 @@ class SubmittedDecision(NamedTuple):
     model: Any = None
 
 
-Waiting = Entry[SubmittedDecision]
+WaitingEntry = Entry[SubmittedDecision]
 
 
-class _Unread(NamedTuple):
+class _UnreadInput(NamedTuple):
     """A copy of an input that came before the rule was known."""
 
     x: Any
 
 
-class Copies:
+class InputCopier:
     """Copies what is submitted, as the monitor's rule reads it.
 
     monitor     whose rule it is
@@ -75,20 +75,22 @@ class Copies:
         self.vectors = not self.columns and rule.embed is None
         self._known = True
 
-    def learn(self) -> None:
+    def load_rule(self) -> None:
         """Ask for the rule, if it is not known yet."""
         if not self._known:
             self._set(self._monitor.rule)
 
-    def read(self, batch: list[Waiting]) -> Iterator[list[Waiting] | tuple[Waiting, BadDecision]]:
+    def read(
+        self, batch: list[WaitingEntry]
+    ) -> Iterator[list[WaitingEntry] | tuple[WaitingEntry, BadDecision]]:
         """Yield parts of a batch as the rule reads them, and decisions that it cannot read."""
         if not self._some_unread:
             yield batch
             return
-        part: list[Waiting] = []
+        part: list[WaitingEntry] = []
         for entry in batch:
             decision = entry[2]
-            if type(decision.x) is _Unread:
+            if type(decision.x) is _UnreadInput:
                 try:
                     decision = decision._replace(x=self._input(decision.x.x))
                 except BadDecision as error:
@@ -107,45 +109,48 @@ class Copies:
         names = names_of(x)
         if isinstance(x, Mapping):  # the row of a frame
             x, names = list(x.values()), tuple(map(str, x))
-        return with_names(np.array(numbers_of(x, "the input")), names)
+        return with_names(np.array(to_number_array(x, "the input")), names)
 
-    def of(self, x: Any, z: Any, key: Any, time: Any, model: Any) -> tuple[SubmittedDecision, int]:
+    def copy(
+        self, x: Any, z: Any, key: Any, time: Any, model: Any
+    ) -> tuple[SubmittedDecision, int]:
         """A decision of its own, and how many bytes it takes in memory, about."""
         if not self._known:
             self._some_unread = True
-            copy = as_given(x, True)
-            x = _Unread(copy[0] if hasattr(x, "iloc") and type(copy) is list else copy)
+            copy = copy_input(x, True)
+            x = _UnreadInput(copy[0] if hasattr(x, "iloc") and type(copy) is list else copy)
             size = _OVERHEAD + _size(x.x)
         elif self.vectors:
             if type(x) is ndarray:
                 x = x.copy()
             else:
-                x = with_names(np.array(numbers_of(x, "the input")), names_of(x))
+                x = with_names(np.array(to_number_array(x, "the input")), names_of(x))
             size = _OVERHEAD + x.nbytes
         else:
-            x = _row(x) if self.columns else as_given(x)
+            x = _row(x) if self.columns else copy_input(x)
             size = _OVERHEAD + _size(x)
-        if type(z) not in _UNCHANGING and z is not FROM_ROW:
-            z = _own(z)
+        if type(z) not in _IMMUTABLE and z is not FROM_ROW:
+            z = _copy_value(z)
             size += _size(z)
         if time is not None:
-            time = microseconds(time)
+            time = to_microseconds(time)
         # Half the time of calling the class.
         return _new(SubmittedDecision, (x, z, key, time, time_ns() // 1000, model)), size
 
 
 def _row(x: Any) -> dict[Any, Any]:
     """A row of a table as a dictionary of copies."""
-    row = x if type(x) is dict else row_of(x)
+    row = x if type(x) is dict else as_row(x)
     if row is None:
         row = _only_row(x)
     return {
-        name: value if type(value) in _UNCHANGING else _own(value) for name, value in row.items()
+        name: value if type(value) in _IMMUTABLE else _copy_value(value)
+        for name, value in row.items()
     }
 
 
-def _own(value: Any) -> Any:
-    return value if isinstance(value, np.generic) else as_given(value)
+def _copy_value(value: Any) -> Any:
+    return value if isinstance(value, np.generic) else copy_input(value)
 
 
 def _only_row(x: Any) -> Mapping[str, Any]:
@@ -181,10 +186,10 @@ def _size(value: Any) -> int:
 # Together
 
 
-def runs(batch: list[Waiting], *, vectors: bool) -> Iterator[list[Waiting]]:
+def split_runs(batch: list[WaitingEntry], *, vectors: bool) -> Iterator[list[WaitingEntry]]:
     """A batch in parts that can be told together, in order."""
 
-    def alike(entry: Waiting) -> Any:
+    def alike(entry: WaitingEntry) -> Any:
         x, z = entry[2][:2]
         return (x.dtype, x.shape, names_of(x), z is FROM_ROW) if vectors else z is FROM_ROW
 
@@ -193,7 +198,7 @@ def runs(batch: list[Waiting], *, vectors: bool) -> Iterator[list[Waiting]]:
     return (list(some) for _, some in groupby(batch, alike))
 
 
-def _all_alike(batch: Sequence[Waiting]) -> bool:
+def _all_alike(batch: Sequence[WaitingEntry]) -> bool:
     first = batch[0][2]
     dtype, shape, from_row = first.x.dtype, first.x.shape, first.z is FROM_ROW
     for _, _, decision in batch:
@@ -205,7 +210,7 @@ def _all_alike(batch: Sequence[Waiting]) -> bool:
     return True
 
 
-def arguments(part: Sequence[Waiting], *, vectors: bool) -> dict[str, Any]:
+def make_arguments(part: Sequence[WaitingEntry], *, vectors: bool) -> dict[str, Any]:
     """What `observe_many` is given for a run, or a part of one."""
     inputs, outputs, keys, told, submitted, models = zip(*(one[2] for one in part), strict=True)
     x: Any = list(inputs)

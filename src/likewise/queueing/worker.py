@@ -19,13 +19,13 @@ from threading import Thread, current_thread, get_ident
 from time import monotonic
 from typing import Generic, TypeVar
 
-from likewise.queueing.bounded_queue import NEVER, BoundedQueue, Entry, Later
+from likewise.queueing.bounded_queue import UNLIMITED, BoundedQueue, DeferredEntries, Entry
 from likewise.runtime.log import logger
 
 T = TypeVar("T")
 
 _LOOKS, _LOOKING = 100, 0.5  # times, and seconds, that the thread looks after a batch, at most
-_LOOK_AGAIN = 1.0  # seconds after which whoever waits looks again, told or not
+_RECHECK_SECONDS = 1.0  # seconds after which whoever waits looks again, told or not
 
 
 class Worker(Generic[T]):
@@ -45,11 +45,11 @@ class Worker(Generic[T]):
         *,
         name: str,
         most: int,
-        most_bytes: int = NEVER,
+        most_bytes: int = UNLIMITED,
         batch: int = 1,
         gather: float = 0.0,
         idle: float = 1.0,
-        later: Later | None = None,
+        later: DeferredEntries | None = None,
         choose: Callable[[], int] | None = None,
     ) -> None:
         self.queue: BoundedQueue[T] = BoundedQueue(most, most_bytes, wake=self.wake, later=later)
@@ -78,7 +78,7 @@ class Worker(Generic[T]):
         """Have a thread look at the queue."""
         if self._has_begun() or self._start():
             self._woken.put(None)
-            self.queue.wake_at = NEVER
+            self.queue.wake_at = UNLIMITED
 
     def _has_begun(self) -> bool:
         """Whether there is a thread. (`is_alive` will not do: a signal inside it ends the thread as
@@ -97,7 +97,7 @@ class Worker(Generic[T]):
             return False
         return True
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Something has changed that somebody may be waiting for."""
         if self._waiters:
             waiters, self._waiters = self._waiters, []
@@ -106,7 +106,7 @@ class Worker(Generic[T]):
 
     def hurry(self) -> None:
         """Have all that waits done at once."""
-        self.queue.hurry_to = self.queue.next_number
+        self.queue.urgent_below = self.queue.next_number
         if self.queue.to_do:
             self.wake()
 
@@ -127,7 +127,7 @@ class Worker(Generic[T]):
 
         done: asked under the lock
         """
-        until = NEVER if seconds is None else monotonic() + seconds
+        until = UNLIMITED if seconds is None else monotonic() + seconds
         waiter: SimpleQueue[None] = SimpleQueue()
         while True:
             with self.queue.lock:
@@ -143,7 +143,7 @@ class Worker(Generic[T]):
                 self._do_one_batch_here()
             else:
                 with suppress(Empty):
-                    waiter.get(timeout=min(left, _LOOK_AGAIN))
+                    waiter.get(timeout=min(left, _RECHECK_SECONDS))
 
     def _is_missing(self) -> bool:
         """Whether there is work, and no thread to do it."""
@@ -185,9 +185,9 @@ class Worker(Generic[T]):
                     return None
                 waiting = len(queue)
                 if queue.to_do > waiting or (
-                    waiting and (gathered or waiting >= self._enough or queue.is_hurried)
+                    waiting and (gathered or waiting >= self._enough or queue.is_urgent)
                 ):
-                    queue.wake_at = NEVER
+                    queue.wake_at = UNLIMITED
                     break
                 if not waiting and waited >= self._idle:
                     self._thread = None
@@ -196,7 +196,7 @@ class Worker(Generic[T]):
                 asleep = not waiting and looks == 0
                 queue.wake_at = 1 if asleep else self._enough
             looks -= not waiting and not asleep
-            seconds = _LOOK_AGAIN if asleep else self._gather
+            seconds = _RECHECK_SECONDS if asleep else self._gather
             try:
                 self._woken.get(timeout=seconds)
             except Empty:
@@ -207,7 +207,7 @@ class Worker(Generic[T]):
     def _next_batch(self) -> list[Entry[T]]:
         with self.queue.lock:
             batch = self.queue.take(self._choose())
-            self.tell()  # that there is room
+            self.notify()  # that there is room
         return batch
 
     def _do(self, batch: list[Entry[T]]) -> None:
@@ -219,4 +219,4 @@ class Worker(Generic[T]):
             with self.queue.lock:
                 self.queue.in_hand = 0
                 self.queue.busy = False
-                self.tell()
+                self.notify()

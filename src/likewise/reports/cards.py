@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from likewise.explaining.compare_groups import protected_columns
-from likewise.explaining.pair_card import called, pair_card
+from likewise.explaining.pair_card import label_value, pair_card
 from likewise.reports.selected_pairs import WorstPair
 from likewise.rule.rule import Rule
-from likewise.verdict.html import both_shown, render
+from likewise.verdict.html import display_both, render
 from likewise.verdict.side_by_side import Pair
 
 _OPEN = 6  # pairs that are shown at once; the rest on demand
@@ -54,4 +54,6 @@ def _glance(worst: Sequence[WorstPair], rule: Rule) -> dict[str, Any]:
 
 def _change(pair: Pair, name: str, rule: Rule) -> tuple[str, str]:
     """What a column is of the earlier and of the later one."""
-    return both_shown(*(called(rule, name, one) for one in (pair.other[name], pair.mine[name])))
+    return display_both(
+        *(label_value(rule, name, one) for one in (pair.other[name], pair.mine[name]))
+    )

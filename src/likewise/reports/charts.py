@@ -5,17 +5,28 @@ from collections.abc import Sequence
 import numpy as np
 
 from likewise.reports.findings import Curve
-from likewise.reports.plots import WIDE, Frame, box, chart, dot, line, path, text, ticks, twice
+from likewise.reports.plots import (
+    WIDE,
+    Frame,
+    box,
+    chart,
+    dot,
+    draw_both_widths,
+    line,
+    path,
+    text,
+    ticks,
+)
 from likewise.reports.timeline import Stretch
 from likewise.reports.totals import Margins
-from likewise.tables.printing import figure, percent
+from likewise.tables.printing import format_number, percent
 
 MIN_POINT = 10  # comparable decisions of a stretch whose rate is drawn
 
 # Rate over time
 
 
-def drawn(stretches: Sequence[Stretch]) -> list[Stretch]:
+def choose_drawn(stretches: Sequence[Stretch]) -> list[Stretch]:
     """Those whose rate is worth a point: not a share of a handful of comparable decisions."""
     known = [one for one in stretches if one.comparable is None or one.of >= MIN_POINT]
     return known or [one for one in stretches if one.of] or list(stretches)
@@ -23,7 +34,7 @@ def drawn(stretches: Sequence[Stretch]) -> list[Stretch]:
 
 def rate_plot(every: Sequence[Stretch], overall: float) -> str:
     """The share that was flagged, stretch by stretch, by row or by time."""
-    stretches = drawn(every)
+    stretches = choose_drawn(every)
     places = [(_place(one.start), _place(one.stop)) for one in stretches]
     ends = _place(every[0].start), _place(every[-1].stop)
     usual = max(one.of for one in stretches)
@@ -67,7 +78,7 @@ def rate_plot(every: Sequence[Stretch], overall: float) -> str:
             ),
         )
 
-    return twice(
+    return draw_both_widths(
         draw,
         f"Rate over time: from {percent(stretches[0].rate)} at the beginning to"
         f" {percent(stretches[-1].rate)} at the end; highest {percent(highest.rate)}, in"
@@ -163,7 +174,7 @@ def margin_plot(margins: Margins) -> str:
         )
 
     half = sum(counts[: 1 + parts // 2])
-    return twice(
+    return draw_both_widths(
         draw,
         f"Of {total:,} flagged decisions {margins.identical:,} contradict one that is the same in"
         f" everything that counts, and {half:,} contradict one within half of epsilon.",
@@ -176,8 +187,9 @@ def margin_plot(margins: Margins) -> str:
 def curve_plot(curve: Curve) -> str:
     """The share flagged at every epsilon, with the chosen one marked."""
     said = (
-        f"At the chosen epsilon of {figure(curve.chosen)}, {percent(curve.rate_at_chosen)} are"
-        f" flagged; at {figure(curve.epsilons[-1])} it would be {percent(curve.rates[-1])}."
+        f"At the chosen epsilon of {format_number(curve.chosen)},"
+        f" {percent(curve.rate_at_chosen)} are"
+        f" flagged; at {format_number(curve.epsilons[-1])} it would be {percent(curve.rates[-1])}."
     )
     what = "share of decisions that would be flagged"
     return _over_epsilon(curve, curve.rates, curve.rate_at_chosen, what, said)
@@ -188,8 +200,9 @@ def comparable_plot(curve: Curve) -> str:
     assert curve.comparable is not None and curve.comparable_at_chosen is not None
     chosen, rates = curve.comparable_at_chosen, curve.comparable
     said = (
-        f"At the chosen epsilon of {figure(curve.chosen)}, {percent(chosen)} have an earlier like"
-        f" case; at {figure(curve.epsilons[-1])} it would be {percent(rates[-1])}."
+        f"At the chosen epsilon of {format_number(curve.chosen)}, {percent(chosen)} have an"
+        " earlier like"
+        f" case; at {format_number(curve.epsilons[-1])} it would be {percent(rates[-1])}."
     )
     what = "share of decisions that would be comparable"
     return _over_epsilon(curve, rates, chosen, what, said)
@@ -207,7 +220,7 @@ def _over_epsilon(
         x, y = frame.x(curve.chosen), frame.y(at_chosen)
         after = x < width * 0.6
         low = at_chosen < 0.6 * marks[-1]  # then there is room at the top
-        said = f"ε = {figure(curve.chosen)}: {percent(at_chosen)}"
+        said = f"ε = {format_number(curve.chosen)}: {percent(at_chosen)}"
         return chart(
             frame,
             marks,
@@ -225,10 +238,10 @@ def _over_epsilon(
                 "start" if after else "end",
             ),
             *(
-                _tick(frame, one, figure(one))
+                _tick(frame, one, format_number(one))
                 for one in ticks(curve.epsilons[-1], 5 if width == WIDE else 3)
                 if one <= curve.epsilons[-1]
             ),
         )
 
-    return twice(draw, alt)
+    return draw_both_widths(draw, alt)

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from likewise.explaining.compare_groups import protected_columns
 from likewise.explaining.past import Past
 from likewise.tables.rows import Floats, Rows
-from likewise.verdict.past_rows import Codes
+from likewise.verdict.past_rows import CodedColumn
 from likewise.verdict.verdicts import Verdicts
 
 KINDS = 12
@@ -54,8 +54,8 @@ def classes_across(
     past: Past,
     later: Rows,
     earlier: Rows,
-    numbers_of: Callable[[Codes], Rows],
-    named: Callable[[int, Rows, Rows], Rows],
+    numbers_of: Callable[[CodedColumn], Rows],
+    number_class: Callable[[int, Rows, Rows], Rows],
 ) -> Rows:
     """Return the class of each pair: its two groups in the first protected column that differs.
 
@@ -66,7 +66,7 @@ def classes_across(
     for number, name in reversed(list(enumerate(protected_columns(past.rule)))):
         mine, theirs = (numbers_of(past.codes(name, rows)) for rows in (later, earlier))
         apart = (mine != theirs) & (mine >= 0) & (theirs >= 0)
-        found = named(number, np.minimum(mine, theirs), np.maximum(mine, theirs))
+        found = number_class(number, np.minimum(mine, theirs), np.maximum(mine, theirs))
         classes[apart] = found[apart]
     return classes
 
@@ -79,10 +79,10 @@ class CodedSides:
         self._person = person
 
     def classes(self, later: Rows, earlier: Rows) -> Rows:
-        def named(number: int, one: Rows, other: Rows) -> Rows:
+        def number_class(number: int, one: Rows, other: Rows) -> Rows:
             return (number * _CODES + one % _CODES) * _CODES + other % _CODES
 
-        return classes_across(self._past, later, earlier, lambda codes: codes.codes, named)
+        return classes_across(self._past, later, earlier, lambda codes: codes.codes, number_class)
 
     def values(self, rows: Rows) -> _UINT:
         return same_values(self._past, rows)
@@ -140,14 +140,14 @@ class Candidates:
         """What pairs are sorted by, for np.lexsort: what counts most comes last."""
         return self.earlier, self.later, self.outputs, self.distances
 
-    def some(self, chosen: npt.NDArray[Any]) -> "Candidates":
+    def select(self, chosen: npt.NDArray[Any]) -> "Candidates":
         return Candidates(*(column[chosen] for column in vars(self).values()))
 
-    def under(self, classes: Rows) -> "Candidates":
+    def reclassify(self, classes: Rows) -> "Candidates":
         """The same pairs in other classes: of each decision and class the clearest."""
         every = Candidates(**{**vars(self), "classes": classes})
         at = np.arange(len(every))
-        return every.some(
+        return every.select(
             clearest(at, classes, self.later, self.earlier, self.distances, self.outputs)
         )
 
@@ -166,7 +166,7 @@ class Candidates:
         ]
 
     @classmethod
-    def joined(cls, parts: Sequence["Candidates"]) -> "Candidates":
+    def concatenate(cls, parts: Sequence["Candidates"]) -> "Candidates":
         """All of them; of no parts, none."""
         columns = zip(*(vars(part).values() for part in [_NONE, *parts]), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
@@ -220,7 +220,7 @@ def candidates_of(
     if may_enter is not None:
         at = at[may_enter(classes[at], distances[at], outputs[at])]
     if len(at) == 0:
-        return Candidates.joined([]), firsts
+        return Candidates.concatenate([]), firsts
     at = clearest(at, classes, later, earlier, distances, outputs)
     both = later[at], earlier[at]
     candidates = Candidates(
@@ -247,10 +247,10 @@ def best_of_sides(candidates: Candidates, which: int, most: int) -> Candidates:
     changes = [column[order] for column in (candidates.classes, known, sides)]
     first = np.ones(len(order), dtype=np.bool_)
     first[1:] = np.any([column[1:] != column[:-1] for column in changes], axis=0)
-    best = candidates.some(order[first])
-    best = best.some(np.lexsort((*best.clearness, best.classes)))
+    best = candidates.select(order[first])
+    best = best.select(np.lexsort((*best.clearness, best.classes)))
     _, begins, counts = np.unique(best.classes, return_index=True, return_counts=True)
-    return best.some(np.arange(len(best)) - np.repeat(begins, counts) < most)
+    return best.select(np.arange(len(best)) - np.repeat(begins, counts) < most)
 
 
 class ClearestPairs:
@@ -271,16 +271,16 @@ class ClearestPairs:
         new = sorted((first, which) for which, first in firsts.items() if which not in self._firsts)
         room = self._most_kinds - len(self._firsts)
         self._firsts |= {which: first for first, which in new[:room]}
-        candidates = candidates.under(self._named(candidates.classes))
+        candidates = candidates.reclassify(self._fold_other_kinds(candidates.classes))
         later, earlier = (
-            best_of_sides(Candidates.joined([best, candidates]), which, self._most)
+            best_of_sides(Candidates.concatenate([best, candidates]), which, self._most)
             for which, best in enumerate(self._best)
         )
         self._best = later, earlier
 
     def may_enter(self, classes: Rows, distances: Floats, outputs: Floats) -> npt.NDArray[np.bool_]:
         """Which pairs are clearer than the least clear ones of their class."""
-        named = self._named(classes)
+        named = self._fold_other_kinds(classes)
         may = np.ones(len(classes), dtype=np.bool_)
         for which, (distance, output) in self._limits().items():
             clearer = (distances < distance) | ((distances == distance) & (outputs < output))
@@ -292,13 +292,13 @@ class ClearestPairs:
         ends = []
         for best in self._best:
             counts = np.unique(best.classes, return_counts=True)[1]
-            full = best.some((np.cumsum(counts) - 1)[counts == self._most])
+            full = best.select((np.cumsum(counts) - 1)[counts == self._most])
             limits = zip(full.distances.tolist(), full.outputs.tolist(), strict=True)
             ends.append(dict(zip(full.classes.tolist(), limits, strict=True)))
         later, earlier = ends
         return {which: max(later[which], earlier[which]) for which in later.keys() & earlier}
 
-    def _named(self, classes: Rows) -> Rows:
+    def _fold_other_kinds(self, classes: Rows) -> Rows:
         """The classes, where those that have names keep them and all others are one.
 
         A class that is new and finds room has a name once its candidates are added.
@@ -309,18 +309,18 @@ class ClearestPairs:
 
     def pairs(self) -> list[ClearPair]:
         """All pairs that are kept."""
-        return self.kept()[0].pairs()
+        return self.export_pairs()[0].pairs()
 
     # Parts of a stream, put together
 
-    def kept(self) -> tuple[Candidates, Firsts]:
+    def export_pairs(self) -> tuple[Candidates, Firsts]:
         """All pairs that are kept, and the first of each class."""
-        both = Candidates.joined(self._best)
+        both = Candidates.concatenate(self._best)
         _, once = np.unique(np.stack([both.later, both.earlier]), axis=1, return_index=True)
-        return both.some(once), dict(self._firsts)
+        return both.select(once), dict(self._firsts)
 
     @classmethod
-    def merged(
+    def merge_parts(
         cls, most: int, parts: "Sequence[tuple[Candidates, Firsts]]", kinds: int = KINDS
     ) -> "ClearestPairs":
         """What the whole stream would have left, from what each part of it left."""
@@ -329,7 +329,7 @@ class ClearestPairs:
             for which, first in own.items():
                 firsts[which] = min(first, firsts.get(which, first))
         whole = cls(most, kinds)
-        whole.add(Candidates.joined([]), firsts)
+        whole.add(Candidates.concatenate([]), firsts)
         for candidates, _ in parts:
             whole.add(candidates, {})
         return whole
@@ -345,10 +345,10 @@ def same_values(past: Past, rows: Rows) -> _UINT:
     case in 2**64. So the list of pairs to look at can know what it has without holding it.
     """
     points = past.points(rows)
-    numbers = _mixed(np.hstack([_words(points.vectors), _words(_outputs(past, rows))]))
+    numbers = _mix_words(np.hstack([_words(points.vectors), _words(_outputs(past, rows))]))
     if points.left_open is not None:  # only where something is, since others may come without it
         is_open = points.left_open.reshape(len(rows), -1)
-        numbers = numbers + _mixed(_words(is_open)) * is_open.any(axis=1)
+        numbers = numbers + _mix_words(_words(is_open)) * is_open.any(axis=1)
     return numbers
 
 
@@ -372,7 +372,7 @@ def _words(values: npt.NDArray[Any]) -> _UINT:
     return np.ascontiguousarray(flat).view(np.uint64)
 
 
-def _mixed(words: _UINT) -> _UINT:
+def _mix_words(words: _UINT) -> _UINT:
     """One number for each row: words are mixed with their places, and added up.
 
     The mixing is splitmix64 (Steele, Lea and Flood 2014): every bit of a word moves every other.

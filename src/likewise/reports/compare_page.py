@@ -8,23 +8,23 @@ from typing import Any
 from likewise.reports.cards import pair_cards
 from likewise.reports.compare_words import (
     INTERVALS,
-    compared_in_words,
     conclusion,
-    cut_in_words,
+    count_other_pairs,
+    describe_comparison,
+    describe_cut,
     interval_of,
-    named,
-    others,
+    name_side,
     share_interval,
 )
-from likewise.reports.comparison import Comparison, Side
+from likewise.reports.comparison import ComparedHistory, Comparison
 from likewise.reports.document import document
-from likewise.reports.finding_words import within_in_words, wording
+from likewise.reports.finding_words import describe_time_limit, word_rule
 from likewise.reports.group_section import group_section
 from likewise.reports.group_words import how_compared, points
-from likewise.reports.plots import WIDE, band, line, picture, text, ticks, twice
+from likewise.reports.plots import WIDE, draw_both_widths, draw_interval, line, picture, text, ticks
 from likewise.reports.report_page import day_of
 from likewise.tables.printing import percent
-from likewise.verdict.html import shortened
+from likewise.verdict.html import shorten
 
 _STEP, _TOP = 58, 24
 _HEADS = (
@@ -46,10 +46,10 @@ _SAME_CASES = {
 def compare_page(found: Comparison) -> str:
     """The comparison as one self-contained HTML document."""
     done, sides, apart = found.one.computed, (found.one, found.other), found.difference
-    names = " and ".join(shortened(side.name, 60) for side in sides)
-    said = wording(found.rule)
+    names = " and ".join(shorten(side.name, 60) for side in sides)
+    said = word_rule(found.rule)
     groups = [
-        group_section(side.groups, found.no_groups, f"groups-{i}", f": {shortened(side.name, 60)}")
+        group_section(side.groups, found.no_groups, f"groups-{i}", f": {shorten(side.name, 60)}")
         for i, side in enumerate(sides)
         if not (found.no_groups and i)
     ]
@@ -62,7 +62,7 @@ def compare_page(found: Comparison) -> str:
         day=day_of(done),
         names=names,
         hero=_hero(found),
-        sentences=compared_in_words(found),
+        sentences=describe_comparison(found),
         tiles=_tiles(found),
         plot=_plot(found),
         intervals=INTERVALS,
@@ -70,14 +70,14 @@ def compare_page(found: Comparison) -> str:
         and f"Difference: {points(apart.value).replace('-', chr(0x2212))}, interval"
         f" {interval_of(apart)}, {conclusion(apart)}.",
         heads=_HEADS,
-        rows=[(shortened(side.name, 60), _cells(side)) for side in sides],
-        cut=cut_in_words(found),
+        rows=[(shorten(side.name, 60), _cells(side)) for side in sides],
+        cut=describe_cut(found),
         kinds=_kinds(found),
         groups=groups,
         said=said,
-        notes=[*said.notes, *within_in_words(done.order.within)],
+        notes=[*said.notes, *describe_time_limit(done.order.within)],
         sides=sides,
-        same_cases=_SAME_CASES[found.told_by],
+        same_cases=_SAME_CASES[found.matched_by],
         how_compared=how_compared(found.one.groups, done.order.within),
     )
 
@@ -98,8 +98,8 @@ def _tiles(found: Comparison) -> list[tuple[str, str]]:
         (found.new.of_common, "contradicting pairs of these are new"),
         (found.gone.of_common, "contradicting pairs of these are gone"),
         (found.persisting.count, "contradicting pairs of these persist"),
-        (others(found.new), "pairs are new with a case that only the second has"),
-        (others(found.gone), "pairs are gone with a case that only the first has"),
+        (count_other_pairs(found.new), "pairs are new with a case that only the second has"),
+        (count_other_pairs(found.gone), "pairs are gone with a case that only the first has"),
     ]
     shown = [*counts[:4], *(one for one in counts[4:] if one[0])]
     return [(f"{number:,}", words) for number, words in shown]
@@ -122,22 +122,24 @@ def _plot(found: Comparison) -> str:
         ]
         for i, side in enumerate(sides):
             y, share, told = _TOP + i * _STEP, side.share, _rate(side)
-            name = shortened(side.name, 60 if width == WIDE else 22)
+            name = shorten(side.name, 60 if width == WIDE else 22)
             if share.rate is None:
                 parts += [text(0, y, name, "group"), text(width, y, told, "count", "end")]
                 continue
             tip = f"{side.name}: {told}, interval {share_interval(share)}"
-            parts += band(width, x, y, (name, told, tip), (share.low, share.high, share.rate))
+            parts += draw_interval(
+                width, x, y, (name, told, tip), (share.low, share.high, share.rate)
+            )
         return picture(width, bottom + 24, *parts)
 
-    return twice(draw, "; ".join(f"{side.name}: {_rate(side)}" for side in sides))
+    return draw_both_widths(draw, "; ".join(f"{side.name}: {_rate(side)}" for side in sides))
 
 
-def _rate(side: Side) -> str:
+def _rate(side: ComparedHistory) -> str:
     return "nothing comparable" if side.share.rate is None else percent(side.share.rate)
 
 
-def _cells(side: Side) -> tuple[str, ...]:
+def _cells(side: ComparedHistory) -> tuple[str, ...]:
     rate = side.share.rate
     return (
         f"{side.compared:,}",
@@ -153,16 +155,16 @@ def _cells(side: Side) -> tuple[str, ...]:
 def _kinds(found: Comparison) -> list[dict[str, Any]]:
     """The pairs that are new, gone and persisting, each with some cards."""
     kinds = (
-        ("new", f"New in {named(found.other)}", found.new),
-        ("gone", f"Gone from {named(found.one)}", found.gone),
-        ("persisting", f"Persisting, as {named(found.other)} has them", found.persisting),
+        ("new", f"New in {name_side(found.other)}", found.new),
+        ("gone", f"Gone from {name_side(found.one)}", found.gone),
+        ("persisting", f"Persisting, as {name_side(found.other)} has them", found.persisting),
     )
     return [
         {
             "title": title,
             "count": kind.count,
             "of_common": kind.of_common,
-            "others": others(kind),
+            "others": count_other_pairs(kind),
             "cards": pair_cards([one.pair for one in kind.shown], found.rule, name)
             if kind.count
             else "",

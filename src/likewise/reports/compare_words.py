@@ -5,11 +5,11 @@ Values from the data stand in the text as they are: whoever prints it makes it s
 
 from collections.abc import Iterable
 
-from likewise.reports.comparison import Comparison, KindOfPairs, Side
+from likewise.reports.comparison import ComparedHistory, Comparison, PairChanges
 from likewise.reports.group_words import group_sentences, points
 from likewise.reports.intervals import Difference, Share
-from likewise.tables.printing import listed, percent
-from likewise.verdict.html import shortened
+from likewise.tables.printing import join_names, percent
+from likewise.verdict.html import shorten
 
 INTERVALS = (
     "Intervals are of 95% (Wilson's for a share, Newcombe's for a difference). They take decisions"
@@ -20,26 +20,26 @@ INTERVALS = (
 _NAME = 60
 
 
-def compared_in_words(found: Comparison) -> list[str]:
+def describe_comparison(found: Comparison) -> list[str]:
     """What was found, one sentence each, the most important first."""
     return [
         *_difference(found),
         *(_side(side) for side in (found.one, found.other)),
-        *cut_in_words(found),
+        *describe_cut(found),
         *_pairs(found),
         *_groups(found),
     ]
 
 
-def named(side: Side) -> str:
+def name_side(side: ComparedHistory) -> str:
     """What a side is called."""
-    return shortened(side.name, _NAME)
+    return shorten(side.name, _NAME)
 
 
 def _difference(found: Comparison) -> Iterable[str]:
     nothing = found.nothing_compared
     if nothing:
-        names = listed([named(side) for side in nothing])
+        names = join_names([name_side(side) for side in nothing])
         yield (
             f"Nothing could be compared in {names}, so nothing follows about a difference: no"
             " decision there had an earlier like case."
@@ -47,7 +47,7 @@ def _difference(found: Comparison) -> Iterable[str]:
         return
     apart = found.difference
     assert apart is not None
-    one, other = named(found.one), named(found.other)
+    one, other = name_side(found.one), name_side(found.other)
     if apart.value == 0:
         yield f"{other} contradicts itself as often as {one}, among comparable decisions."
     else:
@@ -76,9 +76,11 @@ def share_interval(share: Share) -> str:
     return "–" if share.of == 0 else f"{percent(share.low)} to {percent(share.high)}"
 
 
-def _side(side: Side) -> str:
+def _side(side: ComparedHistory) -> str:
     verb = "contradicts" if side.flagged == 1 else "contradict"
-    start = f"{named(side)}: {side.comparable:,} of {side.compared:,} decisions had an earlier like"
+    start = (
+        f"{name_side(side)}: {side.comparable:,} of {side.compared:,} decisions had an earlier like"
+    )
     if side.comparable == 0:
         return f"{start} case."
     assert side.share.rate is not None
@@ -88,7 +90,7 @@ def _side(side: Side) -> str:
     )
 
 
-def cut_in_words(found: Comparison) -> Iterable[str]:
+def describe_cut(found: Comparison) -> Iterable[str]:
     """How the histories were made equally long."""
     one, other = found.one, found.other
     longer = max(one, other, key=lambda side: side.decisions)
@@ -97,7 +99,7 @@ def cut_in_words(found: Comparison) -> Iterable[str]:
         yield (
             f"Both histories are equally long: the first {longer.compared:,} decisions of each, in"
             f" the order judged, since a longer past has more to contradict. The last {left:,} of"
-            f" {named(longer)} are left out."
+            f" {name_side(longer)} are left out."
         )
 
 
@@ -112,21 +114,23 @@ def _pairs(found: Comparison) -> Iterable[str]:
     yield (
         f"{found.common:,} cases are in both ({cases}). Of their contradicting pairs"
         f" {found.persisting.count:,} persist, {found.new.of_common:,} are new in"
-        f" {named(found.other)}, {found.gone.of_common:,} are gone."
+        f" {name_side(found.other)}, {found.gone.of_common:,} are gone."
     )
     for kind, what, side in ((found.new, "new", found.other), (found.gone, "gone", found.one)):
-        more = others(kind)
+        more = count_other_pairs(kind)
         if more:
-            yield (f"{more:,} more are {what} because a case of theirs is only in {named(side)}.")
+            yield (
+                f"{more:,} more are {what} because a case of theirs is only in {name_side(side)}."
+            )
 
 
-def others(kind: KindOfPairs) -> int:
+def count_other_pairs(kind: PairChanges) -> int:
     """Pairs of which a case is in one history only."""
     return kind.count - kind.of_common
 
 
 def _cases(found: Comparison) -> str:
-    if found.told_by == "keys":
+    if found.matched_by == "keys":
         return f"by the same {found.rule.key_column or 'key'}"
     place = "number among the decisions of a model" if found.column else "place"
     return f"by the same {place} and the same values, since there are no keys"
@@ -135,4 +139,4 @@ def _cases(found: Comparison) -> str:
 def _groups(found: Comparison) -> Iterable[str]:
     for side in (found.one, found.other):
         for sentence in group_sentences(side.groups) if side.pairs else ():
-            yield f"{named(side)}: {sentence}"
+            yield f"{name_side(side)}: {sentence}"

@@ -21,26 +21,26 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.explaining.compare_groups import why_no_groups
-from likewise.explaining.pairs import pair_of
+from likewise.explaining.pairs import make_pair
 from likewise.explaining.past import Past
-from likewise.reports.evidence import Computed
+from likewise.reports.evidence import Provenance
 from likewise.reports.findings import groups_among
 from likewise.reports.intervals import Difference, Share, difference, wilson
-from likewise.reports.judged_history import JudgedHistory, Pairs
+from likewise.reports.judged_history import ContradictingPairs, JudgedHistory
 from likewise.reports.selected_pairs import WorstPair
 from likewise.rule.rule import Rule
 from likewise.tables.rows import Rows
-from likewise.verdict.group_effects import Groups
-from likewise.verdict.html import shortened
+from likewise.verdict.group_effects import GroupEffects
+from likewise.verdict.html import shorten
 from likewise.verdict.witnesses import Witness
 
-Told: TypeAlias = Literal["keys", "places and values"]
+MatchedBy: TypeAlias = Literal["keys", "places and values"]
 SHOWN = 6
 """Pairs of each kind that are shown."""
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedHistory:
     """One history, as far as it was compared."""
 
     name: str
@@ -58,8 +58,8 @@ class Side:
     """Decisions in a contradicting pair, of all that were compared."""
     pairs: int
     bad_rows: int
-    groups: tuple[Groups, ...]
-    computed: Computed
+    groups: tuple[GroupEffects, ...]
+    computed: Provenance
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ShownPair:
 
 
 @dataclass(frozen=True)
-class KindOfPairs:
+class PairChanges:
     """Pairs that are new, gone, or persist."""
 
     count: int
@@ -96,24 +96,24 @@ class Comparison:
     """What two histories come to, side by side."""
 
     rule: Rule
-    one: Side
-    other: Side
+    one: ComparedHistory
+    other: ComparedHistory
     difference: Difference | None
     """Of the shares of comparable decisions that contradict; None where one has none."""
-    told_by: Told
+    matched_by: MatchedBy
     """How the same case is recognised."""
     common: int
     """Cases that are in both histories."""
-    new: KindOfPairs
-    gone: KindOfPairs
-    persisting: KindOfPairs
+    new: PairChanges
+    gone: PairChanges
+    persisting: PairChanges
     no_groups: str | None
     column: str | None = None
     """The column that says which model decided, where both histories come from one file."""
     command: str | None = None
 
     @property
-    def nothing_compared(self) -> tuple[Side, ...]:
+    def nothing_compared(self) -> tuple[ComparedHistory, ...]:
         """The sides in which no decision had an earlier like case."""
         return tuple(side for side in (self.one, self.other) if side.comparable == 0)
 
@@ -123,7 +123,7 @@ class Comparison:
             "a": _side(self.one),
             "b": _side(self.other),
             "difference": None if self.difference is None else asdict(self.difference),
-            "same_case_told_by": self.told_by,
+            "same_case_told_by": self.matched_by,
             "common_cases": self.common,
             "new": self.new.to_dict(),
             "gone": self.gone.to_dict(),
@@ -135,7 +135,7 @@ class Comparison:
         }
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: ComparedHistory) -> dict[str, Any]:
     plain = {
         "name": side.name,
         "rows": side.decisions,
@@ -170,8 +170,8 @@ def compare(
     rule = one.past.rule
     length = min(len(one), len(other))
     whole = len(one), len(other)
-    one, other = one.first(length), other.first(length)
-    told_by: Told = "places and values"
+    one, other = one.truncate(length), other.truncate(length)
+    told_by: MatchedBy = "places and values"
     if one.keys is not None and other.keys is not None:
         told_by = "keys"
     in_other = _counterparts(one, other, told_by)
@@ -203,9 +203,9 @@ def compare(
     )
 
 
-def _side_of(side: JudgedHistory, decisions: int) -> Side:
-    comparable, flagged, many = int(side.comparable.sum()), side.flagged, len(side)
-    return Side(
+def _side_of(side: JudgedHistory, decisions: int) -> ComparedHistory:
+    comparable, flagged, many = int(side.comparable.sum()), side.flagged_count, len(side)
+    return ComparedHistory(
         side.name,
         decisions,
         many,
@@ -223,18 +223,18 @@ def _side_of(side: JudgedHistory, decisions: int) -> Side:
 # The same cases
 
 
-def _counterparts(one: JudgedHistory, other: JudgedHistory, told_by: Told) -> Rows:
+def _counterparts(one: JudgedHistory, other: JudgedHistory, matched_by: MatchedBy) -> Rows:
     """For each decision of one, that about the same case in the other; -1 if there is none."""
-    if told_by == "keys":
-        return _matched(one.keys or (), other.keys or ())
-    rows = _matched(one.cases.tolist(), other.cases.tolist())
+    if matched_by == "keys":
+        return _match_cases(one.keys or (), other.keys or ())
+    rows = _match_cases(one.cases.tolist(), other.cases.tolist())
     there = np.flatnonzero(rows >= 0)
     same = _same_values(one.past, there, other.past, rows[there])
     rows[there[~same]] = -1
     return rows
 
 
-def _matched(mine: Sequence[Any], theirs: Sequence[Any]) -> Rows:
+def _match_cases(mine: Sequence[Any], theirs: Sequence[Any]) -> Rows:
     places = {name: row for row, name in enumerate(theirs) if name is not None}
     return np.array([places.get(name, -1) for name in mine], np.int64)
 
@@ -251,14 +251,14 @@ def _same_values(one: Past, rows: Rows, other: Past, others: Rows) -> npt.NDArra
     kept = [name for name, feature in features if feature.kind not in ("key", "ignore")]
     return np.array(
         [
-            _chosen(one.values(row), kept) == _chosen(other.values(place), kept)
+            _select_values(one.values(row), kept) == _select_values(other.values(place), kept)
             for row, place in zip(rows.tolist(), others.tolist(), strict=True)
         ],
         np.bool_,
     )
 
 
-def _chosen(values: dict[str, Any], names: Sequence[str]) -> list[Any]:
+def _select_values(values: dict[str, Any], names: Sequence[str]) -> list[Any]:
     return [values[name] for name in names]
 
 
@@ -275,18 +275,18 @@ def _kind(
     side: JudgedHistory,
     chosen: npt.NDArray[np.bool_],
     known: npt.NDArray[np.bool_],
-    beside: JudgedHistory,
+    other_history: JudgedHistory,
     counterpart: Rows,
     most: int,
-) -> KindOfPairs:
+) -> PairChanges:
     """Chosen pairs of a side; each row of the other side that is about the same case."""
     of_common = chosen & known
-    pairs = side.pairs.some(of_common if of_common.any() else chosen)
-    shown = [_shown(side, pairs, i, beside, counterpart) for i in _clearest(pairs, most)]
-    return KindOfPairs(int(chosen.sum()), int(of_common.sum()), tuple(shown))
+    pairs = side.pairs.select(of_common if of_common.any() else chosen)
+    shown = [_show_pair(side, pairs, i, other_history, counterpart) for i in _clearest(pairs, most)]
+    return PairChanges(int(chosen.sum()), int(of_common.sum()), tuple(shown))
 
 
-def _clearest(pairs: Pairs, most: int) -> list[int]:
+def _clearest(pairs: ContradictingPairs, most: int) -> list[int]:
     """The nearest pairs, no decision twice."""
     order = np.lexsort((pairs.earlier, pairs.later, -pairs.output_distances, pairs.distances))
     seen: set[int] = set()
@@ -301,17 +301,21 @@ def _clearest(pairs: Pairs, most: int) -> list[int]:
     return found
 
 
-def _shown(
-    side: JudgedHistory, pairs: Pairs, i: int, beside: JudgedHistory, counterpart: Rows
+def _show_pair(
+    side: JudgedHistory,
+    pairs: ContradictingPairs,
+    i: int,
+    other_history: JudgedHistory,
+    counterpart: Rows,
 ) -> ShownPair:
     """A pair side by side; with what the other history has for the same cases, if it has them."""
     later, earlier = int(pairs.later[i]), int(pairs.earlier[i])
     witness = Witness(earlier, float(pairs.distances[i]), float(pairs.output_distances[i]))
-    pair = pair_of(side.past, later, witness, names=side.columns)
+    pair = make_pair(side.past, later, witness, names=side.columns)
     places = [int(counterpart[row]) for row in (later, earlier)]
     if min(places) >= 0:
-        name = f"{', '.join(pair.outputs)} in {shortened(beside.name, 40)}"
-        mine, other = beside.past.outputs(places)
+        name = f"{', '.join(pair.outputs)} in {shorten(other_history.name, 40)}"
+        mine, other = other_history.past.outputs(places)
         pair = replace(pair, mine={**pair.mine, name: mine}, other={**pair.other, name: other})
     lines = int(side.places[later]), int(side.places[earlier])
     return ShownPair(WorstPair(pair, pair.hidden), side.computed.unit, *lines)

@@ -3,23 +3,23 @@
 from collections.abc import Sequence
 
 from likewise.monitor.calibration import Calibration
-from likewise.monitor.sensitivity_table import Varied
+from likewise.monitor.sensitivity_table import SensitivityTable
 from likewise.reports.charts import comparable_plot, curve_plot
 from likewise.reports.document import document
-from likewise.reports.finding_words import wording
+from likewise.reports.finding_words import word_rule
 from likewise.reports.findings import curve_of
 from likewise.reports.sensitivity_section import TITLE, varied_table
-from likewise.tables.printing import figure, percent
-from likewise.verdict.html import shortened
+from likewise.tables.printing import format_number, percent
+from likewise.verdict.html import shorten
 from likewise.version import __version__
 
 
 def curve_page(
     calibration: Calibration,
-    alike: Calibration,
+    like_cases: Calibration,
     targets: Sequence[tuple[float, float | None]],
     source: str,
-    varied: Varied | None = None,
+    varied: SensitivityTable | None = None,
 ) -> str:
     """The page; targets are rates with their epsilons, None where no epsilon is small enough.
 
@@ -27,11 +27,11 @@ def curve_page(
     varied: what the rule comes to with each line of it changed
     """
     rule = calibration.rule
-    curve = curve_of(calibration, rule, alike)
-    said = wording(rule)
+    curve = curve_of(calibration, rule, like_cases)
+    said = word_rule(rule)
     return document(
         "reports/curve_page.html",
-        title=f"{shortened(source, 80)} · epsilon",
+        title=f"{shorten(source, 80)} · epsilon",
         version=__version__,
         source=source,
         decisions=len(calibration),
@@ -39,7 +39,7 @@ def curve_page(
         flagged=curve_plot(curve),
         comparable=comparable_plot(curve),
         targets=[
-            (percent(rate), f"epsilon {_epsilon(epsilon)}{_comparable(alike, epsilon)}")
+            (percent(rate), f"epsilon {_epsilon(epsilon)}{_comparable(like_cases, epsilon)}")
             for rate, epsilon in targets
         ],
         varied_title=TITLE,
@@ -51,8 +51,8 @@ def curve_page(
 def _epsilon(epsilon: float | None) -> str:
     if epsilon is None:
         return "none: equal inputs got different outputs more often than that"
-    return "any" if epsilon == float("inf") else figure(epsilon)
+    return "any" if epsilon == float("inf") else format_number(epsilon)
 
 
-def _comparable(alike: Calibration, epsilon: float | None) -> str:
-    return "" if epsilon is None else f", {percent(alike.rate(epsilon))} comparable"
+def _comparable(like_cases: Calibration, epsilon: float | None) -> str:
+    return "" if epsilon is None else f", {percent(like_cases.rate(epsilon))} comparable"

@@ -18,7 +18,7 @@ from typing import Any
 from markupsafe import Markup
 
 from likewise.errors import BadFile
-from likewise.runtime.atomic_file import whole
+from likewise.runtime.atomic_file import write_atomically
 from likewise.verdict.html import render
 from likewise.version import __version__
 
@@ -59,7 +59,7 @@ def write_document(text: str, path: str | os.PathLike[str]) -> None:
     """Write a page whole or not at all; BadFile says why it could not be."""
     target = Path(path)
     try:
-        with whole(target) as file:
+        with write_atomically(target) as file:
             file.write(text.encode("utf-8"))
     except OSError as error:
         why = error.strerror or str(error)

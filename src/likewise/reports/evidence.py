@@ -19,7 +19,7 @@ _PACKAGES = ("numpy", "polars")
 
 
 @dataclass(frozen=True)
-class Order:
+class JudgingOrder:
     """In which order decisions were judged: what "earlier" means."""
 
     column: str | None = None
@@ -33,7 +33,7 @@ class Order:
     within: str | None = None
     """How long before a decision the past begins that it is compared with; None: no limit."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """The order, as a clause."""
         if self.column is None:
             above = "; “earlier” means “above in the file”" if self.lines else ""
@@ -52,7 +52,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Skipped:
+class SkippedRows:
     """Rows that were left out for one kind of reason."""
 
     why: str
@@ -67,7 +67,7 @@ class Evidence:
     """What whoever ran a command knows, beside the monitor and its verdicts."""
 
     source: str
-    order: Order = Order()
+    order: JudgingOrder = JudgingOrder()
     sha256: str | None = None
     """Of the bytes of the data, as they were read."""
     size: int | None = None
@@ -78,7 +78,7 @@ class Evidence:
     """What a place counts: lines of a file, or rows."""
     remarks: tuple[str, ...] = ()
     """How the file was read, where that is not as its text stands."""
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedRows, ...] = ()
     skipped_for_other_reasons: int = 0
     head: str | None = None
     """The last link of the ledger's chain, if there is a ledger."""
@@ -92,7 +92,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Computed(Evidence):
+class Provenance(Evidence):
     """How the findings were computed, for whoever wants to do it again."""
 
     fingerprint: str
@@ -110,12 +110,12 @@ class Computed(Evidence):
     """When, in UTC."""
 
 
-def computed(
+def build_provenance(
     evidence: Evidence, rule: Rule, explained: Explanation, made: datetime.datetime | None
-) -> Computed:
+) -> Provenance:
     """The evidence, with what a monitor says of itself; made now, unless told otherwise."""
     when = made or datetime.datetime.now(datetime.UTC)
-    return Computed(
+    return Provenance(
         **vars(evidence),
         fingerprint=rule.fingerprint,
         index=explained.shape,

@@ -12,9 +12,9 @@ from typing import Any
 from likewise.reports.findings import Findings
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
-from likewise.rule.value_names import named
-from likewise.tables.printing import figure, listed, percent
-from likewise.verdict.html import shortened
+from likewise.rule.value_names import name_value
+from likewise.tables.printing import format_number, join_names, percent
+from likewise.verdict.html import shorten
 
 _FEW = 8  # names of an order before it says how many more
 _LINES = 16  # conditions, each on a line of its own
@@ -23,7 +23,7 @@ _ONLY = 0.1  # a smaller share of comparable decisions is few
 
 
 @dataclass(frozen=True)
-class Wording:
+class RuleWording:
     """A rule in words: when two decisions are alike, when they differ, and what else holds."""
 
     alike: str
@@ -33,28 +33,28 @@ class Wording:
     notes: tuple[str, ...]
 
 
-def in_words(rule: Rule) -> list[str]:
+def describe_rule(rule: Rule) -> list[str]:
     """The rule in plain words, one line each; conditions begin with a dash.
 
     >>> in_words(Rule(metric="linf", epsilon=0.16))[0]
     'Two decisions are alike if no coordinate of their inputs differs by more than 0.16.'
     """
-    said = wording(rule)
-    conditions = (f"- {listed(names, MANY)}: {what}" for names, what in said.conditions)
+    said = word_rule(rule)
+    conditions = (f"- {join_names(names, MANY)}: {what}" for names, what in said.conditions)
     return [said.alike, *conditions, said.different, *said.notes]
 
 
-def wording(rule: Rule) -> Wording:
+def word_rule(rule: Rule) -> RuleWording:
     if rule.features is None:
-        return Wording(_alike_vectors(rule), (), _different(rule), tuple(_notes(rule, {})))
+        return RuleWording(_alike_vectors(rule), (), _different(rule), tuple(_notes(rule, {})))
     features: dict[str, Feature] = dict(rule.features)
-    measured = {name: one for name, one in features.items() if one.measured}
+    measured = {name: one for name, one in features.items() if one.is_compared}
     alone = rule.metric == "linf"
     each = {
         name: _condition(one, rule.epsilon if alone else 1.0, alone)
         for name, one in measured.items()
     }
-    return Wording(
+    return RuleWording(
         _alike_tables(rule), _together(each), _different(rule), tuple(_notes(rule, features))
     )
 
@@ -73,7 +73,7 @@ def _together(each: Mapping[str, str]) -> tuple[tuple[tuple[str, ...], str], ...
 
 
 def _alike_vectors(rule: Rule) -> str:
-    epsilon = figure(rule.epsilon)
+    epsilon = format_number(rule.epsilon)
     weighted = "" if rule.weights is None else ", each multiplied by its weight,"
     said = {
         "linf": f"no coordinate of their inputs differs by more than {epsilon}",
@@ -88,10 +88,10 @@ def _alike_vectors(rule: Rule) -> str:
             "l2": f"their inputs lie at most {epsilon} apart (weighted Euclidean distance)",
             "cosine": f"the weighted cosine distance of their inputs is at most {epsilon}",
         }[rule.metric]
-    return f"Two decisions are alike if {said}{_by(rule.embed)}."
+    return f"Two decisions are alike if {said}{_describe_embedder(rule.embed)}."
 
 
-def _by(embed: Any) -> str:
+def _describe_embedder(embed: Any) -> str:
     return "" if embed is None else f", as {embed.text} embeds them"
 
 
@@ -101,7 +101,7 @@ def _alike_tables(rule: Rule) -> str:
     together = "add up to" if rule.metric == "l1" else "come together (root of their squares) to"
     return (
         "Two decisions are alike if their differences, each measured in the unit given here,"
-        f" {together} at most {figure(rule.epsilon)}:"
+        f" {together} at most {format_number(rule.epsilon)}:"
     )
 
 
@@ -110,18 +110,18 @@ def _condition(feature: Feature, epsilon: float, alone: bool) -> str:
     if feature.kind == "category":
         text = _category(feature, epsilon, alone)
     elif feature.ratio is not None:
-        above = figure(round(100 * (feature.ratio**epsilon - 1), 6))
+        above = format_number(round(100 * (feature.ratio**epsilon - 1), 6))
         text = f"within {above}% of each other" if alone else f"in units of {above}% of the value"
     else:
         size = float(feature.tolerance or 0) * epsilon
-        amount = figure(size)
+        amount = format_number(size)
         if feature.kind == "ordinal":
             amount += " step" if size == 1 else " steps"
             text = f"at most {amount} apart" if alone else f"in units of {amount}"
             text += f", in the order {_order(feature)}"
         else:
             text = f"at most {amount} apart" if alone else f"in units of {amount}"
-            text += _by(feature.embed)
+            text += _describe_embedder(feature.embed)
     missing = {
         "reject": "",
         "mismatch": "; a missing value is like another missing value only",
@@ -134,7 +134,7 @@ def _category(feature: Feature, epsilon: float, alone: bool) -> str:
     if feature.mismatch is None:
         return "the same"
     if not alone:
-        return f"the same, or a difference of {figure(feature.mismatch)}"
+        return f"the same, or a difference of {format_number(feature.mismatch)}"
     return "may differ" if feature.mismatch <= epsilon else "the same"
 
 
@@ -162,7 +162,7 @@ def _different(rule: Rule) -> str:
             "l2": "the probabilities differ (Euclidean distance)",
             "tv": "the probabilities differ (total variation)",
         }[rule.output_metric]
-    by = f"by more than {figure(rule.delta)}" if rule.delta else "at all"
+    by = f"by more than {format_number(rule.delta)}" if rule.delta else "at all"
     return f"Two alike decisions contradict each other if {how} {by}."
 
 
@@ -173,7 +173,7 @@ def _notes(rule: Rule, features: Mapping[str, Feature]) -> Iterable[str]:
     protected, ignored = of_kind("protected"), of_kind("ignore")
     if protected:
         verb, they = ("is", "it takes") if len(protected) == 1 else ("are", "they take")
-        yield f"{listed(protected)} {verb} protected: {they} no part in likeness."
+        yield f"{join_names(protected)} {verb} protected: {they} no part in likeness."
         if rule.protected_must_differ:
             yield "Only pairs that differ in a protected column count."
     if rule.person_column is not None:
@@ -182,16 +182,19 @@ def _notes(rule: Rule, features: Mapping[str, Feature]) -> Iterable[str]:
         kind = "the same model" if rule.compare == "within" else "different models"
         yield f"Only decisions of {kind} are compared."
     if ignored:
-        yield f"Not looked at: {listed(ignored)}."
+        yield f"Not looked at: {join_names(ignored)}."
     if rule.favourable is not None:
         if rule.output == "number" and rule.favourable in ("high", "low"):
             better = "higher" if rule.favourable == "high" else "lower"
             yield f"The {better} output is the better one to get."
         else:
-            yield f"The output that everyone wants: {named(rule.output_labels, rule.favourable)}."
+            yield (
+                "The output that everyone wants:"
+                f" {name_value(rule.output_labels, rule.favourable)}."
+            )
 
 
-def within_in_words(within: str | None) -> list[str]:
+def describe_time_limit(within: str | None) -> list[str]:
     """What is said of a limit in time beside the rule; nothing if there is none."""
     if within is None:
         return []
@@ -204,20 +207,20 @@ def within_in_words(within: str | None) -> list[str]:
 # Found
 
 
-def found_in_words(findings: Findings) -> list[str]:
+def describe_findings(findings: Findings) -> list[str]:
     """What was found, one sentence each, the most important first."""
     from likewise.reports.group_words import group_sentences  # which needs figures and shares
 
     if findings.rows == 0:
-        return ["There were no decisions to look at.", *_missing(findings)]
+        return ["There were no decisions to look at.", *_describe_missing(findings)]
     if findings.nothing_compared:
         return [
             f"Nothing could be compared, so nothing follows: none of {_many(findings.rows)} had an"
             " earlier like case.",
-            *_missing(findings),
-            *_loosened(findings),
+            *_describe_missing(findings),
+            *_describe_loosening(findings),
         ]
-    sentences = [*_headline(findings), *_missing(findings)]
+    sentences = [*_headline(findings), *_describe_missing(findings)]
     identical = findings.margins.identical
     if identical:
         verb = "contradicts" if identical == 1 else "contradict"
@@ -265,7 +268,7 @@ def _headline(findings: Findings) -> Iterable[str]:
         )
 
 
-def _missing(findings: Findings) -> Iterable[str]:
+def _describe_missing(findings: Findings) -> Iterable[str]:
     """What was never observed."""
     missing = findings.missing
     if missing:
@@ -305,7 +308,7 @@ def _by_model(findings: Findings) -> Iterable[str]:
     )
 
 
-def _loosened(findings: Findings) -> Iterable[str]:
+def _describe_loosening(findings: Findings) -> Iterable[str]:
     """What to loosen, where nothing could be compared."""
     found, scaled = findings.loosening, findings.rule.features is not None
     if found is None:
@@ -313,24 +316,28 @@ def _loosened(findings: Findings) -> Iterable[str]:
     part = found.decisions < findings.rows
     first = f"Of the first {_many(found.decisions)}" if part else "Of these"
     if found.columns:
-        some = [f"{count:,} without {shortened(name, 60)}" for name, count in found.columns[:3]]
+        some = [f"{count:,} without {shorten(name, 60)}" for name, count in found.columns[:3]]
         yield (
-            f"{first}, leaving one column out would make comparable: {listed(some)}. Ignore such a"
+            f"{first}, leaving one column out would make comparable: {join_names(some)}."
+            " Ignore such a"
             " column, or widen its tolerance."
         )
     elif scaled:
         yield f"{first}, none would be comparable if one column alone were left out."
     if found.epsilons:
         how = "all tolerances times" if scaled else "an epsilon of"
-        some = [f"{percent(share)} with {how} {figure(_up(one))}" for one, share in found.epsilons]
-        yield f"{first}, this share would be comparable: {listed(some)}."
+        some = [
+            f"{percent(share)} with {how} {format_number(_round_up(one))}"
+            for one, share in found.epsilons
+        ]
+        yield f"{first}, this share would be comparable: {join_names(some)}."
     if findings.computed.order.within is not None:
         yield f"Or compare over a longer time than {findings.computed.order.within}."
     elif not found.columns and not found.epsilons:
         yield "Compare fewer columns, or give categories a cost instead of a must."
 
 
-def _up(epsilon: float) -> float:
+def _round_up(epsilon: float) -> float:
     """Rounded up, to figures that a person would type."""
     if epsilon <= 0:
         return epsilon

@@ -23,14 +23,14 @@ from likewise.explaining.compare_groups import compare_groups, protected_columns
 from likewise.explaining.past import Past
 from likewise.monitor.calibration import Calibration
 from likewise.monitor.protocol import AnyMonitor
-from likewise.monitor.sensitivity_table import Varied
-from likewise.reports.evidence import Computed, Evidence, computed
+from likewise.monitor.sensitivity_table import SensitivityTable
+from likewise.reports.evidence import Evidence, Provenance, build_provenance
 from likewise.reports.selected_pairs import WorstPair, WorstPairs
 from likewise.reports.timeline import Stretch
 from likewise.reports.totals import Margins, Totals
 from likewise.rule.rule import Rule
-from likewise.verdict.group_effects import Groups
-from likewise.verdict.model_counts import Likes, ModelCounts
+from likewise.verdict.group_effects import GroupEffects
+from likewise.verdict.model_counts import ComparablesByModel, ModelCounts
 from likewise.verdict.verdicts import Verdicts
 
 _POINTS = 240  # of the epsilon curve
@@ -83,14 +83,14 @@ class Findings:
     untimed: int
     margins: Margins
     worst: tuple[WorstPair, ...]
-    groups: tuple[Groups, ...]
+    groups: tuple[GroupEffects, ...]
     no_groups: str | None
     """Why nothing is counted by group, where there are protected columns."""
     curve: Curve | None
-    computed: Computed
+    computed: Provenance
     loosening: Loosening | None = None
     """Where nothing could be compared."""
-    varied: Varied | None = None
+    varied: SensitivityTable | None = None
     """What the rule comes to with each line of it changed."""
     by_model: tuple[ModelCounts, ...] = ()
     """Where it is known which model decided."""
@@ -188,7 +188,7 @@ class Tally:
         bad_rows: int = 0,
         calibration: Calibration | None = None,
         like_cases: Calibration | None = None,
-        varied: Varied | None = None,
+        varied: SensitivityTable | None = None,
         made: datetime.datetime | None = None,
     ) -> Findings:
         """What has been found so far.
@@ -208,7 +208,7 @@ class Tally:
             totals,
             past.rule,
             self._worst.pairs(),
-            computed(evidence, past.rule, self._monitor.explain(), made),
+            build_provenance(evidence, past.rule, self._monitor.explain(), made),
             groups=groups_among(past, rows),
             likes=None if totals.comparable is None else likes_among(past, rows),
             bad_rows=bad_rows,
@@ -223,14 +223,14 @@ def findings_of(
     totals: Totals,
     rule: Rule,
     worst: tuple[WorstPair, ...],
-    how: Computed,
+    provenance: Provenance,
     *,
-    groups: tuple[Groups, ...] = (),
-    likes: Likes | None = None,
+    groups: tuple[GroupEffects, ...] = (),
+    likes: ComparablesByModel | None = None,
     bad_rows: int = 0,
     calibration: Calibration | None = None,
     like_cases: Calibration | None = None,
-    varied: Varied | None = None,
+    varied: SensitivityTable | None = None,
     missing: int = 0,
 ) -> Findings:
     """What totals come to, with all that is known beside them; see `Tally.findings`.
@@ -257,21 +257,21 @@ def findings_of(
         groups=groups,
         no_groups=why_no_groups(rule),
         curve=None if calibration is None else curve_of(calibration, rule, like_cases),
-        computed=how,
+        computed=provenance,
         varied=varied,
         by_model=totals.models.counts(rule.compare, likes),
         missing=missing,
     )
 
 
-def groups_among(past: Past, rows: range) -> tuple[Groups, ...]:
+def groups_among(past: Past, rows: range) -> tuple[GroupEffects, ...]:
     """Who got less, by protected column: a pass over all like pairs, whatever their outputs."""
     if why_no_groups(past.rule) is not None or not protected_columns(past.rule):
         return ()
     return compare_groups(past, rows)
 
 
-def likes_among(past: Past, rows: range) -> Likes | None:
+def likes_among(past: Past, rows: range) -> ComparablesByModel | None:
     """By model, who had a like case within and across models: a pass over all like pairs."""
     codes = past.model_codes(rows)
     if codes is None or past.rule.compare != "all":

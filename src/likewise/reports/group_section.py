@@ -6,10 +6,17 @@ Not here: the words (group_words.py).
 from collections.abc import Sequence
 from typing import Any
 
-from likewise.reports.group_words import chance, counted, difference, left_out, outcome, p_value
-from likewise.reports.plots import WIDE, band, line, picture, text, twice
-from likewise.verdict.group_effects import GroupComparison, Groups, GroupSide
-from likewise.verdict.html import readable, render, shortened, shown
+from likewise.reports.group_words import (
+    chance,
+    difference,
+    format_count,
+    left_out,
+    outcome,
+    p_value,
+)
+from likewise.reports.plots import WIDE, draw_both_widths, draw_interval, line, picture, text
+from likewise.verdict.group_effects import GroupComparison, GroupEffects, GroupSide
+from likewise.verdict.html import display_value, readable, render, shorten
 
 _COMPARED = 8  # comparisons in a picture, at most
 _STEP, _TOP, _EDGE = 58, 44, 16
@@ -23,7 +30,7 @@ _LEAD = (
 
 
 def group_section(
-    columns: Sequence[Groups], no_groups: str | None, name: str = "groups", of: str = ""
+    columns: Sequence[GroupEffects], no_groups: str | None, name: str = "groups", of: str = ""
 ) -> str:
     """All protected columns; no_groups: why nothing is compared, if so.
 
@@ -43,8 +50,8 @@ def group_section(
     )
 
 
-def _column(groups: Groups) -> dict[str, Any]:
-    drawn = _drawn(groups)
+def _column(groups: GroupEffects) -> dict[str, Any]:
+    drawn = _choose_drawn(groups)
     why = ""
     if not any(one.pairs for one in groups.comparisons):
         why = "No decision has a like case in another group: nothing follows."
@@ -60,7 +67,7 @@ def _column(groups: Groups) -> dict[str, Any]:
         if tested > _COMPARED
         else "",
         "what": "the share of favourable answers" if is_share else "the mean output",
-        "only": shown(groups.groups[0].name) if len(groups.groups) == 1 else None,
+        "only": display_value(groups.groups[0].name) if len(groups.groups) == 1 else None,
         "why": why,
         "heads": (
             "group",
@@ -76,7 +83,7 @@ def _column(groups: Groups) -> dict[str, Any]:
     }
 
 
-def _comparison(groups: Groups, comparison: GroupComparison) -> dict[str, Any]:
+def _comparison(groups: GroupEffects, comparison: GroupComparison) -> dict[str, Any]:
     test = comparison.test
     return {
         "found": comparison,
@@ -91,29 +98,29 @@ def _comparison(groups: Groups, comparison: GroupComparison) -> dict[str, Any]:
     }
 
 
-def _side(groups: Groups, side: GroupSide) -> dict[str, Any]:
+def _side(groups: GroupEffects, side: GroupSide) -> dict[str, Any]:
     cells = (
-        counted(groups, side.group.decisions, side.group.people),
+        format_count(groups, side.group.decisions, side.group.people),
         outcome(groups, side.group.favourable),
-        counted(groups, side.comparable, side.comparable_people),
+        format_count(groups, side.comparable, side.comparable_people),
         outcome(groups, side.favourable),
         outcome(groups, side.like_favourable),
-        counted(groups, side.got_less, side.got_less_people),
+        format_count(groups, side.got_less, side.got_less_people),
     )
-    return {"name": shown(side.group.name), "cells": cells}
+    return {"name": display_value(side.group.name), "cells": cells}
 
 
 # The picture
 
 
-def _drawn(groups: Groups) -> list[GroupComparison]:
+def _choose_drawn(groups: GroupEffects) -> list[GroupComparison]:
     """The comparisons that a picture shows: tested ones, in the order in which they are told."""
     return [one for one in groups.comparisons if one.test is not None][:_COMPARED]
 
 
-def _plot(groups: Groups) -> str:
+def _plot(groups: GroupEffects) -> str:
     """For each two groups the difference within neighbourhoods, on the band of chance."""
-    drawn = _drawn(groups)
+    drawn = _choose_drawn(groups)
     ends = [0.0]
     for one in drawn:
         assert one.test is not None
@@ -135,21 +142,27 @@ def _plot(groups: Groups) -> str:
             assert test is not None
             told = difference(groups, test.difference)
             told = f"{told}, {one.conclusion}" if width == WIDE else told
-            texts = " · ".join(_names(one, 32 if width == WIDE else 13)), told, _said(groups, one)
+            texts = (
+                " · ".join(_names(one, 32 if width == WIDE else 13)),
+                told,
+                _describe_test(groups, one),
+            )
             values = test.low, test.high, test.difference
-            kind = "dot" if one.supported else "dot open"
-            parts += band(width, x, _TOP + i * _STEP, texts, values, kind)
+            kind = "dot" if one.is_supported else "dot open"
+            parts += draw_interval(width, x, _TOP + i * _STEP, texts, values, kind)
         return picture(width, bottom, *parts)
 
-    return twice(draw, f"By {groups.column}: {'; '.join(_said(groups, one) for one in drawn)}.")
+    return draw_both_widths(
+        draw, f"By {groups.column}: {'; '.join(_describe_test(groups, one) for one in drawn)}."
+    )
 
 
 def _names(comparison: GroupComparison, longest: int) -> list[str]:
     sides = comparison.one, comparison.other
-    return [shortened(shown(side.group.name), longest) for side in sides]
+    return [shorten(display_value(side.group.name), longest) for side in sides]
 
 
-def _said(groups: Groups, comparison: GroupComparison) -> str:
+def _describe_test(groups: GroupEffects, comparison: GroupComparison) -> str:
     test = comparison.test
     assert test is not None
     one, other = _names(comparison, 60)

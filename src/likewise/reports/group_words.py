@@ -5,10 +5,10 @@ Values from the data stand in the text as they are: whoever prints it makes it s
 
 from collections.abc import Sequence
 
-from likewise.explaining.compare_groups import FEWEST
-from likewise.tables.printing import figure, percent
-from likewise.verdict.group_effects import GroupComparison, Groups
-from likewise.verdict.html import shortened, shown
+from likewise.explaining.compare_groups import FEWEST_PEOPLE
+from likewise.tables.printing import format_number, percent
+from likewise.verdict.group_effects import GroupComparison, GroupEffects
+from likewise.verdict.html import display_value, shorten
 
 _NAMED = 2  # comparisons of a column that get a sentence of their own
 _LONGEST = 60  # letters of a name
@@ -17,13 +17,13 @@ _NOTHING = "no difference between like cases of two groups goes beyond chance"
 _TOO_FEW = "too few like cases across groups to conclude anything"
 
 
-def group_sentences(columns: Sequence[Groups]) -> list[str]:
+def group_sentences(columns: Sequence[GroupEffects]) -> list[str]:
     """What is supported, and which columns show nothing beyond chance, or too little."""
     sentences = []
     unsupported: dict[str, list[str]] = {_BOTH_WAYS: [], _NOTHING: [], _TOO_FEW: []}
     for groups in columns:
-        supported = [one for one in groups.comparisons if one.supported]
-        sentences += [_supported(groups, one) for one in supported[:_NAMED]]
+        supported = [one for one in groups.comparisons if one.is_supported]
+        sentences += [_describe_supported(groups, one) for one in supported[:_NAMED]]
         more = len(supported) - _NAMED
         if more > 0:
             differ = "comparison goes" if more == 1 else "comparisons go"
@@ -31,14 +31,14 @@ def group_sentences(columns: Sequence[Groups]) -> list[str]:
         if supported or len(groups.groups) < 2:
             continue
         tests = [one.test for one in groups.comparisons if one.test is not None]
-        beyond = any(test.beyond_chance for test in tests)
+        beyond = any(test.is_beyond_chance for test in tests)
         why = _BOTH_WAYS if beyond else _NOTHING if tests else _TOO_FEW
         unsupported[why].append(_name(groups.column))
     sentences += [f"By {' and '.join(some)}: {why}." for why, some in unsupported.items() if some]
     return sentences
 
 
-def _supported(groups: Groups, comparison: GroupComparison) -> str:
+def _describe_supported(groups: GroupEffects, comparison: GroupComparison) -> str:
     test = comparison.test
     assert test is not None
     one, other = (_name(side.group.name) for side in (comparison.one, comparison.other))
@@ -52,9 +52,9 @@ def _supported(groups: Groups, comparison: GroupComparison) -> str:
     )
 
 
-def difference(groups: Groups, value: float) -> str:
+def difference(groups: GroupEffects, value: float) -> str:
     """A difference of shares, in percentage points, or of numbers."""
-    return points(value) if groups.outcome == "share" else figure(float(f"{value:.3g}"))
+    return points(value) if groups.outcome == "share" else format_number(float(f"{value:.3g}"))
 
 
 def points(share: float) -> str:
@@ -64,7 +64,7 @@ def points(share: float) -> str:
     return f"{text} points"
 
 
-def chance(groups: Groups, comparison: GroupComparison) -> str:
+def chance(groups: GroupEffects, comparison: GroupComparison) -> str:
     """Where 95 % of the differences lie if group played no role."""
     test = comparison.test
     assert test is not None
@@ -72,11 +72,11 @@ def chance(groups: Groups, comparison: GroupComparison) -> str:
     return f"{low} to {difference(groups, test.high)}"
 
 
-def outcome(groups: Groups, value: float | None) -> str:
+def outcome(groups: GroupEffects, value: float | None) -> str:
     """How a group fared: a share in percent, or a mean."""
     if value is None:
         return "–"
-    return percent(value) if groups.outcome == "share" else figure(float(f"{value:.6g}"))
+    return percent(value) if groups.outcome == "share" else format_number(float(f"{value:.6g}"))
 
 
 def p_value(p: float) -> str:
@@ -84,14 +84,14 @@ def p_value(p: float) -> str:
     return f"{p:.2f}" if p >= 0.1 else f"{p:.2g}"
 
 
-def counted(groups: Groups, decisions: int, people: int) -> str:
+def format_count(groups: GroupEffects, decisions: int, people: int) -> str:
     """A number of decisions and, where people are known, of people."""
     if groups.person is None:
         return f"{decisions:,}"
     return f"{decisions:,} ({people:,} {'person' if people == 1 else 'people'})"
 
 
-def left_out(groups: Groups) -> list[str]:
+def left_out(groups: GroupEffects) -> list[str]:
     """Who takes no part, and what is only a part."""
     notes = [f"{note}." for note in groups.left_out]
     if groups.pooled:
@@ -105,7 +105,7 @@ def left_out(groups: Groups) -> list[str]:
     return notes
 
 
-def how_compared(columns: Sequence[Groups], within: str | None = None) -> str:
+def how_compared(columns: Sequence[GroupEffects], within: str | None = None) -> str:
     """How groups were compared, for whoever wants to do it again; empty if nothing was."""
     tests = [one.test for groups in columns for one in groups.comparisons if one.test]
     if not any(groups.comparisons for groups in columns):
@@ -126,10 +126,11 @@ def how_compared(columns: Sequence[Groups], within: str | None = None) -> str:
         f" {columns[0].seed}). The difference is that of the two groups' mean outcomes within each"
         " neighbourhood, weighted by n·m/(n+m) for n and m members; p is two-sided and counts the"
         " groups as they are among the shuffles; p corrected is Holm's, for"
-        f" {len(tests):,} comparison{'s' * (len(tests) != 1)}. Fewer than {FEWEST} {unit} of a"
+        f" {len(tests):,} comparison{'s' * (len(tests) != 1)}. Fewer than {FEWEST_PEOPLE}"
+        f" {unit} of a"
         " group in neighbourhoods with both: too few."
     )
 
 
 def _name(text: str) -> str:
-    return shortened(shown(text), _LONGEST)
+    return shorten(display_value(text), _LONGEST)

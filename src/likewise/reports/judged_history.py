@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.explaining.past import Past
-from likewise.reports.evidence import Computed
+from likewise.reports.evidence import Provenance
 from likewise.tables.rows import Floats, Rows
 from likewise.verdict.verdicts import Verdicts
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class ContradictingPairs:
     """Contradicting pairs, column by column."""
 
     later: Rows
@@ -34,17 +34,17 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.later)
 
-    def some(self, chosen: npt.NDArray[Any]) -> "Pairs":
-        return Pairs(*(column[chosen] for column in vars(self).values()))
+    def select(self, chosen: npt.NDArray[Any]) -> "ContradictingPairs":
+        return ContradictingPairs(*(column[chosen] for column in vars(self).values()))
 
     @classmethod
-    def of(cls, verdicts: Verdicts) -> "Pairs":
+    def of(cls, verdicts: Verdicts) -> "ContradictingPairs":
         found = verdicts.witnesses
         later = verdicts.rows[verdicts.owners]
         return cls(later, found.rows, found.input_distances, found.output_distances)
 
     @classmethod
-    def joined(cls, parts: "Sequence[Pairs]") -> "Pairs":
+    def concatenate(cls, parts: "Sequence[ContradictingPairs]") -> "ContradictingPairs":
         """All of them; of no parts, none."""
         none = cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))
         columns = zip(*(vars(part).values() for part in (none, *parts)), strict=True)
@@ -58,14 +58,14 @@ class JudgedHistory:
     name: str
     past: Past
     comparable: npt.NDArray[np.bool_]
-    pairs: Pairs
+    pairs: ContradictingPairs
     places: Rows
     """Where each stands: a line or row of its file, or a row of its ledger."""
     cases: Rows
     """Which case each is about, where there are no keys: its place, or its number in a history."""
     keys: Sequence[Any] | None
     """None if decisions have none."""
-    computed: Computed
+    computed: Provenance
     bad_rows: int = 0
     columns: tuple[str, ...] | None = None
     """The names of coordinates, for a rule without features."""
@@ -73,19 +73,19 @@ class JudgedHistory:
     def __len__(self) -> int:
         return len(self.comparable)
 
-    def first(self, count: int) -> "JudgedHistory":
+    def truncate(self, count: int) -> "JudgedHistory":
         """The first so many decisions."""
         return replace(
             self,
             comparable=self.comparable[:count],
-            pairs=self.pairs.some(self.pairs.later < count),
+            pairs=self.pairs.select(self.pairs.later < count),
             places=self.places[:count],
             cases=self.cases[:count],
             keys=None if self.keys is None else self.keys[:count],
         )
 
     @property
-    def flagged(self) -> int:
+    def flagged_count(self) -> int:
         """Decisions that contradict an earlier one."""
         return len(np.unique(self.pairs.later))
 
@@ -100,18 +100,18 @@ class HistoryTally:
 
     def __init__(self) -> None:
         self._comparable = [np.empty(0, np.bool_)]
-        self._pairs: list[Pairs] = []
+        self._pairs: list[ContradictingPairs] = []
         self._places = [np.empty(0, np.int64)]
 
     def add(self, verdicts: Verdicts, places: Rows) -> None:
         """The next batch; its first row is the number of decisions before it."""
         assert verdicts.comparable is not None
         self._comparable.append(verdicts.comparable)
-        self._pairs.append(Pairs.of(verdicts))
+        self._pairs.append(ContradictingPairs.of(verdicts))
         self._places.append(places)
 
     def history(
-        self, name: str, past: Past, computed: Computed, *, numbered: bool = False, **more: Any
+        self, name: str, past: Past, computed: Provenance, *, numbered: bool = False, **more: Any
     ) -> JudgedHistory:
         """All that was added.
 
@@ -123,7 +123,7 @@ class HistoryTally:
             name,
             past,
             np.concatenate(self._comparable),
-            Pairs.joined(self._pairs),
+            ContradictingPairs.concatenate(self._pairs),
             places,
             np.arange(len(places)) if numbered else places,
             computed=computed,

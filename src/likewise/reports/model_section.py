@@ -43,13 +43,13 @@ def _only(compare: str) -> str:
 
 
 def _cells(one: ModelCounts) -> list[str]:
-    cells = [f"{one.decisions:,}", _flagged(one.flagged, one.comparable)]
+    cells = [f"{one.decisions:,}", _format_flagged(one.flagged, one.comparable)]
     for side in (one.within, one.across):
-        cells += [_flagged(side.flagged, side.comparable)] * side.compared
+        cells += [_format_flagged(side.flagged, side.comparable)] * side.compared
     return cells
 
 
-def _flagged(flagged: int, comparable: int | None) -> str:
+def _format_flagged(flagged: int, comparable: int | None) -> str:
     """How many contradict, of those that could; how many could is not always known."""
     if comparable is None:
         return f"{flagged:,}"

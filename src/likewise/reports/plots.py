@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from likewise.verdict.html import safe
+from likewise.verdict.html import escape_html
 
 WIDE, NARROW = 760, 340
 
@@ -45,12 +45,12 @@ class Frame:
         return self.y(0.0)
 
 
-def twice(draw: Callable[[int], str], label: str) -> Markup:
+def draw_both_widths(draw: Callable[[int], str], label: str) -> Markup:
     """The same picture for wide and for narrow pages."""
     return Markup(
         "".join(
             f'<div class="{name}">{draw(width)}</div>'.replace(
-                "<svg ", f'<svg role="img" aria-label="{safe(label, None)}" ', 1
+                "<svg ", f'<svg role="img" aria-label="{escape_html(label, None)}" ', 1
             )
             for name, width in (("wide", WIDE), ("narrow", NARROW))
         )
@@ -66,7 +66,8 @@ def picture(width: int, height: int, *parts: str) -> str:
 
 def text(x: float, y: float, words: str, kind: str = "tick", anchor: str = "start") -> str:
     return (
-        f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{safe(words)}</text>'
+        f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}"'
+        f' text-anchor="{anchor}">{escape_html(words)}</text>'
     )
 
 
@@ -75,7 +76,7 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
 
 
 def box(x: float, y: float, width: float, height: float, kind: str, tip: str = "") -> str:
-    inside = f"<title>{safe(tip)}</title>" if tip else ""
+    inside = f"<title>{escape_html(tip)}</title>" if tip else ""
     return (
         f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}"'
         f' height="{max(height, 0):.1f}">{inside}</rect>'
@@ -94,7 +95,7 @@ def path(points: Sequence[tuple[float, float]], kind: str, close_at: float | Non
     return f'<path class="{kind}" d="M{drawn}"/>'
 
 
-def band(
+def draw_interval(
     width: int,
     x: Callable[[float], float],
     y: float,

@@ -13,50 +13,50 @@ from likewise.explaining.compare_groups import protected_columns
 from likewise.reports.cards import pair_cards
 from likewise.reports.charts import (
     MIN_POINT,
+    choose_drawn,
     comparable_plot,
     curve_plot,
-    drawn,
     margin_plot,
     rate_plot,
 )
 from likewise.reports.document import document, write_document
-from likewise.reports.evidence import Computed
-from likewise.reports.finding_words import found_in_words, within_in_words, wording
+from likewise.reports.evidence import Provenance
+from likewise.reports.finding_words import describe_findings, describe_time_limit, word_rule
 from likewise.reports.findings import Findings
 from likewise.reports.group_section import group_section
 from likewise.reports.group_words import how_compared
 from likewise.reports.model_section import model_section
-from likewise.reports.sensitivity_section import TITLE, rests_on, varied_table
+from likewise.reports.sensitivity_section import TITLE, describe_basis, varied_table
 from likewise.reports.timeline import Stretch
 from likewise.tables.printing import percent
-from likewise.verdict.html import shortened
+from likewise.verdict.html import shorten
 
 _FEW = 100  # a percentage of fewer comparable decisions would say more than is known
 
 
 def write_page(findings: Findings, path: str | os.PathLike[str]) -> None:
     """Write the page whole or not at all; BadFile says why it could not be."""
-    write_document(page(findings), path)
+    write_document(render_page(findings), path)
 
 
-def page(findings: Findings) -> str:
+def render_page(findings: Findings) -> str:
     """The findings as one self-contained HTML document."""
     done, rule, curve = findings.computed, findings.rule, findings.curve
     big, what = _big(findings)
-    said = wording(rule)
+    said = word_rule(rule)
     varied = findings.varied
     return document(
         "reports/page.html",
-        title=f"{shortened(done.source, 80)} · likewise report",
+        title=f"{shorten(done.source, 80)} · likewise report",
         made_by=done.version,
         script="tables.js",
         findings=findings,
         day=day_of(done),
         hero={"nothing": findings.nothing_compared, "big": big, "what": what},
-        sentences=found_in_words(findings),
+        sentences=describe_findings(findings),
         tiles=_tiles(findings),
         said=said,
-        notes=[*said.notes, *within_in_words(done.order.within)],
+        notes=[*said.notes, *describe_time_limit(done.order.within)],
         time=_over_time(findings),
         groups=group_section(findings.groups, findings.no_groups),
         models=model_section(findings.by_model, rule.compare),
@@ -67,18 +67,18 @@ def page(findings: Findings) -> str:
         comparable_curve=None
         if curve is None or curve.comparable is None
         else comparable_plot(curve),
-        scaled=_scaled(findings),
+        scaled=_explain_scale(findings),
         varied_title=TITLE,
         varied=None if varied is None else varied_table(varied, findings.rows),
         how_compared=how_compared(findings.groups, done.order.within),
         curve_rests_on=_curve_rests_on(findings),
-        varied_rests_on="" if varied is None else rests_on(varied, findings.rows),
+        varied_rests_on="" if varied is None else describe_basis(varied, findings.rows),
         versions=_versions(done),
         options=_options(done),
     )
 
 
-def day_of(done: Computed) -> str:
+def day_of(done: Provenance) -> str:
     """When the findings were made."""
     return done.made.replace("T", " ").replace("Z", " UTC")
 
@@ -132,7 +132,7 @@ def _over_time(findings: Findings) -> dict[str, Any] | None:
 
 
 def _rates(stretches: Sequence[Stretch], overall: float) -> dict[str, Any]:
-    points = drawn(stretches)
+    points = choose_drawn(stretches)
     return {
         "svg": rate_plot(stretches, overall),
         "left_out": sum(one not in points for one in stretches),
@@ -140,14 +140,14 @@ def _rates(stretches: Sequence[Stretch], overall: float) -> dict[str, Any]:
     }
 
 
-def _scaled(findings: Findings) -> str:
+def _explain_scale(findings: Findings) -> str:
     scaled = " All tolerances of the rule are multiplied by it." * bool(findings.rule.features)
     many = findings.rows if findings.curve is None else findings.curve.decisions
     part = f" Computed from a part: the first {many:,} of {findings.rows:,} decisions judged."
     return scaled + part * (many < findings.rows)
 
 
-def _options(done: Computed) -> str:
+def _options(done: Provenance) -> str:
     """What the command needs beside the rule, to compute the same."""
     options = {
         "--time-column": done.order.column,
@@ -173,6 +173,6 @@ def _curve_rests_on(findings: Findings) -> str:
     return part if many < findings.rows else f"all {many:,} decisions"
 
 
-def _versions(done: Computed) -> str:
+def _versions(done: Provenance) -> str:
     packages = [f"{name} {version}" for name, version in done.packages]
     return ", ".join([f"likewise {done.version}", f"Python {done.python}", *packages])

@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 
 from likewise.explaining.compare_groups import protected_columns
-from likewise.explaining.pair_card import Whereabouts
-from likewise.explaining.pairs import pair_of
+from likewise.explaining.pair_card import DecisionOrigin
+from likewise.explaining.pairs import make_pair
 from likewise.explaining.past import Past
 from likewise.reports.clearest import ClearestPairs, ClearPair, CodedSides, candidates_of
 from likewise.tables.codec import json_value
@@ -42,7 +42,7 @@ from likewise.verdict.witnesses import Witness
 
 POOL = 3
 """So many times the pairs that are wanted are kept, to choose from."""
-Kind = tuple[tuple[str, ...], ...]
+PairKind = tuple[tuple[str, ...], ...]
 """The two groups of each protected column in which a pair differs."""
 
 
@@ -52,8 +52,8 @@ class WorstPair:
 
     pair: Pair
     left_out: int = 0
-    later: Whereabouts | None = None
-    earlier: Whereabouts | None = None
+    later: DecisionOrigin | None = None
+    earlier: DecisionOrigin | None = None
 
     def to_dict(self) -> dict[str, Any]:
         told: dict[str, Any] = {**self.pair.to_dict(), "left_out": self.left_out}
@@ -82,7 +82,7 @@ def side_by_side(
     """
     witness = Witness(one.earlier, one.distance, -one.minus_output_distance)
     later, earlier = places or (one.later, one.earlier)
-    pair = pair_of(past, later, replace(witness, row=earlier), names=names)
+    pair = make_pair(past, later, replace(witness, row=earlier), names=names)
     return WorstPair(replace(pair, row=one.later, witness=witness), pair.hidden)
 
 
@@ -100,7 +100,7 @@ class WorstPairs:
         self._columns = columns
         self._person = person
         self._clearest = ClearestPairs(POOL * most)
-        self._kinds: dict[ClearPair, Kind] = {}
+        self._kinds: dict[ClearPair, PairKind] = {}
         self._chosen: dict[ClearPair, WorstPair] = {}
 
     def add(self, verdicts: Verdicts, past: Past) -> None:
@@ -135,9 +135,9 @@ class WorstPairs:
         return tuple(self._chosen.values())
 
 
-def kinds_of(past: Past, later: Rows, earlier: Rows) -> list[Kind]:
+def kinds_of(past: Past, later: Rows, earlier: Rows) -> list[PairKind]:
     """For each pair of rows, the two groups of each protected column in which they differ."""
-    kinds: list[Kind] = [()] * len(later)
+    kinds: list[PairKind] = [()] * len(later)
     for name in protected_columns(past.rule):
         mine, theirs = past.codes(name, later), past.codes(name, earlier)
         apart = (mine.codes != theirs.codes) & (mine.codes >= 0) & (theirs.codes >= 0)
@@ -148,10 +148,10 @@ def kinds_of(past: Past, later: Rows, earlier: Rows) -> list[Kind]:
 
 
 def choose_pairs(
-    pairs: Sequence[ClearPair], kinds: Mapping[ClearPair, Kind], most: int
+    pairs: Sequence[ClearPair], kinds: Mapping[ClearPair, PairKind], most: int
 ) -> list[ClearPair]:
     """Of the clearest pairs, those to look at."""
-    by_kind: dict[Kind, list[ClearPair]] = {}
+    by_kind: dict[PairKind, list[ClearPair]] = {}
     for one in sorted(pairs):
         by_kind.setdefault(kinds[one], []).append(one)
     same = by_kind.pop((), [])

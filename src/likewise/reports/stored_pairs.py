@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from likewise.errors import BadRow
-from likewise.explaining.pair_card import Whereabouts, pair_card
-from likewise.explaining.pairs import measured_gaps, vector_pair
+from likewise.explaining.pair_card import DecisionOrigin, pair_card
+from likewise.explaining.pairs import measure_gaps, vector_pair
 from likewise.ledger.ledger import Entry, Ledger
 from likewise.verdict.side_by_side import Pair
 from likewise.verdict.witnesses import Witness
@@ -33,7 +33,7 @@ def stored_pair(
     names = rule.output_columns or ("output",)
     key = rule.key_column if keys else None
     mine, theirs = (_values(ledger, one, names, key) for one in (entry, other))
-    gaps = measured_gaps(rule.features, mine, theirs)
+    gaps = measure_gaps(rule.features, mine, theirs)
     return Pair(
         entry.row, witness, mine, theirs, gaps, names, partial(pair_card, rule=rule), models=models
     )
@@ -47,21 +47,21 @@ def entry_of(ledger: Ledger, row: int) -> Entry | None:
         return None
 
 
-def whereabouts(entry: Entry) -> Whereabouts:
+def whereabouts(entry: Entry) -> DecisionOrigin:
     """When a decision was made, for its card."""
-    return Whereabouts(time=entry.time.removesuffix("Z").replace("T", " ").partition(".")[0])
+    return DecisionOrigin(time=entry.time.removesuffix("Z").replace("T", " ").partition(".")[0])
 
 
 def _values(
     ledger: Ledger, entry: Entry, outputs: tuple[str, ...], key_column: str | None
 ) -> dict[str, Any]:
-    values = {name: _shown(value) for name, value in ledger.values(entry.row).items()}
+    values = {name: _restore_number(value) for name, value in ledger.values(entry.row).items()}
     several = list(entry.output) if len(outputs) > 1 else [entry.output]
     key = {} if key_column is None else {key_column: entry.key}
     return {**dict(zip(outputs, several, strict=True)), **key, **values}
 
 
-def _shown(value: Any) -> Any:
+def _restore_number(value: Any) -> Any:
     """A number as it was written; None where something was missing."""
     if isinstance(value, float):
         if value != value:  # noqa: PLR0124 - NaN

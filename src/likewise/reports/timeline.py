@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadDecision
-from likewise.tables.normalize import list_of
-from likewise.tables.times import microseconds
+from likewise.tables.normalize import require_list
+from likewise.tables.times import to_microseconds
 
 SHOWN = 50  # stretches in a picture, at most
 _KEPT = 1_000  # stretches held while counting, at most
@@ -55,7 +55,7 @@ class Stretch:
         return self.flagged / self.of if self.of else 0.0
 
 
-class ByRow:
+class RowStretches:
     """Stretches of equally many decisions."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class ByRow:
             self._counts[:, : joined.shape[1]] = joined
             self._width *= 10
 
-    def merge(self, other: "ByRow") -> None:
+    def merge(self, other: "RowStretches") -> None:
         """Add the decisions of another part of the stream; `other` is used up."""
         for one, wider in ((self, other), (other, self)):
             one._widen(wider._width * _KEPT)
@@ -107,10 +107,10 @@ class ByRow:
         }
 
     @classmethod
-    def of_dict(cls, told: dict[str, Any]) -> "ByRow":
+    def from_dict(cls, fields: dict[str, Any]) -> "RowStretches":
         made = cls()
-        made._width, made._compared, made.rows = told["width"], told["compared"], told["rows"]
-        made._counts = np.array(told["counts"], np.int64)
+        made._width, made._compared, made.rows = fields["width"], fields["compared"], fields["rows"]
+        made._counts = np.array(fields["counts"], np.int64)
         return made
 
     def stretches(self, first: int) -> tuple[Stretch, ...]:
@@ -133,7 +133,7 @@ class ByRow:
         )
 
 
-class ByTime:
+class TimeStretches:
     """Stretches of equal time: seconds to years, whatever suits."""
 
     def __init__(self) -> None:
@@ -169,7 +169,7 @@ class ByTime:
         names, which = np.unique(places, return_inverse=True)
         sums = [np.bincount(which, weights=one).astype(np.int64).tolist() for one in each]
         for place, *more in zip(names.tolist(), *sums, strict=True):
-            self._counts[place] = _added(self._counts.get(place), more)
+            self._counts[place] = _add_counts(self._counts.get(place), more)
 
     def _coarsen(self) -> None:
         """Join stretches into those of the next unit."""
@@ -179,13 +179,13 @@ class ByTime:
         self._counts = {}
         self._count(_places(old, _UNITS[self._unit]), *counts.T)
 
-    def merge(self, other: "ByTime") -> None:
+    def merge(self, other: "TimeStretches") -> None:
         """Add the decisions of another part of the stream; `other` is used up."""
         for one, coarser in ((self, other), (other, self)):
             while one._unit < coarser._unit:
                 one._coarsen()
         for place, more in other._counts.items():
-            self._counts[place] = _added(self._counts.get(place), more)
+            self._counts[place] = _add_counts(self._counts.get(place), more)
         self._compared |= other._compared
         self.untimed += other.untimed
         while len(self._counts) > _KEPT and self._unit + 1 < len(_UNITS):
@@ -201,10 +201,14 @@ class ByTime:
         }
 
     @classmethod
-    def of_dict(cls, told: dict[str, Any]) -> "ByTime":
+    def from_dict(cls, fields: dict[str, Any]) -> "TimeStretches":
         made = cls()
-        made._unit, made._compared, made.untimed = told["unit"], told["compared"], told["untimed"]
-        made._counts = {place: more for place, *more in told["counts"]}
+        made._unit, made._compared, made.untimed = (
+            fields["unit"],
+            fields["compared"],
+            fields["untimed"],
+        )
+        made._counts = {place: more for place, *more in fields["counts"]}
         return made
 
     def stretches(self) -> tuple[Stretch, ...]:
@@ -216,16 +220,16 @@ class ByTime:
             low, high = min(self._counts), max(self._counts)
             for step in _STEPS[unit]:
                 if self._unit + 1 == len(_UNITS) and step == _STEPS[unit][-1]:
-                    return self._joined(unit, step)
+                    return self._join_stretches(unit, step)
                 if _start(high, unit, step) - _start(low, unit, step) < SHOWN * step:
-                    return self._joined(unit, step)
+                    return self._join_stretches(unit, step)
             self._coarsen()
 
-    def _joined(self, unit: str, step: int) -> tuple[Stretch, ...]:
+    def _join_stretches(self, unit: str, step: int) -> tuple[Stretch, ...]:
         joined: dict[int, list[int]] = {}
         for place in sorted(self._counts):
             start = _start(place, unit, step)
-            joined[start] = _added(joined.get(start), self._counts[place])
+            joined[start] = _add_counts(joined.get(start), self._counts[place])
         return tuple(
             Stretch(
                 _iso(place, unit),
@@ -238,7 +242,7 @@ class ByTime:
         )
 
 
-def _added(before: list[int] | None, more: list[int]) -> list[int]:
+def _add_counts(before: list[int] | None, more: list[int]) -> list[int]:
     return (
         more if before is None else [one + other for one, other in zip(before, more, strict=True)]
     )
@@ -259,11 +263,11 @@ def _iso(place: int, unit: str) -> str:
     return str(np.array(place).astype(f"datetime64[{unit}]"))
 
 
-def read_times(given: Any) -> npt.NDArray[np.datetime64]:
+def read_times(values: Any) -> npt.NDArray[np.datetime64]:
     """Return times as datetime64 in seconds, UTC; what is none, or out of range, is NaT."""
-    times: Any = given
-    if not (isinstance(given, np.ndarray) and given.dtype.kind == "M"):
-        times = np.array([_time_of(value) for value in list_of(given)], "datetime64[us]")
+    times: Any = values
+    if not (isinstance(values, np.ndarray) and values.dtype.kind == "M"):
+        times = np.array([_time_of(value) for value in require_list(values)], "datetime64[us]")
     seconds = times.astype("datetime64[s]")
     usual = (seconds >= _EARLIEST) & (seconds <= _LATEST)
     return np.where(usual, seconds, np.datetime64("NaT", "s"))
@@ -274,7 +278,7 @@ def _time_of(value: Any) -> np.datetime64:
     number = isinstance(value, int | float)
     try:
         if not number or _EPOCH[0] <= value < _EPOCH[1]:
-            return np.datetime64(microseconds(value), "us")
+            return np.datetime64(to_microseconds(value), "us")
     except BadDecision:
         pass
     return np.datetime64("NaT", "us")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.explaining.model_tally import ModelTally
-from likewise.reports.timeline import ByRow, ByTime
+from likewise.reports.timeline import RowStretches, TimeStretches
 from likewise.tables.rows import Rows
 from likewise.verdict.verdicts import Verdicts
 
@@ -34,7 +34,7 @@ class Margins:
     """At a share of epsilon above i/n, up to (i+1)/n, for n equal parts."""
 
 
-class InPairs:
+class PairMarks:
     """Marks decisions that are in any contradicting pair, as its later or its earlier one.
 
     Who came later depends on the order of decisions; who is in a pair does not. So this count is
@@ -100,10 +100,10 @@ class Totals:
         self.first_row: int | None = None
         self.flagged = 0
         self.comparable: int | None = None
-        self.in_pairs = InPairs()
+        self.in_pairs = PairMarks()
         self.pairs = 0
-        self.by_row = ByRow()
-        self.by_time = ByTime()
+        self.by_row = RowStretches()
+        self.by_time = TimeStretches()
         self.models = ModelTally()
         self._identical = 0
         self._margins = np.zeros(MARGINS, np.int64)
@@ -178,12 +178,15 @@ class Totals:
         }
 
     @classmethod
-    def of_dict(cls, epsilon: float, told: dict[str, Any], in_pairs: Any) -> "Totals":
+    def from_dict(cls, epsilon: float, fields: dict[str, Any], in_pairs: Any) -> "Totals":
         made = cls(epsilon)
-        made.first_row, made.flagged = told["first_row"], told["flagged"]
-        made.comparable, made.pairs = told["comparable"], told["pairs"]
-        made.by_row, made.by_time = ByRow.of_dict(told["by_row"]), ByTime.of_dict(told["by_time"])
-        made.models = ModelTally.of_dict(told["models"])
-        made._identical, made._margins = told["identical"], np.array(told["margins"], np.int64)
+        made.first_row, made.flagged = fields["first_row"], fields["flagged"]
+        made.comparable, made.pairs = fields["comparable"], fields["pairs"]
+        made.by_row, made.by_time = (
+            RowStretches.from_dict(fields["by_row"]),
+            TimeStretches.from_dict(fields["by_time"]),
+        )
+        made.models = ModelTally.from_dict(fields["models"])
+        made._identical, made._margins = fields["identical"], np.array(fields["margins"], np.int64)
         made.in_pairs.mark(in_pairs)
         return made

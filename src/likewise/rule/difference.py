@@ -8,15 +8,15 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from likewise.embedders.embedding import SAY_AN_INPUT
+from likewise.embedders.embedding import DECLARE_INPUT_ADVICE
 from likewise.errors import BadRule
 from likewise.rule.rule import Rule
-from likewise.tables.printing import text_of
+from likewise.tables.printing import format_value
 
 
-def the_same_rule(kept: Rule, given: Rule | None, path: Path, *, models: bool) -> Rule:
+def require_same_rule(kept: Rule, given: Rule | None, path: Path, *, models: bool) -> Rule:
     """The rule to go on with; raise BadRule if it, or a model, is another than the ledger's."""
-    if given is not None and not given.same_but_for_models(kept):
+    if given is not None and not given.is_same_except_models(kept):
         raise BadRule(
             f"the ledger {str(path)!r} was begun under another rule:\n"
             f"{difference(kept, given)}\nOpen it without a rule, or begin another"
@@ -24,7 +24,7 @@ def the_same_rule(kept: Rule, given: Rule | None, path: Path, *, models: bool) -
         )
     rule = kept if given is None else given
     for column, embedder in rule.embedders().items() if models else ():
-        differs = embedder.loaded.mark.differs_from(kept.embedders()[column].mark)
+        differs = embedder.embedding.mark.describe_difference(kept.embedders()[column].mark)
         if differs:
             of = f" of column {column!r}" if column else ""
             raise BadRule(
@@ -35,13 +35,13 @@ def the_same_rule(kept: Rule, given: Rule | None, path: Path, *, models: bool) -
     return rule
 
 
-def insist_on_checks(rule: Rule) -> None:
+def require_check_vectors(rule: Rule) -> None:
     """A ledger wants to notice another model, so an input must be known to try each with."""
     for embedder in rule.embedders().values():
         if not embedder.mark.check:
             raise BadRule(
                 f"embed is {embedder.text!r}, and no input is known to try it with, so a ledger"
-                f" would not notice another model. {SAY_AN_INPUT}",
+                f" would not notice another model. {DECLARE_INPUT_ADVICE}",
                 setting="embed",
             )
 
@@ -54,14 +54,15 @@ def difference(kept: Rule, given: Rule) -> str:
     """
     mine, theirs = _entries(kept), _entries(given)
     return "\n".join(
-        f"  {text_of(name)} is {_shown(mine, name)} in the ledger, and {_shown(theirs, name)} was"
+        f"  {format_value(name)} is {_format_entry(mine, name)} in the ledger, and"
+        f" {_format_entry(theirs, name)} was"
         " given"
         for name in dict.fromkeys([*mine, *theirs])
-        if _shown(mine, name) != _shown(theirs, name)
+        if _format_entry(mine, name) != _format_entry(theirs, name)
     )
 
 
-def _shown(entries: dict[str, Any], name: str) -> str:
+def _format_entry(entries: dict[str, Any], name: str) -> str:
     return repr(entries[name]) if name in entries else "not set"
 
 

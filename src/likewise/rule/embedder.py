@@ -28,9 +28,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from likewise.embedders.model_mark import Mark
+from likewise.embedders.model_mark import ModelMark
 from likewise.errors import BadRule
-from likewise.runtime.forking import Renewed
+from likewise.runtime.forking import ForkSafeLock
 from likewise.tables.known_names import check_one_of, did_you_mean
 from likewise.tables.printing import with_bounded_repr
 
@@ -46,7 +46,7 @@ _SETTINGS: dict[str, tuple[str, ...]] = {
     "torch": ("shape", *_PREPARING, *_FILES),
     "python": ("shape", *_FILES),
 }
-_MATTER = (*_PREPARING, "pooling", "output")
+_IDENTITY_SETTINGS = (*_PREPARING, "pooling", "output")
 _EVERYWHERE = ("normalise", "batch", "cache")
 _CHOICES = {"pooling": ("mean", "first"), "layout": ("channels first", "channels last")}
 _NAMES = (
@@ -54,7 +54,7 @@ _NAMES = (
     ' "python:module:function" or a callable'
 )
 _CODE = ("sentence-transformers", "torch", "python")
-_loading = Renewed()  # a model is loaded once, whoever asks first
+_loading_lock = ForkSafeLock()  # a model is loaded once, whoever asks first
 
 
 @with_bounded_repr
@@ -86,7 +86,7 @@ class Embedder:
     >>> Embedder("word2vec")
     Traceback (most recent call last):
         ...
-    likewise.BadRule: embed is 'word2vec'; expected "wordllama", \
+    likewise.errors.BadRule: embed is 'word2vec'; expected "wordllama", \
 "sentence-transformers:MODEL", "onnx:PATH", "torch:module:function", "python:module:function" or \
 a callable
     """
@@ -130,7 +130,7 @@ a callable
                     f" {', '.join(allowed)}"
                 )
         self._check_settings()
-        self._check_preparing()
+        self._check_preprocessing()
 
     def _check_settings(self) -> None:
         for name in ("batch", "cache", "limit_bytes", "limit_pixels"):
@@ -149,7 +149,7 @@ a callable
         if self.pooling is not None and self.tokenizer is None:
             raise BadRule("pooling is given without a tokenizer; expected both for a text model")
 
-    def _check_preparing(self) -> None:
+    def _check_preprocessing(self) -> None:
         put = object.__setattr__
         for name in ("shape", "size"):
             if getattr(self, name) is not None:
@@ -188,7 +188,7 @@ a callable
         return self.text.partition(":")[0]
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """What stands behind it."""
         return self.text.partition(":")[2]
 
@@ -201,7 +201,7 @@ a callable
         return isinstance(self.name, str) and self.kind in _CODE
 
     @property
-    def takes(self) -> str:
+    def input_kind(self) -> str:
         """texts, pictures, or anything: what a function takes, it alone knows."""
         if self.kind == "onnx":
             return "pictures" if self.tokenizer is None else "texts"
@@ -215,13 +215,13 @@ a callable
         return self.kind in ("wordllama", "sentence-transformers")
 
     @property
-    def loaded(self) -> "Embedding":
+    def embedding(self) -> "Embedding":
         """The model, loaded when first asked for."""
         found: Embedding | None = self.__dict__.get("_loaded")
         if found is None:
             from likewise.embedders.loading import load  # when a model is asked for
 
-            with _loading.lock:
+            with _loading_lock.lock:
                 found = self.__dict__.get("_loaded") or load(self)
                 object.__setattr__(self, "_loaded", found)
         return found
@@ -231,19 +231,19 @@ a callable
 
         A model that embeds its inputs with the embedder of its rule has that done once for both.
         """
-        return self.loaded.many(items)
+        return self.embedding.embed_many(items)
 
     @property
     def is_loaded(self) -> bool:
         return "_loaded" in self.__dict__
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> ModelMark:
         """Which model it is: as a ledger has it, else as it is found, loaded for that."""
-        recorded: Mark | None = self.__dict__.get("_recorded")
-        return self.loaded.mark if recorded is None else recorded
+        recorded: ModelMark | None = self.__dict__.get("_recorded")
+        return self.embedding.mark if recorded is None else recorded
 
-    def record(self, mark: Mark) -> None:
+    def record(self, mark: ModelMark) -> None:
         """This was written under that mark."""
         object.__setattr__(self, "_recorded", mark)
 
@@ -265,10 +265,12 @@ a callable
         }
 
     @property
-    def preparing(self) -> str:
+    def preprocessing_text(self) -> str:
         """How inputs and answers are prepared, as text; nothing if they are not."""
         settings = self.settings()
-        return "".join(f" {name}={settings[name]}" for name in _MATTER if name in settings)
+        return "".join(
+            f" {name}={settings[name]}" for name in _IDENTITY_SETTINGS if name in settings
+        )
 
     def to_plain(self) -> str | dict[str, Any]:
         """For TOML: the name alone, or with settings; `Embedder.of` gives it back."""

@@ -70,7 +70,7 @@ class Feature:
     >>> Feature("number")
     Traceback (most recent call last):
         ...
-    likewise.BadRule: a number needs a tolerance: how far apart is near, such as 5 or "10%"
+    likewise.errors.BadRule: a number needs a tolerance: how far apart is near, such as 5 or "10%"
     """
 
     kind: Kind
@@ -88,10 +88,10 @@ class Feature:
         for field in fields(self)[1:]:
             given = getattr(self, field.name)
             as_by_default = given is None if field.default is None else given == field.default
-            if not as_by_default and field.name not in self._allowed():
+            if not as_by_default and field.name not in self._list_settings():
                 raise BadRule(
                     f"{field.name} is given, which says nothing for kind {self.kind!r}; expected"
-                    f" {', '.join(self._allowed()) or 'no settings'}"
+                    f" {', '.join(self._list_settings()) or 'no settings'}"
                 )
         if self.kind in ("protected", "person") and self.missing == "match":
             raise BadRule(f"missing is 'match', but a {self.kind} column takes no part in likeness")
@@ -109,7 +109,7 @@ class Feature:
                     " from each by as much"
                 )
 
-    def _allowed(self) -> tuple[str, ...]:
+    def _list_settings(self) -> tuple[str, ...]:
         return _SETTINGS[self.kind]
 
     def _set(self, name: str, value: object) -> None:
@@ -129,9 +129,9 @@ class Feature:
                 )
             self._set("embed", Embedder.of(self.embed))
             takes = {"text": "texts", "image": "pictures"}[self.kind]
-            if self.embed.takes not in (takes, "anything"):
+            if self.embed.input_kind not in (takes, "anything"):
                 raise BadRule(
-                    f"kind is {self.kind!r}, and {self.embed.text!r} takes {self.embed.takes};"
+                    f"kind is {self.kind!r}, and {self.embed.text!r} takes {self.embed.input_kind};"
                     f" expected an embedder of {takes} (an ONNX model of texts has a tokenizer)",
                     setting="kind",
                 )
@@ -154,7 +154,7 @@ class Feature:
         return 1.0 + float(self.tolerance[:-1]) / 100.0
 
     @property
-    def measured(self) -> bool:
+    def is_compared(self) -> bool:
         """Whether the column takes part in the distance."""
         return self.kind in ("number", "ordinal", "category", "text", "image")
 
@@ -196,7 +196,7 @@ class Feature:
 
 def _positive(name: str, value: Any) -> float:
     low, high = TOLERANCES
-    number = plain(value)
+    number = to_plain_value(value)
     if isinstance(number, bool) or not isinstance(number, int | float):
         number = math.nan
     if not low <= number <= high:
@@ -222,7 +222,7 @@ def _percent(text: str) -> str:
 def _distinct(name: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence) or len(given) == 0:
         raise BadRule(f"{name} is {given!r}; expected a list of values", setting=name)
-    values = tuple(map(plain, given))
+    values = tuple(map(to_plain_value, given))
     for i, value in enumerate(values):
         if isinstance(value, list | dict):
             raise BadRule(f"{name} has {value!r} at place {i}; expected a string or a number")
@@ -231,10 +231,12 @@ def _distinct(name: str, given: Any) -> tuple[Any, ...]:
     return values
 
 
-def plain(value: Any) -> Any:
+def to_plain_value(value: Any) -> Any:
     """A scalar of NumPy or torch as what Python has for it; anything else as it is."""
     if not hasattr(value, "dtype"):
         return value
-    from likewise.tables.normalize import scalar  # and with it NumPy, which a rule can do without
+    from likewise.tables.normalize import (
+        to_python_scalar,  # and with it NumPy, which a rule can do without
+    )
 
-    return scalar(value)
+    return to_python_scalar(value)

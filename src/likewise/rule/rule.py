@@ -17,10 +17,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from likewise.embedders.model_mark import Mark
+from likewise.embedders.model_mark import ModelMark
 from likewise.errors import BadFile, BadRule
 from likewise.rule.embedder import Embedder
-from likewise.rule.feature import Feature, Output, plain
+from likewise.rule.feature import Feature, Output, to_plain_value
 from likewise.rule.value_names import Labels, labels_of
 from likewise.tables.known_names import check_one_of, did_you_mean
 from likewise.tables.printing import with_bounded_repr
@@ -115,7 +115,7 @@ class Rule:
     >>> Rule(epsilon=-1)
     Traceback (most recent call last):
         ...
-    likewise.BadRule: epsilon is -1; expected a number from 1e-150 to 1e+150
+    likewise.errors.BadRule: epsilon is -1; expected a number from 1e-150 to 1e+150
     """
 
     metric: Metric = "linf"
@@ -173,7 +173,7 @@ class Rule:
                 f"protected_must_differ is {self.protected_must_differ!r}; expected True or False",
                 setting="protected_must_differ",
             )
-        self._set("favourable", plain(self.favourable))
+        self._set("favourable", to_plain_value(self.favourable))
         if not isinstance(self.favourable, _WRITTEN | None):
             raise BadRule(
                 f"favourable is {self.favourable!r}; expected a label that TOML can hold, such as a"
@@ -199,7 +199,7 @@ class Rule:
         if self.slack is not None:
             self._set("slack", _number("slack", self.slack, 0.0, 1.0))
         if self.weights is not None:
-            self._set("weights", self._checked_weights())
+            self._set("weights", self._check_weights())
         try:
             self.to_toml().encode()
         except UnicodeEncodeError as error:
@@ -249,7 +249,7 @@ class Rule:
                 f"column {embedded[0]!r} is embedded, and the metric is {self.metric!r}; expected"
                 ' metric="l2": embeddings have no other distance that means something'
             )
-        if not any(feature.measured for feature in features.values()):
+        if not any(feature.is_compared for feature in features.values()):
             raise BadRule("no feature takes part in the distance; expected a number at least")
         for kind, called in (("key", "keys"), ("person", "persons")):
             if sum(feature.kind == kind for feature in features.values()) > 1:
@@ -277,7 +277,7 @@ class Rule:
                 raise BadRule(f"column {name!r} is the output and a feature; expected one of them")
         self._set("output_column", tuple(columns) if several else columns[0])
 
-    def _checked_weights(self) -> tuple[float, ...]:
+    def _check_weights(self) -> tuple[float, ...]:
         try:
             given = list(self.weights)  # type: ignore[arg-type]
         except TypeError:
@@ -296,7 +296,7 @@ class Rule:
         return weights
 
     def __hash__(self) -> int:
-        return hash(self._sorted().to_toml())
+        return hash(self._sort_features().to_toml())
 
     def __reduce__(self) -> Any:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -338,14 +338,14 @@ class Rule:
         that compute a little differently; a ledger compares the vectors themselves. It does not
         cover labels, which are for display.
         """
-        text = self._sorted()._without_labels().to_toml()
+        text = self._sort_features()._without_labels().to_toml()
         for column, mark in sorted(self.marks().items()):
             largest = max(map(abs, mark.check), default=0.0) or 1.0
             seen = [f"{one / largest + 0.0:.2f}" for one in mark.check]
             text += f"\n# {column!r} {mark.identity} {' '.join(seen)}"
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def _sorted(self) -> "Rule":
+    def _sort_features(self) -> "Rule":
         return replace(self, features=self.features and dict(sorted(self.features.items())))
 
     def _without_labels(self) -> "Rule":
@@ -380,14 +380,14 @@ class Rule:
         features = self.features or {}
         return {name: one.embed for name, one in features.items() if one.embed is not None}
 
-    def marks(self) -> dict[str, Mark]:
+    def marks(self) -> dict[str, ModelMark]:
         """Which model each embedder is; loads those of which that is not recorded."""
         return {column: embedder.mark for column, embedder in self.embedders().items()}
 
-    def same_but_for_models(self, other: "Rule") -> bool:
+    def is_same_except_models(self, other: "Rule") -> bool:
         """Whether two rules are the same, whatever their models and values are called."""
 
-        def unnamed(rule: Rule) -> str:
+        def strip_names(rule: Rule) -> str:
             features = rule.features or {}
             alike = {
                 name: one if one.embed is None else replace(one, embed="python:any:model")
@@ -395,9 +395,9 @@ class Rule:
             }
             embed = None if rule.embed is None else Embedder("python:any:model")
             other = replace(rule, embed=embed, features=alike or None)
-            return other._sorted()._without_labels().to_toml()
+            return other._sort_features()._without_labels().to_toml()
 
-        return unnamed(self) == unnamed(other)
+        return strip_names(self) == strip_names(other)
 
     @classmethod
     def from_toml(cls, text: str) -> "Rule":

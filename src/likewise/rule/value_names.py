@@ -28,7 +28,7 @@ def labels_of(where: str, given: Any) -> Labels:
     return tuple((str(value), name) for value, name in pairs.items())
 
 
-def named(labels: Labels | None, value: Any) -> Any:
+def name_value(labels: Labels | None, value: Any) -> Any:
     """What a value is called, or the value itself; 1, 1.0 and "1.0" are the same.
 
     >>> named((("1.0", "women"),), 1)

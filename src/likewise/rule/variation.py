@@ -23,22 +23,22 @@ from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
 from likewise.tables.printing import with_bounded_repr
 
-How: TypeAlias = Literal["ignored", "halved", "doubled"]
-HOWS: tuple[How, ...] = ("ignored", "halved", "doubled")
-_FACTORS: dict[How, float] = {"halved": 0.5, "doubled": 2.0}
+ChangeKind: TypeAlias = Literal["ignored", "halved", "doubled"]
+CHANGE_KINDS: tuple[ChangeKind, ...] = ("ignored", "halved", "doubled")
+_FACTORS: dict[ChangeKind, float] = {"halved": 0.5, "doubled": 2.0}
 
 Tolerance: TypeAlias = float | str | None
 
 
 @with_bounded_repr
 @dataclass(frozen=True)
-class Change:
+class RuleChange:
     """One line of a rule changed, and the rule that this gives."""
 
     column: str | None
     """A column, or the name that several have together; None for epsilon."""
     columns: tuple[str, ...]
-    how: How
+    how: ChangeKind
     tolerance: Tolerance
     """What it is then; None if the column is ignored, or where several columns have several."""
     instead_of: Tolerance
@@ -46,41 +46,41 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Part:
+class RulePart:
     """What is changed at once: a column, or several under one name; none for epsilon."""
 
     name: str | None
     columns: tuple[str, ...]
 
 
-def parts_of(
+def list_parts(
     rule: Rule,
     coordinates: Sequence[str] | None = None,
     together: Mapping[str, Sequence[str]] | None = None,
-) -> tuple[Part, ...]:
+) -> tuple[RulePart, ...]:
     """The columns that are compared, in their order; epsilon where coordinates have no names.
 
     coordinates: their names, for a rule without features
     together: columns that are changed as one, by the name that they get
     """
     if rule.features is None and coordinates is None:
-        return (Part(None, ()),)
-    names = _compared(rule, coordinates)
+        return (RulePart(None, ()),)
+    names = _list_compared_columns(rule, coordinates)
     one_of = {name: title for title, some in (together or {}).items() for name in some}
-    parts: dict[tuple[str, bool], Part] = {}
+    parts: dict[tuple[str, bool], RulePart] = {}
     for name in names:
         title = one_of.get(name)
         if title is None:
-            parts[name, False] = Part(name, (name,))
+            parts[name, False] = RulePart(name, (name,))
         else:
             columns = tuple(one for one in names if one_of.get(one) == title)
-            parts.setdefault((title, True), Part(title, columns))
+            parts.setdefault((title, True), RulePart(title, columns))
     return tuple(parts.values())
 
 
-def _compared(rule: Rule, coordinates: Sequence[str] | None) -> list[str]:
+def _list_compared_columns(rule: Rule, coordinates: Sequence[str] | None) -> list[str]:
     if rule.features is not None:
-        return [name for name, feature in rule.features.items() if feature.measured]
+        return [name for name, feature in rule.features.items() if feature.is_compared]
     assert coordinates is not None
     weights = rule.weights or (1.0,) * len(coordinates)
     if len(weights) != len(coordinates) or len(set(coordinates)) < len(coordinates):
@@ -92,22 +92,24 @@ def _compared(rule: Rule, coordinates: Sequence[str] | None) -> list[str]:
     return [name for name, weight in zip(coordinates, weights, strict=True) if weight > 0]
 
 
-def changes_of(
+def list_changes(
     rule: Rule,
-    parts: Sequence[Part],
+    parts: Sequence[RulePart],
     coordinates: Sequence[str] | None = None,
-    hows: Sequence[How] = HOWS,
-) -> tuple[Change, ...]:
+    hows: Sequence[ChangeKind] = CHANGE_KINDS,
+) -> tuple[RuleChange, ...]:
     """Each part changed in each of these ways, as far as that gives a rule."""
     return tuple(
         change
         for part in parts
         for how in hows
-        for change in _changed(rule, part, how, coordinates or ())
+        for change in _change_part(rule, part, how, coordinates or ())
     )
 
 
-def _changed(rule: Rule, part: Part, how: How, coordinates: Sequence[str]) -> Iterator[Change]:
+def _change_part(
+    rule: Rule, part: RulePart, how: ChangeKind, coordinates: Sequence[str]
+) -> Iterator[RuleChange]:
     try:
         if not part.columns:
             yield from _of_epsilon(rule, how)
@@ -119,22 +121,22 @@ def _changed(rule: Rule, part: Part, how: How, coordinates: Sequence[str]) -> It
         return
 
 
-def _of_epsilon(rule: Rule, how: How) -> Iterator[Change]:
+def _of_epsilon(rule: Rule, how: ChangeKind) -> Iterator[RuleChange]:
     if how != "ignored":
         epsilon = rule.epsilon * _FACTORS[how]
-        yield Change(None, (), how, epsilon, rule.epsilon, replace(rule, epsilon=epsilon))
+        yield RuleChange(None, (), how, epsilon, rule.epsilon, replace(rule, epsilon=epsilon))
 
 
-def _of_columns(rule: Rule, part: Part, how: How) -> Iterator[Change]:
+def _of_columns(rule: Rule, part: RulePart, how: ChangeKind) -> Iterator[RuleChange]:
     before = {name: (rule.features or {})[name] for name in part.columns}
     after = {name: _feature(feature, how) for name, feature in before.items()}
     if after != before:
         changed = replace(rule, features={**(rule.features or {}), **after})
         both = _tolerance(after.values()), _tolerance(before.values())
-        yield Change(part.name, part.columns, how, *both, changed)
+        yield RuleChange(part.name, part.columns, how, *both, changed)
 
 
-def _feature(feature: Feature, how: How) -> Feature:
+def _feature(feature: Feature, how: ChangeKind) -> Feature:
     """A feature as it is changed; the same where it cannot be."""
     if how == "ignored":
         return Feature("ignore")
@@ -156,8 +158,8 @@ def _tolerance(features: Iterable[Feature]) -> Tolerance:
 
 
 def _of_coordinates(
-    rule: Rule, part: Part, how: How, coordinates: Sequence[str]
-) -> Iterator[Change]:
+    rule: Rule, part: RulePart, how: ChangeKind, coordinates: Sequence[str]
+) -> Iterator[RuleChange]:
     if rule.metric == "cosine" and how != "ignored":
         return
     power = 2.0 if rule.metric == "l2" else 1.0
@@ -168,4 +170,4 @@ def _of_coordinates(
     alone = {rule.epsilon * weights[name] ** (-1.0 / power) for name in part.columns}
     before = alone.pop() if len(alone) == 1 and rule.metric != "cosine" else None
     then = None if before is None or how == "ignored" else before * _FACTORS[how]
-    yield Change(part.name, part.columns, how, then, before, changed)
+    yield RuleChange(part.name, part.columns, how, then, before, changed)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from likewise.embedders.embedding import Embedding, Name, Vectors, item_name
+from likewise.embedders.embedding import Embedding, ItemNamer, Vectors, item_name
 from likewise.embedders.function import Function
-from likewise.embedders.model_mark import Mark
+from likewise.embedders.model_mark import ModelMark
 from likewise.errors import BadDecision
 from likewise.rule.embedder import Embedder
 from likewise.rule.rule import Rule
@@ -26,26 +26,28 @@ def without_models(
     """
     features: Mapping[str, Any] = rule.features or {}
     standing = {
-        name: one if one.embed is None else replace(one, embed=no_model(vectors.get(name)))
+        name: one
+        if one.embed is None
+        else replace(one, embed=make_unavailable_embedder(vectors.get(name)))
         for name, one in features.items()
     }
-    embed = None if rule.embed is None or of_vectors else no_model()
+    embed = None if rule.embed is None or of_vectors else make_unavailable_embedder()
     return replace(rule, embed=embed, features=standing or None)
 
 
-def no_model(dtype: np.dtype[Any] | None = None) -> Embedder:
+def make_unavailable_embedder(dtype: np.dtype[Any] | None = None) -> Embedder:
     """An embedder that refuses whatever is to be embedded; dtype is that of its vectors."""
-    embedder = NoModel(_nothing)
+    embedder = UnavailableEmbedder(_refuse_call)
     known = np.dtype((np.float64, (1,))) if dtype is None else dtype
-    object.__setattr__(embedder, "_absent", _NoEmbedding(embedder, known))
+    object.__setattr__(embedder, "_absent", _UnavailableEmbedding(embedder, known))
     return embedder
 
 
-class NoModel(Embedder):
+class UnavailableEmbedder(Embedder):
     """Declares that the model is not there."""
 
     @property
-    def loaded(self) -> Embedding:
+    def embedding(self) -> Embedding:
         absent: Embedding = self.__dict__["_absent"]
         return absent
 
@@ -54,31 +56,31 @@ class NoModel(Embedder):
         return False
 
 
-class _NoEmbedding(Embedding):
+class _UnavailableEmbedding(Embedding):
     def __init__(self, declared: Embedder, dtype: np.dtype[Any]) -> None:
         super().__init__(declared, Function(declared))
         self._settled = dtype
 
-    def insist_on_model(self, name: Name) -> None:
+    def require_model(self, name: ItemNamer) -> None:
         raise BadDecision(
             f"{name(0).text} cannot be embedded: the ledger was opened without its models.",
             advice="Open it with its rule, lw.open(path, rule), or, if you trust what its"
             " own rule names, with models=True.",
         )
 
-    def many(self, items: Sequence[Any], name: Name = item_name) -> Vectors:
+    def embed_many(self, items: Sequence[Any], name: ItemNamer = item_name) -> Vectors:
         if items:
-            self.insist_on_model(name)
-        return super().many(items, name)
+            self.require_model(name)
+        return super().embed_many(items, name)
 
     @property
-    def mark(self) -> Mark:
-        return Mark("no model", ())
+    def mark(self) -> ModelMark:
+        return ModelMark("no model", ())
 
-    def settled(self) -> np.dtype[Any]:
+    def find_vector_type(self) -> np.dtype[Any]:
         assert self._settled is not None
         return self._settled
 
 
-def _nothing(batch: Sequence[Any]) -> Any:
+def _refuse_call(batch: Sequence[Any]) -> Any:
     raise AssertionError("a model that is not there was asked")

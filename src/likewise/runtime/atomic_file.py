@@ -16,7 +16,7 @@ from likewise.errors import BadFile
 
 
 @contextmanager
-def whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def write_atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A file to write to; once the block has ended without an error, it stands at `path`.
 
     Its permissions are those of any new file. OSError if something cannot be written.
@@ -38,7 +38,7 @@ def whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def name_write_errors(path: Path) -> Iterator[None]:
     """Raise BadFile, with the name of the file that is written, for what the system refuses."""
     try:
         yield
@@ -52,11 +52,11 @@ def naming(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replace_file(path: Path) -> Iterator[IO[bytes]]:
     """The same as `whole`, with BadFile for what the system refuses at its begin and its end."""
     with ExitStack() as stack:
-        with naming(path):
-            file = stack.enter_context(whole(path))
+        with name_write_errors(path):
+            file = stack.enter_context(write_atomically(path))
         yield file
-        with naming(path):
+        with name_write_errors(path):
             stack.pop_all().close()

@@ -15,51 +15,51 @@ from threading import RLock
 from typing import Protocol
 
 
-class CopiedByFork(Protocol):
+class ForkListener(Protocol):
     """Knows what to do in a process that was forked off."""
 
     def _after_fork(self) -> None:
         """Renew locks, drop what belongs to threads, let go of what belongs to the parent."""
 
 
-_copied: "weakref.WeakKeyDictionary[CopiedByFork, None]" = weakref.WeakKeyDictionary()
+_listeners: "weakref.WeakKeyDictionary[ForkListener, None]" = weakref.WeakKeyDictionary()
 """In the order in which they registered: what an object is made of is told before it."""
 
 
-def copied_by_fork(one: CopiedByFork) -> None:
+def register_after_fork(one: ForkListener) -> None:
     """Have `one` told in every process that is forked off while it is alive."""
-    _copied[one] = None
+    _listeners[one] = None
 
 
-class Renewed:
+class ForkSafeLock:
     """A lock that is free in a process that was forked off."""
 
     def __init__(self) -> None:
         self.lock = RLock()
-        copied_by_fork(self)
+        register_after_fork(self)
 
     def _after_fork(self) -> None:
         self.lock = RLock()
 
 
-class TakenAgain(Protocol):
+class ReentrantLock(Protocol):
     """A lock that the thread which holds it may take again."""
 
     def acquire(self, blocking: bool = True) -> bool: ...
     def release(self) -> None: ...
 
 
-first_use = RLock()
+first_use_lock = RLock()
 """Held while modules are imported and kernels loaded for the first time."""
-_loading: list[TakenAgain] = [first_use]
-CUT_OFF_LOADING = (
+_loading: list[ReentrantLock] = [first_use_lock]
+LOADING_CUT_OFF_BY_FORK = (
     "was copied by a fork while another thread was loading likewise's kernels, whose locks are held"
     " for ever here: fork before the first decision, or after it"
 )
-_cut_off = False
+_loading_blocked = False
 
 
-def held_while_loading(lock: TakenAgain) -> None:
+def register_loading_lock(lock: ReentrantLock) -> None:
     """Have a lock of somebody else's looked at, too, that cannot be renewed after a fork.
 
     Waiting for it before the fork would not do: others make forks wait for their locks as well, and
@@ -68,28 +68,28 @@ def held_while_loading(lock: TakenAgain) -> None:
     _loading.append(lock)
 
 
-def is_loading_cut_off() -> bool:
+def is_loading_blocked() -> bool:
     """Whether this process was forked off while another thread was loading kernels.
 
     Python's imports and the compiler have locks of their own, so whoever loads waits for ever.
     """
-    return _cut_off
+    return _loading_blocked
 
 
-def _is_free(lock: TakenAgain) -> bool:
+def _is_free(lock: ReentrantLock) -> bool:
     free = lock.acquire(blocking=False)
     if free:
         lock.release()
     return free
 
 
-def _tell() -> None:
-    global _cut_off  # noqa: PLW0603 - it is true of the whole process
-    _cut_off = _cut_off or not all(map(_is_free, _loading))
-    for one in list(_copied):
+def _notify_listeners() -> None:
+    global _loading_blocked  # noqa: PLW0603 - it is true of the whole process
+    _loading_blocked = _loading_blocked or not all(map(_is_free, _loading))
+    for one in list(_listeners):
         with contextlib.suppress(Exception):  # one that fails must not keep the rest from it
             one._after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_tell)
+    os.register_at_fork(after_in_child=_notify_listeners)

@@ -13,7 +13,7 @@ from pathlib import Path
 _SECONDS = 5.0
 
 
-def why_not_listening(address: str) -> str | None:
+def explain_unreachable(address: str) -> str | None:
     """Why nobody can be reached at "host:port", with a scheme before it or not; None: somebody can.
 
     An address without a port, such as "auto", says nothing that can be asked.
@@ -50,7 +50,7 @@ def _own_seconds() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-class Load:
+class MachineLoad:
     """The load of the machine since this was made."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Load:
         """Seconds since this was made."""
         return time.monotonic() - self._clock
 
-    def so_far(self) -> float | None:
+    def measure(self) -> float | None:
         """The load, or None where the system tells nothing."""
         busy, seconds = _busy_seconds(), self.seconds
         if busy is None or self._busy is None or seconds <= 0:

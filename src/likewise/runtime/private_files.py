@@ -6,9 +6,9 @@ import stat
 from pathlib import Path
 
 FOLDER, FILE = 0o700, 0o600
-NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+MISSING_ERRNOS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """What the system says of a file that is not there; anything else is a failure to look."""
-NO_FILE = (*NOT_THERE, errno.EISDIR, errno.EINVAL)
+NO_FILE_ERRNOS = (*MISSING_ERRNOS, errno.EISDIR, errno.EINVAL)
 """The same where something else may be in its place."""
 
 
@@ -46,7 +46,7 @@ def is_there(path: Path) -> bool:
     try:
         path.stat()
     except OSError as error:
-        if error.errno in NOT_THERE:
+        if error.errno in MISSING_ERRNOS:
             return False
         raise
     return True
@@ -91,7 +91,7 @@ def is_open_to_all(path: Path) -> bool:
         return False
 
 
-def why(error: OSError) -> str:
+def explain_os_error(error: OSError) -> str:
     """The reason for people."""
     if error.errno == errno.ELOOP:
         name = Path(os.fsdecode(error.filename or "it")).name

@@ -12,7 +12,7 @@ from types import FrameType
 _OURS = (str(Path(__file__).parents[1]), contextlib.__file__)
 
 
-def called_within(one: object) -> bool:
+def is_called_within(one: object) -> bool:
     """Whether a method of `one` has, by way of somebody else's code, called this one."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):

@@ -21,30 +21,30 @@ from likewise.tables.normalize import (
     numbers_of_each,
     probabilities_of,
     probabilities_of_each,
-    unmasked,
+    unmask,
 )
 from likewise.tables.rows import Floats
 
 _SMALL_RANGE = 1 << 16
-Keepable: TypeAlias = Callable[[Any, str, int], Any]
+LabelCheck: TypeAlias = Callable[[Any, str, int], Any]
 """Raises BadDecision for a new value, under that name, that cannot be kept; told how many are known
 beside it."""
 
 
-class Outputs(Protocol):
+class OutputCodec(Protocol):
     """How outputs of one kind are read."""
 
     kind: int
     width: int
     pending: bool
     """Whether what was read last waits for `commit` or `discard`."""
-    keepable: Keepable | None
+    check_new_label: LabelCheck | None
     """Asked about every new label."""
 
-    def read(self, z: Any, into: Floats) -> None:
+    def encode(self, z: Any, into: Floats) -> None:
         """Write one output as numbers; raise BadDecision and write nothing if it is none."""
 
-    def read_many(self, z: Any, count: int) -> Floats:
+    def encode_many(self, z: Any, count: int) -> Floats:
         """`count` outputs as a (count, width) array."""
 
     def commit(self) -> None:
@@ -56,20 +56,20 @@ class Outputs(Protocol):
     def settle(self) -> None:
         """After `commit` or anything else here was cut off: have it consistent again."""
 
-    def shown(self, numbers: Floats) -> Any:
+    def decode(self, numbers: Floats) -> Any:
         """The output that was written as these numbers."""
 
 
-def outputs_of(rule: Rule, first: Any) -> Outputs:
+def outputs_of(rule: Rule, first: Any) -> OutputCodec:
     """The reader for a rule; the first output settles how many probabilities there are."""
     if rule.output == "label":
-        return Labels()
+        return LabelCodec()
     if rule.output == "number":
-        return Numbers()
-    return Probabilities(rule.output_metric, len(probabilities_of(first, "the output")))
+        return NumberCodec()
+    return ProbabilityCodec(rule.output_metric, len(probabilities_of(first, "the output")))
 
 
-class Labels:
+class LabelCodec:
     """Any hashable with an == of its own; two are the same if that says so."""
 
     kind = t.LABEL
@@ -78,7 +78,7 @@ class Labels:
     def __init__(self) -> None:
         self._codes: dict[Hashable, int] = {}
         self.labels: list[Hashable] = []  # by code
-        self.keepable: Keepable | None = None
+        self.check_new_label: LabelCheck | None = None
         self._new: list[Hashable] = []
         self.pending = False
 
@@ -87,10 +87,10 @@ class Labels:
         self.labels = list(labels)
         self._codes = {label: code for code, label in enumerate(labels) if label is not gone}
 
-    def shown(self, numbers: Floats) -> Any:
+    def decode(self, numbers: Floats) -> Any:
         return self.labels[int(numbers[0])]
 
-    def read(self, z: Any, into: Floats) -> None:
+    def encode(self, z: Any, into: Floats) -> None:
         try:
             code = self._codes.get(z)
         except TypeError:  # it cannot be hashed, but may stand for what can
@@ -103,16 +103,16 @@ class Labels:
         code = self._codes.get(label)
         if code is not None:
             return code
-        if self.keepable is not None:
-            self.keepable(label, "the output", len(self._codes))
+        if self.check_new_label is not None:
+            self.check_new_label(label, "the output", len(self._codes))
         self._new = [label]
         self.pending = True
         return len(self.labels)
 
-    def read_many(self, z: Any, count: int) -> Floats:
+    def encode_many(self, z: Any, count: int) -> Floats:
         self._new = []
         if isinstance(z, np.ma.MaskedArray):
-            z = unmasked(z, "the output")
+            z = unmask(z, "the output")
         coded = _small_integers(z)
         if coded is None:
             # Dates stay NumPy's for now: some of them would become integers.
@@ -145,7 +145,7 @@ class Labels:
                 try:
                     code = self._new_code(label, known, fresh)
                 except BadDecision as error:
-                    raise error.at(i) from None
+                    raise error.with_place(i) from None
             codes[i] = code
         if len(places) < len(labels):
             by_label = {labels[i]: codes[i] for i in places}
@@ -158,8 +158,8 @@ class Labels:
         label = label_of(label, "the output")
         code = known.get(label)
         if code is None:
-            if self.keepable is not None and label not in fresh:
-                self.keepable(label, "the output", len(known) + len(fresh))
+            if self.check_new_label is not None and label not in fresh:
+                self.check_new_label(label, "the output", len(known) + len(fresh))
             code = fresh.setdefault(label, len(self.labels) + len(fresh))
         return code
 
@@ -212,18 +212,18 @@ def _small_integers(z: Any) -> tuple[npt.NDArray[np.int64], int] | None:
     return z.astype(np.int64) - low, low
 
 
-class Numbers:
+class NumberCodec:
     """One finite number each."""
 
     kind = t.NUMBER
     width = 1
     pending = False
-    keepable: Keepable | None = None
+    check_new_label: LabelCheck | None = None
 
-    def read(self, z: Any, into: Floats) -> None:
+    def encode(self, z: Any, into: Floats) -> None:
         into[0] = number_of(z, "the output")
 
-    def read_many(self, z: Any, count: int) -> Floats:
+    def encode_many(self, z: Any, count: int) -> Floats:
         return numbers_of_each(z, "the output").reshape(-1, 1)
 
     def commit(self) -> None:
@@ -231,32 +231,32 @@ class Numbers:
 
     discard = settle = commit
 
-    def shown(self, numbers: Floats) -> Any:
+    def decode(self, numbers: Floats) -> Any:
         number = float(numbers[0])
         return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-class Probabilities:
+class ProbabilityCodec:
     """A vector of class probabilities each, all of one length."""
 
     pending = False
-    keepable: Keepable | None = None
+    check_new_label: LabelCheck | None = None
 
     def __init__(self, metric: str, width: int) -> None:
         self.kind = {"linf": t.OUT_LINF, "l1": t.OUT_L1, "l2": t.OUT_L2, "tv": t.OUT_TV}[metric]
         self.width = width
 
-    def read(self, z: Any, into: Floats) -> None:
+    def encode(self, z: Any, into: Floats) -> None:
         vector = probabilities_of(z, "the output")
         if len(vector) != self.width:
             raise self._width_error(len(vector))
         into[:] = vector
 
-    def read_many(self, z: Any, count: int) -> Floats:
+    def encode_many(self, z: Any, count: int) -> Floats:
         each = probabilities_of_each(z, "the output")
         for place, vector in enumerate(each[:1] if isinstance(each, np.ndarray) else each):
             if len(vector) != self.width:
-                raise self._width_error(len(vector)).at(place)
+                raise self._width_error(len(vector)).with_place(place)
         return np.asarray(each)
 
     def _width_error(self, came: int) -> BadDecision:
@@ -271,5 +271,5 @@ class Probabilities:
 
     discard = settle = commit
 
-    def shown(self, numbers: Floats) -> Any:
+    def decode(self, numbers: Floats) -> Any:
         return numbers.tolist()

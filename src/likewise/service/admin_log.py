@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from likewise.runtime.log import logger
 from likewise.service.http_errors import Refusal
-from likewise.service.served_monitor import Hosted
+from likewise.service.served_monitor import ServedMonitor
 from likewise.service.settings import Token
 
 
@@ -23,10 +23,10 @@ class Actor(NamedTuple):
     verified: bool
 
     @classmethod
-    def of(cls, token: Token | None) -> "Actor":
+    def from_token(cls, token: Token | None) -> "Actor":
         return cls("", False) if token is None else cls(token.name, True)
 
-    def sign(self, name: Any, what: str) -> Any:
+    def resolve_name(self, name: Any, what: str) -> Any:
         """The name under which they write; Refusal if they give that of somebody else.
 
         name    which they give, or None
@@ -45,8 +45,10 @@ class Actor(NamedTuple):
         return self.name
 
 
-def note(hosted: Hosted, who: Actor, what: str, **more: Any) -> None:
+def record_action(hosted: ServedMonitor, actor: Actor, what: str, **more: Any) -> None:
     """In the monitor's turn: have the chain say what was asked; a monitor in memory has none."""
-    logger.info("%s of %s, asked by %s", what, hosted.name, who.name or "a client without a token")
+    logger.info(
+        "%s of %s, asked by %s", what, hosted.name, actor.name or "a client without a token"
+    )
     if hosted.monitor.durable:
-        hosted.monitor.administered(who.name, what, verified=who.verified, **more)
+        hosted.monitor.record_administration(actor.name, what, verified=actor.verified, **more)

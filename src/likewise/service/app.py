@@ -24,22 +24,33 @@ from starlette.routing import Route, Router, compile_path
 from likewise.errors import LikewiseError
 from likewise.runtime.log import logger
 from likewise.service.body_types import encode
-from likewise.service.content_types import EXACT_BYTES, JSON, OPEN_OBJECT, media_of, write
+from likewise.service.content_types import (
+    EXACT_BYTES,
+    JSON,
+    OPEN_OBJECT,
+    encode_answer,
+    media_type_of,
+)
 from likewise.service.cross_site import CrossSiteCheck
-from likewise.service.http_errors import Refusal, told
+from likewise.service.http_errors import Refusal, http_error
 from likewise.service.metrics.metric_names import OTHER
 from likewise.service.operations import Operation
-from likewise.service.repeated_requests import INSTANCE, REQUEST, MaybeDone, Requests
+from likewise.service.repeated_requests import (
+    INSTANCE_HEADER,
+    REQUEST_HEADER,
+    MaybeDone,
+    RepeatedRequests,
+)
 from likewise.service.request_guard import (
     PRIVATE,
     AdmittedCall,
     AdmittedRequest,
-    Answering,
     ASGIScope,
-    Door,
-    Gone,
+    ClientDisconnected,
     HotRoute,
     Receive,
+    RequestGuard,
+    RequestHandler,
     Send,
 )
 from likewise.service.routes import (
@@ -55,8 +66,8 @@ from likewise.service.routes import (
     remote_history,
     verdict_events,
 )
-from likewise.service.routes.openapi import description
-from likewise.service.served_monitor import Hosted
+from likewise.service.routes.openapi import describe_api
+from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service import LongAnswer, Service
 
 _MONITORS = "/v1/monitors/"
@@ -64,10 +75,10 @@ _TEMPLATE = "/v1/monitors/{name}/"
 _JSON = (b"content-type", JSON.encode())
 _EXACT = (b"content-type", EXACT_BYTES)
 _BEARER = (b"www-authenticate", b"Bearer")
-_REQUEST = REQUEST.encode()
+_REQUEST = REQUEST_HEADER.encode()
 _NO_QUERY: Mapping[str, str] = {}
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-_UNCOUNTED = ("/healthz", "/readyz", "/metrics")
+_ANSWERED_WHEN_FULL = ("/healthz", "/readyz", "/metrics")
 """Whoever asks whether the server is well is answered also when it is full."""
 MODULES: tuple[Any, ...] = (
     decisions,
@@ -87,124 +98,132 @@ MODULES: tuple[Any, ...] = (
 class App:
     """Serves the monitors of a service."""
 
-    def __init__(self, service: Service, more: Sequence[Any] = ()) -> None:
+    def __init__(self, service: Service, route_modules: Sequence[Any] = ()) -> None:
         """more: further modules, with `routes` and `OPERATIONS`"""
         self.service = service
-        self.door = Door(service)
-        self._requests = Requests()
-        self._instance = {INSTANCE: self._requests.instance}
-        service.opened.append(self._forget_with)
-        self._follow_settings()
-        service.reloaded.append(self._follow_settings)
-        self.operations = [one for module in (*MODULES, *more) for one in module.OPERATIONS]
+        self.guard = RequestGuard(service)
+        self._repeated_requests = RepeatedRequests()
+        self._instance_header = {INSTANCE_HEADER: self._repeated_requests.instance}
+        service.on_open.append(self._forget_answers_when_erased)
+        self._apply_settings()
+        service.on_reload.append(self._apply_settings)
+        self.operations = [
+            one for module in (*MODULES, *route_modules) for one in module.OPERATIONS
+        ]
         """All that can be asked."""
-        self._hot = {
+        self._hot_routes = {
             one.path.removeprefix(_TEMPLATE): one.serves
             for one in self.operations
             if one.serves is not None
         }
-        made = [self._route(one, one.call) for one in self.operations if one.call is not None]
-        made.append(Route("/openapi.json", self._openapi))
-        for module in more:
+        made = [self._make_route(one, one.call) for one in self.operations if one.call is not None]
+        made.append(Route("/openapi.json", self._send_description))
+        for module in route_modules:
             made += module.routes(self)
-        self._other = Router(made)
-        self._methods = [(compile_path(one.path)[0], one.method) for one in self.operations]
+        self._router = Router(made)
+        self._method_patterns = [(compile_path(one.path)[0], one.method) for one in self.operations]
         known = [one.path for one in self.operations] + [getattr(one, "path", "") for one in made]
-        self._patterns = [(compile_path(path)[0], path) for path in dict.fromkeys(known)]
+        self._path_patterns = [(compile_path(path)[0], path) for path in dict.fromkeys(known)]
 
-    def _forget_with(self, hosted: Hosted) -> None:
+    def _forget_answers_when_erased(self, hosted: ServedMonitor) -> None:
         """Drop what is kept of a monitor's answers whenever decisions of it are erased."""
-        hosted.monitor.when_erased.append(lambda _: self._requests.forget(hosted.name))
+        hosted.monitor.erasure_listeners.append(
+            lambda _: self._repeated_requests.forget(hosted.name)
+        )
 
-    def _follow_settings(self) -> None:
+    def _apply_settings(self) -> None:
         self._cross_site = CrossSiteCheck(self.service.settings)
 
-    def _route(self, operation: Operation, call: Answering) -> Route:
+    def _make_route(self, operation: Operation, call: RequestHandler) -> Route:
         """Admit requests, have them answered, and write the answers."""
 
-        async def answered(request: Request) -> Response:
+        async def handle(request: Request) -> Response:
             token = None
             if operation.scope is not None:
                 name = request.path_params.get("name")
-                token = self.door.admit(request.scope, operation.scope, name, operation.also)
-            asked = AdmittedRequest(self.service, self.door, request, token)
-            answer_it = self._once if operation.once else _answered
+                token = self.guard.admit(request.scope, operation.scope, name, operation.also)
+            asked = AdmittedRequest(self.service, self.guard, request, token)
+            answer_it = self._answer_once if operation.once else _call_handler
             answer = await answer_it(operation, call, asked)
             if isinstance(answer, Response):
                 return answer
-            return Response(answer, media_type=media_of(answer))
+            return Response(answer, media_type=media_type_of(answer))
 
-        route = Route(operation.path, answered, methods=[operation.method])
+        route = Route(operation.path, handle, methods=[operation.method])
         if operation.any_slashes:
             pattern = route.path_regex.pattern.removesuffix("$")
             route.path_regex = re.compile(f"{pattern}/*$")
         return route
 
-    async def _once(self, one: Operation, call: Answering, asked: AdmittedRequest) -> bytes:
+    async def _answer_once(
+        self, operation: Operation, call: RequestHandler, request: AdmittedRequest
+    ) -> bytes:
         """Have a request answered that may come twice."""
-        hosted = asked.hosted
-        asked = replace(asked, content=await asked.body())
-        do = partial(_answered, one, call, asked)
-        header = asked.request.headers.get(REQUEST)
-        again = do if one.idempotent or not hosted.monitor.durable else None
-        return await self._requests.answer(hosted.name, header, do, if_unknown=again)
+        hosted = request.hosted
+        request = replace(request, content=await request.read_body())
+        do = partial(_call_handler, operation, call, request)
+        header = request.http_request.headers.get(REQUEST_HEADER)
+        again = do if operation.idempotent or not hosted.monitor.durable else None
+        return await self._repeated_requests.answer_request(
+            hosted.name, header, do, if_unknown=again
+        )
 
-    async def _openapi(self, _: Request) -> Response:
+    async def _send_description(self, _: Request) -> Response:
         return Response(self._description, media_type="application/json")
 
     @cached_property
     def _description(self) -> bytes:
-        return encode(description(self.operations))
+        return encode(describe_api(self.operations))
 
     async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
         if kind != "http":
             if kind == "lifespan":
-                await self._other(scope, receive, send)
+                await self._router(scope, receive, send)
             return
         path: str = scope["path"]
         headers = dict(scope["headers"])  # of one that is given twice, the last
         service = self.service
-        service.under_way += 1
+        service.active_requests += 1
         begun, route, since = None, "", clock.perf_counter()
         exact = EXACT_BYTES in headers.get(b"accept", b"")
-        own = self._instance if exact or _REQUEST in headers else _NO_HEADERS
+        own = self._instance_header if exact or _REQUEST in headers else _NO_HEADERS
         try:
             self._cross_site.check(scope["method"], path, headers)
             if path.startswith(_MONITORS) and scope["method"] == "POST":
                 name, _, verb = path[len(_MONITORS) :].partition("/")
-                hot = self._hot.get(verb)
+                hot = self._hot_routes.get(verb)
                 if hot is not None:
                     route = f"{_TEMPLATE}{verb}"
-                    await self._serve(hot, name, scope, headers, receive, send, own)
+                    await self._serve_hot(hot, name, scope, headers, receive, send, own)
                     return
                 if verb == "stream":
                     route = f"{_TEMPLATE}stream"
-                    begun = _Begun(send)
-                    await self._stream(name, scope, receive, begun)
+                    begun = _HeaderSender(send)
+                    await self._serve_stream(name, scope, receive, begun)
                     return
-            if path not in _UNCOUNTED:
-                self.door.check_room()
+            if path not in _ANSWERED_WHEN_FULL:
+                self.guard.check_capacity()
             scope["app"] = self  # so that the router raises what it does not find
-            begun = _Begun(send, own)
-            await self._other(scope, receive, begun)
+            begun = _HeaderSender(send, own)
+            await self._router(scope, receive, begun)
             if begun.status >= 400:
-                self._refuse(begun.status, scope)
-        except Gone:
+                self._count_refusal(begun.status, scope)
+        except ClientDisconnected:
             pass  # nobody reads an answer
         except (HTTPException, Refusal, LikewiseError) as error:
-            await self._tell(error, scope, send, own)
+            await self._send_error(error, scope, send, own)
         except Exception as error:
             logger.exception("a fault of likewise, while answering %s", path)
             service.refused["500"] += 1
             if begun is None or not begun.status:
                 fault = f"a fault of likewise, please report it: {type(error).__name__}."
-                await _answer(send, *told(Refusal(500, fault)), own)
+                await _send_answer(send, *http_error(Refusal(500, fault)), own)
         finally:
-            service.under_way -= 1
-            service.durations[route or self._route_of(path)].add(clock.perf_counter() - since)
+            service.active_requests -= 1
+            service.durations[route or self._find_route(path)].add(clock.perf_counter() - since)
 
-    async def _serve(
+    async def _serve_hot(
         self,
         hot: HotRoute,
         name: str,
@@ -212,89 +231,95 @@ class App:
         headers: Mapping[bytes, bytes],
         receive: Receive,
         send: Send,
-        own: Mapping[str, str],
+        extra_headers: Mapping[str, str],
     ) -> None:
         hosted = None
         status, retry = 200, None
         try:
-            self.door.check_room()
-            self.door.admit_with(headers.get(b"authorization"), "observe", name)
-            hosted = self.service.named(name)
-            query = queries(scope)
+            self.guard.check_capacity()
+            self.guard.admit_authorization(headers.get(b"authorization"), "observe", name)
+            hosted = self.service.get_monitor(name)
+            query = parse_query(scope)
             kind, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
-            body = await self.door.body_with(headers.get(b"content-length"), scope, receive)
+            body = await self.guard.read_body_of_length(
+                headers.get(b"content-length"), scope, receive
+            )
             call = AdmittedCall(hosted, query, kind, accept, body)
             repeat = headers.get(_REQUEST)
             if repeat is None:
                 body = await hot.answer(call)
             else:
-                body = await self._serve_once(hot, call, repeat)
+                body = await self._serve_hot_once(hot, call, repeat)
         except Refusal as error:
             if hosted is None:
                 raise
-            status, body, retry = told(error)
+            status, body, retry = http_error(error)
             hosted.counts.refused[str(status)] += 1
         except LikewiseError as error:  # which the monitor, or its queue, has counted
-            status, body, retry = told(error)
+            status, body, retry = http_error(error)
         except MaybeDone as error:
-            status, body, retry = told(error.cause)
-        await _answer(send, status, body, retry, own)
+            status, body, retry = http_error(error.cause)
+        await _send_answer(send, status, body, retry, extra_headers)
 
-    async def _serve_once(self, hot: HotRoute, call: AdmittedCall, repeat: bytes) -> bytes:
+    async def _serve_hot_once(self, hot: HotRoute, call: AdmittedCall, repeat: bytes) -> bytes:
         again = hot.if_unknown if call.hosted.monitor.durable else hot.answer
-        return await self._requests.answer(
+        return await self._repeated_requests.answer_request(
             call.hosted.name,
             repeat.decode("latin-1"),
             partial(hot.answer, call),
             if_unknown=None if again is None else partial(again, call),
         )
 
-    async def _stream(self, name: str, scope: ASGIScope, receive: Receive, send: Send) -> None:
-        self.door.check_room()
-        self.door.admit(scope, "observe", name)
-        hosted = self.service.named(name)
-        is_allowed = partial(self.door.still_allows, scope, "observe", name)
+    async def _serve_stream(
+        self, name: str, scope: ASGIScope, receive: Receive, send: Send
+    ) -> None:
+        self.guard.check_capacity()
+        self.guard.admit(scope, "observe", name)
+        hosted = self.service.get_monitor(name)
+        is_allowed = partial(self.guard.is_still_allowed, scope, "observe", name)
         with LongAnswer(self.service, is_allowed) as answer:
             await decision_stream.stream(
-                self.service, hosted, queries(scope), receive, send, answer
+                self.service, hosted, parse_query(scope), receive, send, answer
             )
 
-    async def _tell(
+    async def _send_error(
         self,
         error: HTTPException | Refusal | LikewiseError,
         scope: ASGIScope,
         send: Send,
-        own: Mapping[str, str],
+        extra_headers: Mapping[str, str],
     ) -> None:
         """Answer with why it is refused, and count it."""
         headers: Mapping[str, str] = _NO_HEADERS
         if isinstance(error, HTTPException):
-            error, headers = self._no_route(error, scope)
-        status, body, retry = told(error)
-        self._refuse(status, scope)
-        await _answer(send, status, body, retry, {**headers, **own})
+            error, headers = self._explain_no_route(error, scope)
+        status, body, retry = http_error(error)
+        self._count_refusal(status, scope)
+        await _send_answer(send, status, body, retry, {**headers, **extra_headers})
 
-    def _refuse(self, status: int, scope: ASGIScope) -> None:
+    def _count_refusal(self, status: int, scope: ASGIScope) -> None:
         """Count a request that is refused, by who sent it and the route, never what it sent."""
         self.service.refused[str(status)] += 1
         if status not in (401, 403):
             return
         client = scope.get("client")
         peer = "(socket)" if client is None else str(client[0])
-        self.service.deny(status, peer, f"{scope['method'][:10]} {self._route_of(scope['path'])}")
+        self.service.count_denial(
+            status, peer, f"{scope['method'][:10]} {self._find_route(scope['path'])}"
+        )
 
-    def _route_of(self, path: str) -> str:
+    def _find_route(self, path: str) -> str:
         """Return the template of the route that a path belongs to."""
-        return next((one for pattern, one in self._patterns if pattern.match(path)), OTHER)
+        return next((one for pattern, one in self._path_patterns if pattern.match(path)), OTHER)
 
-    def _no_route(
+    def _explain_no_route(
         self, error: HTTPException, scope: ASGIScope
     ) -> tuple[Refusal, Mapping[str, str]]:
         """Say what is wrong with a path or a method; and the headers of the answer."""
         status, headers = error.status_code, dict(error.headers or {})
         path, method = scope["path"], scope["method"]
         if status in (404, 405):
-            allowed = {each for pattern, each in self._methods if pattern.match(path)}
+            allowed = {each for pattern, each in self._method_patterns if pattern.match(path)}
             allowed |= set(headers.get("Allow", "").replace(",", " ").split())
             if allowed and method not in allowed:  # else a page that is not there
                 status, headers["Allow"] = 405, ", ".join(sorted(allowed))
@@ -305,24 +330,26 @@ class App:
         return Refusal(status, why.get(status, error.detail)), headers
 
 
-async def _answered(one: Operation, call: Answering, asked: AdmittedRequest) -> Any:
+async def _call_handler(
+    operation: Operation, call: RequestHandler, request: AdmittedRequest
+) -> Any:
     """Return an answer as bytes, or the Response that a function makes itself."""
-    answer = await call(asked)
+    answer = await call(request)
     if isinstance(answer, Response):
         return answer
-    return write(asked.accept if one.exact else b"", answer)
+    return encode_answer(request.accept if operation.exact else b"", answer)
 
 
-class _Begun:
+class _HeaderSender:
     """Passes an answer on, with the headers that all have.
 
     own     further headers of this answer
     status  of the answer; 0 until it has begun
     """
 
-    def __init__(self, send: Send, own: Mapping[str, str] = _NO_HEADERS) -> None:
+    def __init__(self, send: Send, extra_headers: Mapping[str, str] = _NO_HEADERS) -> None:
         self._send = send
-        self._own = _header_pairs(own)
+        self._extra_headers = _header_pairs(extra_headers)
         self.status = 0
 
     async def __call__(self, message: Any) -> None:
@@ -330,12 +357,12 @@ class _Begun:
             self.status = message["status"]
             headers = message["headers"]
             known = {name for name, _ in headers}
-            more = (*PRIVATE, *self._own, *((_BEARER,) if self.status == 401 else ()))
+            more = (*PRIVATE, *self._extra_headers, *((_BEARER,) if self.status == 401 else ()))
             headers += [one for one in more if one[0] not in known]
         await self._send(message)
 
 
-def queries(scope: ASGIScope) -> Mapping[str, str]:
+def parse_query(scope: ASGIScope) -> Mapping[str, str]:
     """The parameters of a query; of one that is given twice, the last."""
     if not scope["query_string"]:
         return _NO_QUERY
@@ -346,19 +373,19 @@ def _header_pairs(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
 
-async def _answer(
+async def _send_answer(
     send: Send,
     status: int,
     body: bytes,
-    retry: float | None,
-    more: Mapping[str, str] = _NO_HEADERS,
+    retry_seconds: float | None,
+    extra_headers: Mapping[str, str] = _NO_HEADERS,
 ) -> None:
     media = _JSON if body[0] == OPEN_OBJECT else _EXACT
     headers = [media, (b"content-length", b"%d" % len(body)), *PRIVATE]
-    if more:
-        headers += _header_pairs(more)
-    if retry is not None:
-        headers.append((b"retry-after", b"%d" % max(1, round(retry))))
+    if extra_headers:
+        headers += _header_pairs(extra_headers)
+    if retry_seconds is not None:
+        headers.append((b"retry-after", b"%d" % max(1, round(retry_seconds))))
     if status == 401:
         headers.append(_BEARER)
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -15,10 +15,10 @@ from likewise.service.http_errors import Refusal
 from likewise.sources.arrow_ipc import BadArrow, read_columns
 from likewise.tables.frames import ColumnTable
 from likewise.tables.named_array import with_names
-from likewise.tables.normalize import list_of, numbers_of
+from likewise.tables.normalize import require_list, to_number_array
 
 ARROW = "application/vnd.apache.arrow.stream"
-_BESIDE = {
+_METADATA_COLUMNS = {
     "key": "keys",
     "time": "times",
     "model": "models",
@@ -28,7 +28,7 @@ _BESIDE = {
 _STATUS = {"bad-arrow": 400, "too-large": 413, "compressed": 415, "unexpected-type": 422}
 
 
-def columns_of(body: bytes, rule: Rule, most: int) -> dict[str, Any]:
+def read_arrow_batch(body: bytes, rule: Rule, most: int) -> dict[str, Any]:
     """The arguments of `observe_many`, from a stream; Refusal if it is none, or has others."""
     try:
         table = read_columns(body, most)
@@ -37,8 +37,8 @@ def columns_of(body: bytes, rule: Rule, most: int) -> dict[str, Any]:
         raise Refusal(_STATUS[error.code], message) from None
     own = _columns_of_rule(rule)
     beside = {
-        argument: list_of(table.pop(name)) if name in table and name not in own else None
-        for name, argument in _BESIDE.items()
+        argument: require_list(table.pop(name)) if name in table and name not in own else None
+        for name, argument in _METADATA_COLUMNS.items()
     }
     if rule.features is not None:
         if not table:
@@ -49,11 +49,11 @@ def columns_of(body: bytes, rule: Rule, most: int) -> dict[str, Any]:
     z = table.pop("z")
     x = table.pop("x", None)
     if x is None:
-        x = _stacked(table)
+        x = _stack_columns(table)
     elif table:
         raise Refusal(422, f"the stream has `x` and also {next(iter(table))!r}; expected one.")
     elif rule.embed is not None:
-        x = list_of(x)
+        x = require_list(x)
     return {"x": x, "z": z, **beside}
 
 
@@ -62,12 +62,12 @@ def _columns_of_rule(rule: Rule) -> set[str]:
     return {*(rule.features or ()), *rule.output_columns}
 
 
-def _stacked(table: dict[str, Any]) -> Any:
+def _stack_columns(table: dict[str, Any]) -> Any:
     for name, column in table.items():
         if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype.kind not in "iuf":
             raise Refusal(422, f"the column {name!r} is no feature: expected numbers, none missing")
     if not table:
         raise Refusal(422, "the stream has no features: expected `x`, or a column for each.")
     # One by one: beside floats, whole numbers beyond 2**53 would be rounded.
-    columns = [numbers_of(column, repr(name)) for name, column in table.items()]
+    columns = [to_number_array(column, repr(name)) for name, column in table.items()]
     return with_names(np.stack(columns, axis=1), tuple(table))

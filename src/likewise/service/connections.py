@@ -18,7 +18,7 @@ from typing import Any
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from likewise.service.http_errors import Refusal, told
+from likewise.service.http_errors import Refusal, http_error
 from likewise.service.service import Service
 
 _LINGER = 1.0  # seconds in which a client that was refused can read why
@@ -31,14 +31,14 @@ class Connections:
         self.service = service
         self._open: set[Connection] = set()
 
-    def protocol(self, **given: Any) -> "Connection":
+    def make_protocol(self, **given: Any) -> "Connection":
         """Make the protocol of a connection; for `uvicorn.Config(http=...)`."""
         return Connection(self.service, self._open, given)
 
-    def watch(self, application: Any) -> Any:
+    def wrap(self, application: Any) -> Any:
         """Wrap an ASGI application so that connections know when it answers."""
 
-        async def called(scope: Any, receive: Any, send: Any) -> None:
+        async def call(scope: Any, receive: Any, send: Any) -> None:
             connection: Connection = scope["state"]["connection"]
             connection.answering += 1
             try:
@@ -46,7 +46,7 @@ class Connections:
             finally:
                 connection.answering -= 1
 
-        return called
+        return call
 
     def __iter__(self) -> Iterator["Connection"]:
         return iter(list(self._open))
@@ -69,13 +69,15 @@ class Connection(asyncio.Protocol):
         self._inner = HttpToolsProtocol(**{**given, "app_state": state})
         self._service = service
         self._others = others
-        self._most = service.settings.limits.head_bytes
+        self._most_head_bytes = service.settings.limits.head_bytes
         self._parser = HttpRequestParser(self)
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
-        self._outside = 1  # bytes since the last piece of a body; the first head is always awaited
+        self._bytes_outside_body = (
+            1  # bytes since the last piece of a body; the first head is always awaited
+        )
         self.in_body = False
         """Whether the body of a request has not come to its end."""
-        self._waits: tuple[str, float] | None = None  # for what, and since when
+        self._awaiting: tuple[str, float] | None = None  # for what, and since when
         self.answering = 0
         """Requests that the application has begun to answer."""
 
@@ -91,15 +93,17 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         rest: Any = data
         try:
-            while self._outside + len(rest) > self._most:  # a long head, a long body, or both
-                rest, size = memoryview(rest), self._most - self._outside
-                self._outside = self._most
+            while (
+                self._bytes_outside_body + len(rest) > self._most_head_bytes
+            ):  # a long head, a long body, or both
+                rest, size = memoryview(rest), self._most_head_bytes - self._bytes_outside_body
+                self._bytes_outside_body = self._most_head_bytes
                 self._parser.feed_data(rest[:size])
-                if self._outside == self._most:
+                if self._bytes_outside_body == self._most_head_bytes:
                     self._refuse()
                     return
                 rest = rest[size:]
-            self._outside += len(rest)
+            self._bytes_outside_body += len(rest)
             self._parser.feed_data(rest)
         except (HttpParserError, HttpParserUpgrade):
             pass  # uvicorn's parser raises the same, and uvicorn answers
@@ -117,20 +121,22 @@ class Connection(asyncio.Protocol):
     # Called by the parser
 
     def on_message_begin(self) -> None:
-        self._outside = self._outside or 1  # the request before may have ended in the same read
+        self._bytes_outside_body = (
+            self._bytes_outside_body or 1
+        )  # the request before may have ended in the same read
 
     def on_headers_complete(self) -> None:
-        self._outside = 0
+        self._bytes_outside_body = 0
         self.in_body = True
-        self._waits = None
+        self._awaiting = None
 
     def on_body(self, _: bytes) -> None:
-        self._outside = 0
+        self._bytes_outside_body = 0
 
     def on_message_complete(self) -> None:
-        self._outside = 0
+        self._bytes_outside_body = 0
         self.in_body = False
-        self._waits = None
+        self._awaiting = None
 
     def _refuse(self) -> None:
         """Answer 431; end the connection at once where another answer may have begun."""
@@ -138,8 +144,10 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
         if not self.transport.is_reading():
             return  # it was ended, or refused before
-        error = Refusal(431, f"the head of the request has more than {self._most} bytes.")
-        status, body, _ = told(error)
+        error = Refusal(
+            431, f"the head of the request has more than {self._most_head_bytes} bytes."
+        )
+        status, body, _ = http_error(error)
         self._service.refused[str(status)] += 1
         head = (
             f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
@@ -153,14 +161,14 @@ class Connection(asyncio.Protocol):
         """End the connection if its client has neither sent nor read anything for too long."""
         if self.transport.is_closing():
             awaited = "reading"
-        elif not self.answering and (self._outside or self.in_body):
+        elif not self.answering and (self._bytes_outside_body or self.in_body):
             awaited = "sending"
         else:  # uvicorn has a timer for connections between two requests
-            self._waits = None
+            self._awaiting = None
             return
-        if self._waits is None or self._waits[0] != awaited:
-            self._waits = awaited, now
-        elif now - self._waits[1] > self._service.settings.limits.body_seconds:
+        if self._awaiting is None or self._awaiting[0] != awaited:
+            self._awaiting = awaited, now
+        elif now - self._awaiting[1] > self._service.settings.limits.body_seconds:
             if awaited == "reading":
                 self.transport.abort()
             else:

@@ -14,16 +14,22 @@ import msgspec
 
 from likewise.service.body_types import encode
 from likewise.service.http_errors import Refusal
-from likewise.tables.exact_values import BadMessage, TooManyMessageParts, decoder_of, pack, unpack
+from likewise.tables.exact_values import (
+    BadMessagePack,
+    TooManyMessageParts,
+    decoder_of,
+    pack,
+    unpack,
+)
 from likewise.tables.strict_json import BadJson, TooManyParts, decode_strictly
-from likewise.verdict.exact_body import EXACT
+from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
 
 _T = TypeVar("_T")
 _BYTE = re.compile(r"\(byte (\d+)\)")  # where the parser stopped
 _NOT_FINITE = re.compile(rb"nan|inf", re.IGNORECASE)
 
 
-def decoded(decode: Callable[[bytes], _T], body: bytes) -> _T:
+def decode_json(decode: Callable[[bytes], _T], body: bytes) -> _T:
     """Decode a body as a value of a type; raise Refusal if it is none."""
     try:
         return decode_strictly(decode, body)
@@ -50,18 +56,18 @@ def _not_finite(body: bytes, error: str) -> str:
     )
 
 
-EXACT_BYTES = EXACT.encode()
+EXACT_BYTES = EXACT_CONTENT_TYPE.encode()
 JSON = "application/json"
 OPEN_OBJECT = ord("{")
 """The first byte of an answer in JSON, and of none in MessagePack."""
 
 
-def read_body(kind: type[_T], content_type: bytes, body: bytes) -> _T:
+def decode_body(kind: type[_T], content_type: bytes, body: bytes) -> _T:
     """Read a body of a type, in either form; raise Refusal if it is not what is expected."""
     known: Any = kind
     json, exact = _decoders(known)
     is_exact = content_type.startswith(EXACT_BYTES)
-    value: _T = decode_exact(exact, body) if is_exact else decoded(json, body)
+    value: _T = decode_exact(exact, body) if is_exact else decode_json(json, body)
     return value
 
 
@@ -78,15 +84,15 @@ def decode_exact(decode: Callable[[bytes], _T], body: bytes) -> _T:
         raise Refusal(422, f"the body is not what is expected: {error}.") from None
     except TooManyMessageParts as error:
         raise Refusal(413, f"the body is too large: {error}.") from None
-    except BadMessage as error:
+    except BadMessagePack as error:
         raise Refusal(400, f"the body is no MessagePack of likewise: {error}.") from None
 
 
-def write(accept: bytes, body: Any) -> bytes:
+def encode_answer(accept: bytes, body: Any) -> bytes:
     """Write an answer in the form that a request wants; JSON unless it says otherwise."""
     return pack(body, "the answer") if EXACT_BYTES in accept else encode(body)
 
 
-def media_of(answer: bytes) -> str:
+def media_type_of(answer: bytes) -> str:
     """Return the content type of an answer."""
-    return JSON if answer[0] == OPEN_OBJECT else EXACT
+    return JSON if answer[0] == OPEN_OBJECT else EXACT_CONTENT_TYPE

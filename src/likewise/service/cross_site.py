@@ -20,9 +20,14 @@ from likewise.service.http_errors import Refusal
 from likewise.service.settings import ServiceSettings
 
 _API = "/v1/"
-_LOOKS = ("GET", "HEAD")
+_SAFE_METHODS = ("GET", "HEAD")
 _OWN = (b"same-origin", b"none")
-_UNASKED = (b"", b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data")
+_UNCHECKED_TYPES = (
+    b"",
+    b"text/plain",
+    b"application/x-www-form-urlencoded",
+    b"multipart/form-data",
+)
 _HEADERS = 1024  # values of Host and Origin whose answer is remembered
 
 
@@ -51,12 +56,12 @@ class CrossSiteCheck:
             origin = headers.get(b"origin")
             own = origin is None or self._is_same(origin, host)
         else:
-            own = site in _OWN or (method in _LOOKS and _opens_page(headers))
+            own = site in _OWN or (method in _SAFE_METHODS and _opens_page(headers))
         if not own:
             raise Refusal(403, "a page of another site asks; only pages of this server may.")
-        if method not in _LOOKS and path.startswith(_API):
+        if method not in _SAFE_METHODS and path.startswith(_API):
             kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-            if kind in _UNASKED:
+            if kind in _UNCHECKED_TYPES:
                 raise Refusal(
                     415,
                     f"the content type is {kind.decode('latin-1')!r}; expected one such as"

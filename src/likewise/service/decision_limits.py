@@ -19,7 +19,7 @@ from likewise.service.settings import Limits
 from likewise.sources.arrow_ipc import MOST_COLUMNS
 from likewise.tables import codec
 from likewise.tables.normalize import short_repr
-from likewise.tables.times import microseconds
+from likewise.tables.times import to_microseconds
 
 _COMPOSED = (bytes, tuple, list, dict, set, frozenset)
 _NUMBERS = {int, float}
@@ -27,7 +27,7 @@ _DEPTH = 16
 _PLAIN = (int, float, datetime.date, datetime.datetime)
 
 
-def checked(limits: Limits, label: Any, key: Any, model: Any) -> None:
+def check_lengths(limits: Limits, label: Any, key: Any, model: Any) -> None:
     """Raise Refusal if a label, a key or the name of a model is too long."""
     if isinstance(label, str) and len(label) > limits.label_bytes >> 2:
         _check_length("the output", label, limits.label_bytes)
@@ -42,7 +42,7 @@ def _check_length(what: str, text: str, most: int) -> None:
         raise Refusal(413, f"{what} has more than {most} bytes.")
 
 
-def checked_row(limits: Limits, rule: Rule, values: dict[str, Any]) -> dict[str, Any]:
+def normalize_row(limits: Limits, rule: Rule, values: dict[str, Any]) -> dict[str, Any]:
     """A row of a table, as a monitor takes it; Refusal if it is too wide, or a text too long."""
     if len(values) > MOST_COLUMNS:
         check_columns(values)
@@ -50,7 +50,7 @@ def checked_row(limits: Limits, rule: Rule, values: dict[str, Any]) -> dict[str,
     for name, value in values.items():
         kind = type(value)
         if kind is not int and kind is not float and not (kind is str and len(value) <= short):
-            row[name] = plain_value(value, _most(limits, features.get(name)))
+            row[name] = normalize_value(value, _text_limit(limits, features.get(name)))
         else:
             row[name] = value
     return row
@@ -89,27 +89,27 @@ def check_table(limits: Limits, rule: Rule, rows: Any) -> None:
     columns: Any = getattr(rows, "columns", rows)
     if isinstance(columns, Mapping):
         for name, column in columns.items():
-            check_words("a value", column, _most(limits, (rule.features or {}).get(name)))
+            check_words("a value", column, _text_limit(limits, (rule.features or {}).get(name)))
     elif isinstance(rows, list | tuple):
         for row in rows:
             check_table(limits, rule, row)
 
 
-def checked_column(limits: Limits, rule: Rule, name: str, column: Any) -> Any:
+def normalize_column(limits: Limits, rule: Rule, name: str, column: Any) -> Any:
     """The same of a column."""
     if not isinstance(column, list):
         return column
-    most = _most(limits, (rule.features or {}).get(name))
-    return [plain_value(value, most) for value in column]
+    most = _text_limit(limits, (rule.features or {}).get(name))
+    return [normalize_value(value, most) for value in column]
 
 
-def _most(limits: Limits, feature: Feature | None) -> int:
+def _text_limit(limits: Limits, feature: Feature | None) -> int:
     """How long a text of a column may be: what is embedded has the bound of a line only."""
     embedded = feature is not None and feature.kind in ("text", "image")
     return limits.line_bytes if embedded else limits.label_bytes
 
 
-def plain_value(value: Any, most: int) -> Any:
+def normalize_value(value: Any, most: int) -> Any:
     """A value as Python has it: JSON has no form for dates and the like."""
     if isinstance(value, str):
         if len(value) > most >> 2:
@@ -161,21 +161,21 @@ def check_numbers(x: Any, name: str = "x") -> None:
             raise UnexpectedValue(f"{name} has {short_repr(one)}; expected numbers.")
 
 
-def label_of(limits: Limits, label: Any, kind: str) -> Any:
+def normalize_label(limits: Limits, label: Any, kind: str) -> Any:
     """An output as a monitor takes it."""
     if isinstance(label, list | dict) and kind == "label":
-        return plain_value(label, limits.label_bytes)
+        return normalize_value(label, limits.label_bytes)
     return label
 
 
-def checked_time(limits: Limits, time: Any) -> Any:
+def check_time(limits: Limits, time: Any) -> Any:
     """A time that a client gives, if it is near enough to the server's."""
     if time is None:
         return None
     skew = limits.skew_seconds
     if skew == 0:
         raise Refusal(422, "a time is given, but this server takes its own: leave it out.")
-    apart = microseconds(time) / 1e6 - clock.time()
+    apart = to_microseconds(time) / 1e6 - clock.time()
     if abs(apart) > skew:
         side = "ahead of" if apart > 0 else "behind"
         raise Refusal(

@@ -22,27 +22,27 @@ from likewise.service.decision_limits import (
     check_columns,
     check_names,
     check_table,
+    check_time,
     check_words,
-    checked_time,
 )
 from likewise.service.http_errors import Refusal
-from likewise.service.served_monitor import Hosted
+from likewise.service.served_monitor import ServedMonitor
 from likewise.service.settings import Limits
 from likewise.tables.exact_values import decoder_of
 from likewise.tables.frames import ColumnTable
 from likewise.tables.rows import Rows
-from likewise.tables.times import all_microseconds
+from likewise.tables.times import to_microseconds_each
 from likewise.verdict.exact_body import exact_body, exact_columns
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 _WITNESS_BYTES = 24  # its row and two distances
-_OF_RULE = ("x", "z", "values")
+_RULE_FIELDS = ("x", "z", "values")
 
 
 def _decoder(body: type[msgspec.Struct]) -> Callable[[bytes], Any]:
     """Return what reads a body that has the fields of one in JSON, with whatever values."""
     names = [name for name in body.__struct_fields__ if name != "type"]
-    fields = [(name, Any, msgspec.UNSET if name in _OF_RULE else None) for name in names]
+    fields = [(name, Any, msgspec.UNSET if name in _RULE_FIELDS else None) for name in names]
     kind = msgspec.defstruct(body.__name__, fields, forbid_unknown_fields=True, frozen=True)
     return decoder_of(kind)
 
@@ -51,34 +51,34 @@ _decode_one, _decode_many = _decoder(DecisionBody), _decoder(ColumnsBody)
 _decode_checks = _decoder(CheckBatchBody)
 
 
-def read_decision(hosted: Hosted, body: bytes) -> Decision:
+def read_decision(hosted: ServedMonitor, body: bytes) -> Decision:
     """Read one decision."""
     sent, limits = decode_exact(_decode_one, body), hosted.limits
     x, z = _input(hosted.monitor.rule, sent)
     _check_words(hosted, x, (z,))
     check_names(limits, {"keys": (sent.key,), "models": sent.model, "sources": sent.source})
-    time = checked_time(limits, sent.time)
+    time = check_time(limits, sent.time)
     return Decision(x, z, sent.key, time, sent.model, sent.source, sent.position)
 
 
-def read_batch(hosted: Hosted, body: bytes) -> dict[str, Any]:
+def read_batch(hosted: ServedMonitor, body: bytes) -> dict[str, Any]:
     """Read the arguments of `observe_many`, or of `load`."""
     columns = _columns(hosted, decode_exact(_decode_many, body))
     if columns["times"] is not None:
-        known = all_microseconds(columns["times"], count_of(columns))
+        known = to_microseconds_each(columns["times"], count_decisions(columns))
         if len(known):
-            checked_time(hosted.limits, int(known.min()) / 1e6)
-            checked_time(hosted.limits, int(known.max()) / 1e6)
+            check_time(hosted.limits, int(known.min()) / 1e6)
+            check_time(hosted.limits, int(known.max()) / 1e6)
     return columns
 
 
-def read_checks(hosted: Hosted, body: bytes) -> dict[str, Any]:
+def read_checks(hosted: ServedMonitor, body: bytes) -> dict[str, Any]:
     """Read the arguments of `check_many`."""
     columns = _columns(hosted, decode_exact(_decode_checks, body))
-    return columns | {"time": checked_time(hosted.limits, columns["time"])}
+    return columns | {"time": check_time(hosted.limits, columns["time"])}
 
 
-def count_of(columns: dict[str, Any]) -> int:
+def count_decisions(columns: dict[str, Any]) -> int:
     """Return how many decisions a batch has."""
     x, z = columns["x"], columns["z"]
     try:
@@ -87,11 +87,13 @@ def count_of(columns: dict[str, Any]) -> int:
         return 1  # the monitor says what is wrong with it
 
 
-def _columns(hosted: Hosted, sent: Any) -> dict[str, Any]:
+def _columns(hosted: ServedMonitor, sent: Any) -> dict[str, Any]:
     x, z = _input(hosted.monitor.rule, sent, many=True)
-    named = {name: getattr(sent, name) for name in sent.__struct_fields__ if name not in _OF_RULE}
+    named = {
+        name: getattr(sent, name) for name in sent.__struct_fields__ if name not in _RULE_FIELDS
+    }
     columns = {"x": x, "z": z, **named}
-    check_count(hosted.limits, count_of(columns))
+    check_count(hosted.limits, count_decisions(columns))
     _check_words(hosted, x, z)
     check_names(hosted.limits, columns)
     return columns
@@ -134,7 +136,7 @@ def _table(columns: dict[str, Any]) -> ColumnTable:
     return ColumnTable(columns)
 
 
-def _check_words(hosted: Hosted, x: Any, z: Any) -> None:
+def _check_words(hosted: ServedMonitor, x: Any, z: Any) -> None:
     """Raise Refusal if a label or a text of a table is too long."""
     limits, rule = hosted.limits, hosted.monitor.rule
     if rule.output == "label":
@@ -143,22 +145,24 @@ def _check_words(hosted: Hosted, x: Any, z: Any) -> None:
         check_table(limits, rule, x)
 
 
-def exact_fields(limits: Limits, asked: int | None, verdict: Verdict) -> dict[str, Any]:
+def make_exact_verdict(limits: Limits, requested: int | None, verdict: Verdict) -> dict[str, Any]:
     """Return the answer to one decision.
 
     asked   how many witnesses the request wants; None: all
     """
-    return exact_body(verdict, _most(limits, asked, np.array([len(verdict.witnesses)])))
+    return exact_body(
+        verdict, _witness_limit(limits, requested, np.array([len(verdict.witnesses)]))
+    )
 
 
-def exact_batch(limits: Limits, asked: int | None, verdicts: Verdicts) -> dict[str, Any]:
+def make_exact_batch(limits: Limits, requested: int | None, verdicts: Verdicts) -> dict[str, Any]:
     """Return the answer to a batch."""
-    return exact_columns(verdicts, _most(limits, asked, np.diff(verdicts.offsets)))
+    return exact_columns(verdicts, _witness_limit(limits, requested, np.diff(verdicts.offsets)))
 
 
-def _most(limits: Limits, asked: int | None, counts: Rows) -> int | None:
+def _witness_limit(limits: Limits, requested: int | None, counts: Rows) -> int | None:
     """Return how many witnesses of each verdict are named; None: all of them."""
-    wanted = int((counts if asked is None else np.minimum(counts, asked)).sum())
+    wanted = int((counts if requested is None else np.minimum(counts, requested)).sum())
     if wanted <= limits.body_bytes // _WITNESS_BYTES:
-        return asked
-    return limits.named(asked)
+        return requested
+    return limits.witness_limit(requested)

@@ -18,21 +18,21 @@ from typing import Any
 from likewise.errors import BadRule, LikewiseError
 from likewise.rule.rule import Rule
 from likewise.runtime.log import logger
-from likewise.service.served_monitor import Hosted
+from likewise.service.served_monitor import ServedMonitor
 from likewise.service.settings import StreamSource
 from likewise.sources.follower import Follower, GapFound
-from likewise.sources.judge_messages import StreamJudge, binding_of
-from likewise.sources.open_source import source_of, target_of
+from likewise.sources.judge_messages import StreamJudge, make_binder
+from likewise.sources.open_source import make_source, make_target
 from likewise.sources.sinks import LineTarget, StreamSink
 
-_PAUSE = 5.0  # seconds before a stream that failed is tried again
+_RETRY_SECONDS = 5.0  # seconds before a stream that failed is tried again
 
 
-class Following:
+class FollowerThread:
     """The thread that has one monitor follow its stream."""
 
     def __init__(
-        self, hosted: Hosted, settings: StreamSource, loop: asyncio.AbstractEventLoop
+        self, hosted: ServedMonitor, settings: StreamSource, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._hosted = hosted
         self._settings = settings
@@ -40,7 +40,7 @@ class Following:
         self._ending = Event()
         self._follower: Follower | None = None
         self._at_end = clock.monotonic()
-        self._bind = binding_of(
+        self._bind = make_binder(
             hosted.monitor.rule,
             output_column=settings.output_column,
             model_column=settings.model_column,
@@ -56,8 +56,8 @@ class Following:
     def lag_seconds(self) -> float:
         """Since the end of the stream was last reached; 0 while nothing waits there."""
         follower = self._follower
-        if follower is not None and follower.at_end is not None:
-            self._at_end = follower.at_end
+        if follower is not None and follower.caught_up_at is not None:
+            self._at_end = follower.caught_up_at
             if follower.is_connected and not follower.is_behind:
                 return 0.0
         return clock.monotonic() - self._at_end
@@ -81,26 +81,26 @@ class Following:
                 logger.error("monitor %s cannot follow its stream: %s", name, error)
             except Exception as error:  # of a client: the service goes on
                 logger.error("monitor %s: its stream failed: %s", name, type(error).__name__)
-            self._ending.wait(_PAUSE)
+            self._ending.wait(_RETRY_SECONDS)
 
     def _follow(self) -> None:
         settings, hosted = self._settings, self._hosted
         with ExitStack() as opened:
-            source, format = source_of(settings.address)
+            source, format = make_source(settings.address)
             opened.enter_context(closing(source))
             self._follower = Follower(
                 source,
                 StreamJudge(hosted.monitor, self._bind, settings.model_column),
                 StreamSink(
-                    _target(settings.to, "verdict", opened),
-                    _target(settings.dead_letters, "dead_letter", opened),
+                    _open_target(settings.to, "verdict", opened),
+                    _open_target(settings.dead_letters, "dead_letter", opened),
                     settings.witnesses,
                 ),
                 tell=lambda line: logger.warning("monitor %s: %s", hosted.name, line),
                 gaps=settings.gaps,
                 format=format,
-                call=self._call,
-                refused=self._refused,
+                call_monitor=self._run_in_turn,
+                on_refused=self._report_bad_message,
             )
             if not self._ending.is_set():
                 try:
@@ -108,13 +108,13 @@ class Following:
                 finally:
                     self._follower.is_connected = False
 
-    def _refused(self) -> None:
-        self._loop.call_soon_threadsafe(self._count_bad)
+    def _report_bad_message(self) -> None:
+        self._loop.call_soon_threadsafe(self._count_bad_message)
 
-    def _count_bad(self) -> None:
+    def _count_bad_message(self) -> None:
         self._hosted.counts.refused["bad-message"] += 1
 
-    def _call(self, call: Callable[[], Any], rows: int) -> Any:
+    def _run_in_turn(self, call: Callable[[], Any], rows: int) -> Any:
         """Have a call wait for its turn. A refusal is no answer to a client, so it is not counted:
         a batch is refused again and again until the bad message is found.
 
@@ -123,16 +123,16 @@ class Following:
 
         async def turn() -> Any:
             hosted = self._hosted
-            await hosted.room(max(1, rows))
+            await hosted.wait_for_room(max(1, rows))
             if rows:
                 return await hosted.observe_many(rows, call, counts_refusal=False)
-            return await hosted.do(call, counts_refusal=False)
+            return await hosted.run_in_turn(call, counts_refusal=False)
 
         return asyncio.run_coroutine_threadsafe(turn(), self._loop).result()
 
 
-def _target(address: str | None, field: str, opened: ExitStack) -> LineTarget | None:
-    return None if address is None else opened.enter_context(closing(target_of(address, field)))
+def _open_target(address: str | None, field: str, opened: ExitStack) -> LineTarget | None:
+    return None if address is None else opened.enter_context(closing(make_target(address, field)))
 
 
 def check_source(rule: Rule | None, durable: bool, settings: StreamSource) -> None:
@@ -146,4 +146,4 @@ def check_source(rule: Rule | None, durable: bool, settings: StreamSource) -> No
             " Give it a ledger."
         )
     if rule is not None:
-        binding_of(rule, output_column=settings.output_column, model_column=settings.model_column)
+        make_binder(rule, output_column=settings.output_column, model_column=settings.model_column)

@@ -44,23 +44,28 @@ class Refusal(Exception):
     code = "refused"
 
     def __init__(
-        self, status: int, message: str, *, retry: float | None = None, code: str | None = None
+        self,
+        status: int,
+        message: str,
+        *,
+        retry_seconds: float | None = None,
+        code: str | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code or self.code
-        self.retry = retry
+        self.retry_seconds = retry_seconds
 
 
 def status_of(error: LikewiseError) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
 
 
-def told(error: LikewiseError | Refusal) -> tuple[int, bytes, float | None]:
+def http_error(error: LikewiseError | Refusal) -> tuple[int, bytes, float | None]:
     """Status, body, and when to try again."""
-    body = encode(ErrorBody(**fields_of(error)))
+    body = encode(ErrorBody(**error_fields(error)))
     if isinstance(error, Refusal):
-        return error.status, body, error.retry
+        return error.status, body, error.retry_seconds
     status = status_of(error)
     return status, body, 1.0 if status == 503 else None
 
@@ -75,7 +80,7 @@ def message_of(error: LikewiseError | Refusal) -> str:
     return text
 
 
-def fields_of(error: LikewiseError | Refusal) -> dict[str, Any]:
+def error_fields(error: LikewiseError | Refusal) -> dict[str, Any]:
     """Return the code, the message and the facts of an error, as bodies have them."""
     facts = {} if isinstance(error, Refusal) else error.facts()
     told = {name: value for name, value in facts.items() if name in FACTS}

@@ -8,35 +8,50 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 
-EDGES = (0.00001, 0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+BUCKET_SECONDS = (
+    0.00001,
+    0.0001,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    10.0,
+)
 """Seconds; written as literals, so that they print as such."""
 
 
 @dataclass
-class Durations:
+class DurationHistogram:
     """How long something took: how often it was at most each edge, and in all."""
 
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(EDGES) + 1))
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKET_SECONDS) + 1))
     total: float = 0.0
 
     def add(self, seconds: float, times: int = 1) -> None:
-        self.buckets[bisect_left(EDGES, seconds)] += times
+        self.buckets[bisect_left(BUCKET_SECONDS, seconds)] += times
         self.total += seconds * times
 
 
 @dataclass
-class ServiceCounts:
+class MonitorCounts:
     """Since the start of this process."""
 
     decisions: Counter[str] = field(default_factory=Counter)
     """By model; "" for decisions without one."""
     violations: Counter[str] = field(default_factory=Counter)
-    newest: dict[str, tuple[int, float]] = field(default_factory=dict)
+    newest_violations: dict[str, tuple[int, float]] = field(default_factory=dict)
     """By model: the row of its newest violation, and when it came, in seconds since 1970."""
     comparable: int = 0
     pairs: int = 0
     alarms: int = 0
-    known: int = 0
+    repeated: int = 0
     """Sent again under their keys, and answered as before."""
     refused: Counter[str] = field(default_factory=Counter)
     """By the class of the error, or the status of what was refused at the door."""
@@ -50,5 +65,5 @@ class ServiceCounts:
     """CloudEvents that wait for their other half."""
     last_decision: float = 0.0
     """When, in seconds since 1970."""
-    observing: Durations = field(default_factory=Durations)
-    committing: Durations = field(default_factory=Durations)
+    observe_durations: DurationHistogram = field(default_factory=DurationHistogram)
+    commit_durations: DurationHistogram = field(default_factory=DurationHistogram)

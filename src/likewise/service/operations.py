@@ -6,14 +6,14 @@ from inspect import getdoc
 from typing import Any, Protocol, get_type_hints
 
 from likewise.service.content_types import JSON
-from likewise.service.request_guard import Answering, Door, Hot, HotRoute
+from likewise.service.request_guard import HotHandler, HotRoute, RequestGuard, RequestHandler
 from likewise.service.service import Service
 
 MONITOR = "/v1/monitors/{name}"
 
 
 @dataclass(frozen=True)
-class Query:
+class RequestParameter:
     """A parameter of a query."""
 
     name: str
@@ -31,19 +31,19 @@ class Operation:
     path: str
     scope: str | None
     """What a token must allow; None: no token is needed."""
-    about: str
+    summary: str
     answers: Any = None
     """The type of the JSON that is answered; None if it is none."""
     media: str = "application/json"
     """What is answered, if not JSON."""
     takes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """The types that a body may have, by its media type; none where it is not JSON."""
-    queries: tuple[Query, ...] = ()
+    queries: tuple[RequestParameter, ...] = ()
     status: int = 200
     hot: bool = False
     """Whether app.py serves it, without a framework."""
-    headers: tuple[Query, ...] = ()
-    call: Answering | None = None
+    headers: tuple[RequestParameter, ...] = ()
+    call: RequestHandler | None = None
     """Answers it; None where it is hot, and where a module makes the route by itself."""
     serves: HotRoute | None = None
     """Answers it if it is hot; None for streams."""
@@ -67,60 +67,67 @@ class Operations(list[Operation]):
     return type, unless `answers` or `media` says something else.
     """
 
-    def get(self, path: str, scope: str | None, **more: Any) -> Callable[[Answering], Answering]:
+    def get(
+        self, path: str, scope: str | None, **more: Any
+    ) -> Callable[[RequestHandler], RequestHandler]:
         return self._add("GET", path, scope, more)
 
     def post(
         self, path: str, scope: str, json: type | None = None, **more: Any
-    ) -> Callable[[Answering], Answering]:
+    ) -> Callable[[RequestHandler], RequestHandler]:
         """json: the type of the body, if it is JSON"""
         if json is not None:
             more["takes"] = {JSON: (json,)}
         return self._add("POST", path, scope, more)
 
     def hot(
-        self, verb: str, answers: type, *json: type, if_unknown: Hot | None = None, **more: Any
-    ) -> Callable[[Hot], Hot]:
+        self,
+        verb: str,
+        answers: type,
+        *json: type,
+        if_unknown: HotHandler | None = None,
+        **more: Any,
+    ) -> Callable[[HotHandler], HotHandler]:
         """A POST that app.py serves; the parameters are those of `HotRoute` and `Operation`.
 
         json    the types that its body may have
         """
         takes = {JSON: json, **more.pop("takes", {})} if json else {}
 
-        def added(call: Hot) -> Hot:
+        def register(call: HotHandler) -> HotHandler:
             serves = HotRoute(call, if_unknown)
             given = {"takes": takes, "serves": serves, "hot": True, "exact": True, **more}
             path = f"{MONITOR}/{verb}"
-            self.append(Operation("POST", path, "observe", _about(call), answers, **given))
+            self.append(Operation("POST", path, "observe", _summarize(call), answers, **given))
             return call
 
-        return added
+        return register
 
     def _add(
         self, method: str, path: str, scope: str | None, more: dict[str, Any]
-    ) -> Callable[[Answering], Answering]:
-        def added(call: Answering) -> Answering:
+    ) -> Callable[[RequestHandler], RequestHandler]:
+        def register(call: RequestHandler) -> RequestHandler:
             answers = None if "media" in more else get_type_hints(call)["return"]
             given = {"answers": answers, **more}
-            self.append(Operation(method, path, scope, _about(call), call=call, **given))
+            self.append(Operation(method, path, scope, _summarize(call), call=call, **given))
             return call
 
-        return added
+        return register
 
 
-def _about(call: Callable[..., Any]) -> str:
+def _summarize(call: Callable[..., Any]) -> str:
     """What a function does: the first paragraph of its docstring."""
     return " ".join((getdoc(call) or "").partition("\n\n")[0].removesuffix(".").split())
 
 
-class Serving(Protocol):
+class AppContext(Protocol):
     """What a module is given that makes its routes by itself."""
 
     @property
     def service(self) -> Service: ...
 
     @property
-    def door(self) -> Door: ...
+    def guard(self) -> RequestGuard: ...
 
     @property
     def operations(self) -> list[Operation]:

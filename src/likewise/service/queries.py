@@ -13,7 +13,7 @@ import numpy as np
 
 from likewise.errors import BadRow
 from likewise.ledger.ledger import Entry, Ledger
-from likewise.ledger.violation_query import Place, ViolationQuery
+from likewise.ledger.violation_query import PageCursor, ViolationQuery
 from likewise.service.body_types import (
     LookBody,
     MonitorBody,
@@ -24,7 +24,7 @@ from likewise.service.body_types import (
     StatsBody,
 )
 from likewise.service.http_errors import Refusal
-from likewise.service.served_monitor import Hosted
+from likewise.service.served_monitor import ServedMonitor
 from likewise.tables.codec import json_value
 from likewise.tables.positions import Position
 from likewise.tables.times import iso_text
@@ -32,43 +32,43 @@ from likewise.verdict.verdict_body import write_body
 from likewise.verdict.witnesses import Witness
 
 
-def plain_row(values: dict[str, Any]) -> dict[str, Any]:
+def row_to_json(values: dict[str, Any]) -> dict[str, Any]:
     """The same for each column of a row."""
     return {name: json_value(value) for name, value in values.items()}
 
 
-def plain_position(position: Position) -> int | list[int]:
+def position_to_json(position: Position) -> int | list[int]:
     """A position for JSON, which has no pairs."""
     return list(position) if isinstance(position, tuple) else position
 
 
-async def described(hosted: Hosted) -> MonitorBody:
+async def describe_monitor(hosted: ServedMonitor) -> MonitorBody:
     """A monitor: its rule, and how much it has seen."""
-    return await hosted.aside(lambda: _described(hosted))
+    return await hosted.run_in_thread(lambda: _make_monitor_body(hosted))
 
 
-async def stats_of(hosted: Hosted, last: str | None = None) -> StatsBody:
+async def read_stats(hosted: ServedMonitor, last: str | None = None) -> StatsBody:
     """Counts of decisions.
 
     last    only those of the last "1 hour", "7 days"
     """
     if hosted.monitor.durable and hosted.monitor.slope is None:
         await hosted.flush()
-        return await hosted.look(lambda ledger: _figures_from_ledger(ledger, last))
+        return await hosted.read_ledger(lambda ledger: _stats_from_ledger(ledger, last))
     if last is not None:
         raise Refusal(
             400, "last is about times, which only a ledger of contradictions keeps: leave it out."
         )
-    return _since_start(hosted)
+    return _stats_since_start(hosted)
 
 
-async def positions_of(hosted: Hosted) -> PositionsBody:
+async def read_positions(hosted: ServedMonitor) -> PositionsBody:
     """By source, the last position that is on disk; BadRule where there is no ledger."""
-    last = await hosted.do(lambda: hosted.monitor.positions)
-    return PositionsBody({source: plain_position(position) for source, position in last.items()})
+    last = await hosted.run_in_turn(lambda: hosted.monitor.positions)
+    return PositionsBody({source: position_to_json(position) for source, position in last.items()})
 
 
-def _described(hosted: Hosted) -> MonitorBody:
+def _make_monitor_body(hosted: ServedMonitor) -> MonitorBody:
     monitor = hosted.monitor
     durable = monitor.durable
     return MonitorBody(
@@ -89,7 +89,7 @@ def _described(hosted: Hosted) -> MonitorBody:
     )
 
 
-def _figures_from_ledger(ledger: Ledger, last: str | None) -> StatsBody:
+def _stats_from_ledger(ledger: Ledger, last: str | None) -> StatsBody:
     stats = ledger.stats(last=last)
     asked = stats.asked == stats.judged
     return StatsBody(
@@ -108,7 +108,7 @@ def _figures_from_ledger(ledger: Ledger, last: str | None) -> StatsBody:
     )
 
 
-def _since_start(hosted: Hosted) -> StatsBody:
+def _stats_since_start(hosted: ServedMonitor) -> StatsBody:
     counts = hosted.counts
     decisions, violations = counts.decisions.total(), counts.violations.total()
     comparable = counts.comparable if hosted.monitor.comparable else None
@@ -126,18 +126,18 @@ def _since_start(hosted: Hosted) -> StatsBody:
     )
 
 
-async def look_at(hosted: Hosted, row: int) -> LookBody:
+async def find_decision(hosted: ServedMonitor, row: int) -> LookBody:
     """A decision by its row; BadRow if there is none, or if it has left the window."""
     if not hosted.monitor.durable:
-        return await hosted.aside(lambda: _decision_from_memory(hosted, row))
+        return await hosted.run_in_thread(lambda: _decision_from_memory(hosted, row))
     await hosted.flush()
-    return await hosted.look(lambda ledger: _decision_from_ledger(ledger, row))
+    return await hosted.read_ledger(lambda ledger: _decision_from_ledger(ledger, row))
 
 
 def _decision_from_ledger(ledger: Ledger, row: int) -> LookBody:
     entry = ledger.entry(row)
     return LookBody(
-        decision=_side(ledger, entry),
+        decision=_side_from_ledger(ledger, entry),
         count=entry.count,
         omitted=max(0, (entry.count or 0) - len(entry.nearest)),
         comparable=entry.comparable,
@@ -163,46 +163,46 @@ def _witness_side(ledger: Ledger, witness: Witness) -> SideBody:
         entry = ledger.entry(witness.row)
     except BadRow:  # it has left the window
         return SideBody(witness.row, erased=True)
-    return _side(ledger, entry, witness)
+    return _side_from_ledger(ledger, entry, witness)
 
 
-def _side(ledger: Ledger, entry: Entry, witness: Witness | None = None) -> SideBody:
+def _side_from_ledger(ledger: Ledger, entry: Entry, witness: Witness | None = None) -> SideBody:
     values = None if entry.erased else ledger.values(entry.row)
     vector = None if values is None or ledger.rule.features is not None else values["input"]
     return SideBody(
         entry.row,
         entry.erased,
-        values=None if values is None or vector is not None else plain_row(values),
+        values=None if values is None or vector is not None else row_to_json(values),
         x=None if vector is None else np.asarray(vector).tolist(),
         output=json_value(entry.output),
         key=json_value(entry.key),
         time=entry.time,
         model=entry.model,
         source=entry.source,
-        position=None if entry.position is None else plain_position(entry.position),
+        position=None if entry.position is None else position_to_json(entry.position),
         **_distances(witness),
     )
 
 
-def _decision_from_memory(hosted: Hosted, row: int) -> LookBody:
+def _decision_from_memory(hosted: ServedMonitor, row: int) -> LookBody:
     """The same from memory, for as long as it is there."""
     monitor = hosted.monitor
     if row >= monitor.rows:
         raise BadRow(f"row {row} is not in this history, which has {monitor.rows} rows.", row=row)
-    verdict = hosted.recent.of(row)
+    verdict = hosted.recent.find(row)
     witnesses = [] if verdict is None else list(verdict.witnesses)
     return LookBody(
-        decision=_side_in_memory(hosted, row),
+        decision=_side_from_memory(hosted, row),
         count=None if verdict is None else verdict.count,
         omitted=0 if verdict is None else verdict.omitted,
         comparable=None if verdict is None else verdict.comparable,
         missing=0 if verdict is None else verdict.missing,
-        witnesses=[_side_in_memory(hosted, witness.row, witness) for witness in witnesses],
+        witnesses=[_side_from_memory(hosted, witness.row, witness) for witness in witnesses],
         reviews=[],
     )
 
 
-def _side_in_memory(hosted: Hosted, row: int, witness: Witness | None = None) -> SideBody:
+def _side_from_memory(hosted: ServedMonitor, row: int, witness: Witness | None = None) -> SideBody:
     past = hosted.monitor.past
     distances = _distances(witness)
     if not past.alive([row])[0]:
@@ -211,7 +211,7 @@ def _side_in_memory(hosted: Hosted, row: int, witness: Witness | None = None) ->
     return SideBody(
         row,
         erased=False,
-        values=plain_row(past.values(row)) if table else None,
+        values=row_to_json(past.values(row)) if table else None,
         x=None if table else past.inputs([row])[0].tolist(),
         output=json_value(past.outputs([row])[0]),
         key=json_value(past.keys([row])[0]),
@@ -231,18 +231,20 @@ def _distances(witness: Witness | None) -> dict[str, Any]:
 
 PAGE, MOST_PAGE = 100, 1000
 """How many verdicts a page has unless told, and at most."""
-SECONDS = 1.0
+PAGE_SECONDS = 1.0
 """After which a page looks no further for verdicts that pass the filters."""
 
 
-async def verdict_page(hosted: Hosted, query: ViolationQuery, after: int, limit: int) -> PageBody:
+async def find_verdict_page(
+    hosted: ServedMonitor, query: ViolationQuery, after: int, limit: int
+) -> PageBody:
     """The next verdicts behind a row that a query asks for; the value of its group is text."""
     hosted.monitor.insist_on_contradictions()
     if not hosted.monitor.durable:
         return _page_from_memory(hosted, query, after, limit)
     await hosted.flush()
     witnesses = hosted.limits.witnesses
-    return await hosted.look(
+    return await hosted.read_ledger(
         lambda ledger: _page_from_ledger(ledger, query, after, limit, witnesses)
     )
 
@@ -252,7 +254,9 @@ def _page_from_ledger(
 ) -> PageBody:
     if query.group is not None:
         query = replace(query, group=ledger.group_of_text(*query.group))
-    rows, behind = ledger.violations_page(query, behind=Place(after), limit=limit, seconds=SECONDS)
+    rows, behind = ledger.violations_page(
+        query, behind=PageCursor(after), limit=limit, seconds=PAGE_SECONDS
+    )
     reviews = ledger.dispositions(rows)
     page = [
         {
@@ -267,7 +271,9 @@ def _page_from_ledger(
     return PageBody(page, following, "ledger", ledger.first > after + 1)
 
 
-def _page_from_memory(hosted: Hosted, query: ViolationQuery, after: int, limit: int) -> PageBody:
+def _page_from_memory(
+    hosted: ServedMonitor, query: ViolationQuery, after: int, limit: int
+) -> PageBody:
     for name in ("since", "until", "group", "review", "output"):
         if getattr(query, name) is not None:
             raise Refusal(400, f"{name} needs a ledger, and this monitor is in memory.")
@@ -283,5 +289,5 @@ def _page_from_memory(hosted: Hosted, query: ViolationQuery, after: int, limit: 
         if len(page) == limit:
             following = page[-1]["row"]
             break
-        page.append(hosted.body_of(verdict))
-    return PageBody(page, following, "memory", recent.dropped > after)
+        page.append(hosted.verdict_body(verdict))
+    return PageBody(page, following, "memory", recent.last_dropped > after)

@@ -26,18 +26,18 @@ from likewise.tables.rows import Rows
 from likewise.verdict.verdicts import Verdict, Verdicts
 from likewise.verdict.witnesses import Witnesses
 
-_Together: TypeAlias = Sequence[Verdict] | Verdicts
+_VerdictGroup: TypeAlias = Sequence[Verdict] | Verdicts
 
 
 @dataclass
-class Recent:
+class VerdictRing:
     """A bounded run of verdicts, by row."""
 
-    most: int
+    capacity: int
     witnesses: int
-    dropped: int = -1
+    last_dropped: int = -1
     """The last row that has left the ring."""
-    _ring: deque[tuple[_Together, int]] = field(default_factory=deque)
+    _ring: deque[tuple[_VerdictGroup, int]] = field(default_factory=deque)
     """For each verdict those that it came with, which have no others, and its place there."""
     _rows: deque[int] = field(default_factory=deque)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -52,18 +52,18 @@ class Recent:
         """Those at some places of a batch, which were not sent before; their rows ascend."""
         if len(places) == 0:
             return
-        skipped = len(places) - self.most
+        skipped = len(places) - self.capacity
         if skipped > 0:
             self._drop_all(int(verdicts.rows[places[skipped - 1]]))
             places = places[skipped:]
-        told = trimmed_batch(verdicts, places, self.witnesses)
+        told = trim_verdicts(verdicts, places, self.witnesses)
         self._extend(told, told.rows.tolist())
 
-    def _extend(self, verdicts: _Together, rows: Sequence[int]) -> None:
+    def _extend(self, verdicts: _VerdictGroup, rows: Sequence[int]) -> None:
         with self._lock:
-            for _ in range(len(self._ring) + len(rows) - self.most):
+            for _ in range(len(self._ring) + len(rows) - self.capacity):
                 self._ring.popleft()
-                self.dropped = self._rows.popleft()
+                self.last_dropped = self._rows.popleft()
             self._ring.extend(zip(repeat(verdicts), range(len(rows))))
             self._rows.extend(rows)
         self.wake()
@@ -72,7 +72,7 @@ class Recent:
         with self._lock:
             self._ring.clear()
             self._rows.clear()
-            self.dropped = last
+            self.last_dropped = last
 
     def erase(self, rows: Rows | None) -> None:
         """Forget what verdicts say about erased rows, as a ledger does; None: forget all verdicts.
@@ -87,26 +87,26 @@ class Recent:
             return
         gone = set(rows.tolist())
         with self._lock:
-            each = self._some(0, None)
+            each = self._slice(0, None)
             if any(_is_about(verdict, gone) for verdict in each):  # no batch stays behind them
-                left = [_without(one, gone) if _is_about(one, gone) else one for one in each]
+                left = [_redact(one, gone) if _is_about(one, gone) else one for one in each]
                 self._ring = deque((left, place) for place in range(len(left)))
 
     def after(self, row: int, most: int | None = None) -> list[Verdict]:
         """Those with a higher row, in order."""
         with self._lock:
             begin = bisect_right(self._rows, row)
-            return self._some(begin, None if most is None else begin + most)
+            return self._slice(begin, None if most is None else begin + most)
 
-    def last(self, most: int) -> list[Verdict]:
+    def latest(self, most: int) -> list[Verdict]:
         """The latest of them, in order."""
         with self._lock:
-            return self._some(max(0, len(self._ring) - most), None)
+            return self._slice(max(0, len(self._ring) - most), None)
 
-    def _some(self, begin: int, stop: int | None) -> list[Verdict]:
-        return [each[place].whole() for each, place in islice(self._ring, begin, stop)]
+    def _slice(self, begin: int, stop: int | None) -> list[Verdict]:
+        return [each[place].detach() for each, place in islice(self._ring, begin, stop)]
 
-    def of(self, row: int) -> Verdict | None:
+    def find(self, row: int) -> Verdict | None:
         """The verdict of a row, if it is here."""
         found = self.after(row - 1, 1)
         return found[0] if found and found[0].row == row else None
@@ -116,7 +116,7 @@ class Recent:
         self._news.set()
         self._news = asyncio.Event()
 
-    async def news(self, seconds: float) -> bool:
+    async def wait_for_news(self, seconds: float) -> bool:
         """Wait until something is added, or so long; whether something was."""
         try:
             await asyncio.wait_for(self._news.wait(), seconds)
@@ -129,31 +129,31 @@ def _is_about(verdict: Verdict, gone: set[int]) -> bool:
     return verdict.row in gone or not gone.isdisjoint(verdict.witnesses.rows.tolist())
 
 
-def _without(verdict: Verdict, gone: set[int]) -> Verdict:
+def _redact(verdict: Verdict, gone: set[int]) -> Verdict:
     """Return a verdict without what it says about rows that are gone."""
-    rows, beside = verdict.witnesses.rows, verdict.beside
+    rows, beside = verdict.witnesses.rows, verdict.context
     keys, models = beside.witness_keys, beside.witness_models
     there = [row not in gone for row in rows.tolist()]
     mine = verdict.row not in gone
     left = beside._replace(
         key=beside.key if mine else None,
         model=beside.model if mine else None,
-        witness_keys=None if keys is None else _if(there, keys),
-        witness_models=None if models is None else _if(there, models),
+        witness_keys=None if keys is None else _keep_where(there, keys),
+        witness_models=None if models is None else _keep_where(there, models),
     )
     unknown = np.full(len(rows), np.nan)
     return Verdict(verdict.row, Witnesses(rows, unknown, unknown), left)
 
 
-def _if(there: Sequence[bool], values: Sequence[Any]) -> tuple[Any, ...]:
+def _keep_where(there: Sequence[bool], values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(value if known else None for known, value in zip(there, values, strict=True))
 
 
-def trimmed(verdict: Verdict, witnesses: int) -> Verdict:
+def trim_verdict(verdict: Verdict, witnesses: int) -> Verdict:
     """The same verdict with so many of its nearest witnesses, in arrays of its own."""
-    found, beside = verdict.witnesses, verdict.beside
+    found, beside = verdict.witnesses, verdict.context
     if len(found) <= witnesses:
-        return verdict.whole()
+        return verdict.detach()
     places = np.sort(np.array(found.nearest_places(witnesses), np.int64))
     keys, models = beside.witness_keys, beside.witness_models
     left = beside._replace(
@@ -161,10 +161,10 @@ def trimmed(verdict: Verdict, witnesses: int) -> Verdict:
         witness_keys=None if keys is None else tuple(keys[i] for i in places),
         witness_models=None if models is None else tuple(models[i] for i in places),
     )
-    return Verdict(verdict.row, found.some(places), left)
+    return Verdict(verdict.row, found.select(places), left)
 
 
-def trimmed_batch(verdicts: Verdicts, places: Rows, witnesses: int) -> Verdicts:
+def trim_verdicts(verdicts: Verdicts, places: Rows, witnesses: int) -> Verdicts:
     """`trimmed` of the verdicts at some places of a batch, none of which was sent before."""
     found, keys, models = verdicts.witnesses, verdicts.keys, verdicts.models
     named, decided = verdicts.witness_keys, verdicts.witness_models
@@ -173,9 +173,9 @@ def trimmed_batch(verdicts: Verdicts, places: Rows, witnesses: int) -> Verdicts:
     if counts.sum() < len(found) or counts.max(initial=0) > witnesses:
         owners, told = verdicts.owners, np.zeros(len(verdicts), np.bool_)
         told[places] = True
-        chosen = np.flatnonzero(verdicts.are_nearest(witnesses) & told[owners])
+        chosen = np.flatnonzero(verdicts.mark_nearest(witnesses) & told[owners])
         counts = np.bincount(owners[chosen], minlength=len(verdicts))[places]
-        found = found.some(chosen)
+        found = found.select(chosen)
     left_out = verdicts.counts[places] - counts
     offsets = np.zeros(len(places) + 1, np.int64)
     counts.cumsum(out=offsets[1:])

@@ -19,18 +19,22 @@ from msgspec.structs import replace
 from likewise.errors import BadRule, LikewiseError
 from likewise.runtime.log import logger
 from likewise.service.service import Service, warn_of_open_secrets
-from likewise.service.settings import Server, ServiceSettings
+from likewise.service.settings import ServerSettings, ServiceSettings
 
-_AT_START = ("pairs", "pair_seconds", "pair_bytes")  # limits that are used when a monitor is opened
+_START_LIMITS = (
+    "pairs",
+    "pair_seconds",
+    "pair_bytes",
+)  # limits that are used when a monitor is opened
 
 
 class Certificate:
     """The certificate that new connections are answered with."""
 
-    def __init__(self, server: Server) -> None:
-        self._current = self.listening = _load_certificate(server)
+    def __init__(self, server: ServerSettings) -> None:
+        self._current = self.listening_context = _load_certificate(server)
         """What the listening socket has; each handshake looks up the current one."""
-        self.listening.sni_callback = self._choose
+        self.listening_context.sni_callback = self._choose
 
     def _choose(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
         connection.context = self._current
@@ -39,7 +43,7 @@ class Certificate:
         self._current = context
 
 
-def _load_certificate(server: Server) -> ssl.SSLContext:
+def _load_certificate(server: ServerSettings) -> ssl.SSLContext:
     """Read certificate and key; BadRule if they cannot be used."""
     assert server.certificate is not None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -112,14 +116,14 @@ class Reloader:
             context = await asyncio.to_thread(_load_certificate, settings.server)
         alerts, alerting = settings.resolve_alerts(), service.alerting
         changed = alerting is not None and alerts != alerting.settings
-        deliveries = alerting.deliver_to(alerts) if alerting and alerts and changed else []
+        deliveries = alerting.make_deliveries(alerts) if alerting and alerts and changed else []
         # Nothing is refused from here on.
-        service.apply(settings)
+        service.apply_settings(settings)
         warn_of_open_secrets(settings, self._tell)
         if self._certificate is not None and context is not None:
             self._certificate.change(context)
         if alerting is not None and alerts is not None and changed:
-            await alerting.change(alerts, deliveries)
+            await alerting.change_settings(alerts, deliveries)
         if settings.limits.labels != old.limits.labels:
             for hosted in service.monitors.values():
                 with suppress(LikewiseError):  # A monitor that has failed takes no words at all.
@@ -129,14 +133,14 @@ class Reloader:
 
 def _merge(old: ServiceSettings, new: ServiceSettings) -> tuple[ServiceSettings, list[str]]:
     """The old settings with what can be changed of the new ones, and names of all that cannot."""
-    stays = [one for one in ("monitors", "otlp", "pages", "labels") if _differ(one, old, new)]
+    stays = [one for one in ("monitors", "otlp", "pages", "labels") if _differs(one, old, new)]
     server, alerts = old.server, new.alerts
     if (server.certificate is None) == (new.server.certificate is None):
         server = replace(server, certificate=new.server.certificate, key=new.server.key)
-    names = Server.__struct_fields__
-    stays += [f"server.{one}" for one in names if _differ(one, server, new.server)]
-    stays += [f"limits.{one}" for one in _AT_START if _differ(one, old.limits, new.limits)]
-    limits = replace(new.limits, **{one: getattr(old.limits, one) for one in _AT_START})
+    names = ServerSettings.__struct_fields__
+    stays += [f"server.{one}" for one in names if _differs(one, server, new.server)]
+    stays += [f"limits.{one}" for one in _START_LIMITS if _differs(one, old.limits, new.limits)]
+    limits = replace(new.limits, **{one: getattr(old.limits, one) for one in _START_LIMITS})
     if alerts is None or old.alerts is None:
         stays += ["alerts"] if alerts != old.alerts else []
         alerts = old.alerts
@@ -147,5 +151,5 @@ def _merge(old: ServiceSettings, new: ServiceSettings) -> tuple[ServiceSettings,
     return merged, stays
 
 
-def _differ(name: str, one: object, other: object) -> bool:
+def _differs(name: str, one: object, other: object) -> bool:
     return bool(getattr(one, name) != getattr(other, name))

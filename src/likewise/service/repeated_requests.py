@@ -25,15 +25,15 @@ from dataclasses import dataclass
 from likewise.errors import LikewiseError
 from likewise.service.http_errors import Refusal
 
-INSTANCE = "likewise-instance"
+INSTANCE_HEADER = "likewise-instance"
 """The header that names the process that answers."""
-REQUEST = "likewise-request"
+REQUEST_HEADER = "likewise-request"
 """The header of a request with its id; behind it, of one that is sent again, its age in seconds and
 the process that it was first sent to."""
 
 _IDS = 100_000
 _BYTES = 64 << 20
-_LATE = 120.0  # seconds that a request may be on its way at most
+_LATE_SECONDS = 120.0  # seconds that a request may be on its way at most
 
 Key = tuple[str, str]
 """A monitor and an id."""
@@ -48,7 +48,7 @@ class InDoubt(Refusal):
 
 
 @dataclass(frozen=True)
-class Repeat:
+class RequestIdentity:
     """What a request says about itself.
 
     age         how long ago it was sent first, in seconds; None if this is the first time
@@ -56,11 +56,11 @@ class Repeat:
     """
 
     id: str
-    age: float | None = None
+    age_seconds: float | None = None
     instance: str | None = None
 
     @classmethod
-    def of(cls, header: str | None) -> "Repeat | None":
+    def parse(cls, header: str | None) -> "RequestIdentity | None":
         """From the header; None if there is none. ValueError if it makes no sense."""
         if header is None:
             return None
@@ -76,24 +76,24 @@ class Repeat:
 
 
 @dataclass
-class _Kept:
-    came: float
+class _CachedAnswer:
+    first_seen: float
     answer: "asyncio.Future[bytes] | bytes | None"
     """None where it is too long ago, or where it failed and may have been done all the same."""
 
 
-class Requests:
+class RepeatedRequests:
     """The requests that this process has seen."""
 
     def __init__(self) -> None:
         self.instance = uuid.uuid4().hex
-        self._kept: OrderedDict[Key, _Kept] = OrderedDict()
+        self._cached: OrderedDict[Key, _CachedAnswer] = OrderedDict()
         self._answers: OrderedDict[Key, None] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()  # of the answers that are kept: any thread may erase
-        self._forgotten = -float("inf")  # when the youngest id came that is not known any more
+        self._last_forgotten = -float("inf")  # when the youngest id came that is not known any more
 
-    async def answer(
+    async def answer_request(
         self,
         monitor: str,
         header: str | None,
@@ -103,15 +103,15 @@ class Requests:
     ) -> bytes:
         """`once`, by the header of a request; Refusal if it cannot be read."""
         try:
-            repeat = Repeat.of(header)
+            repeat = RequestIdentity.parse(header)
         except ValueError:
-            raise Refusal(400, f"the header {REQUEST} cannot be read.") from None
-        return await self.once(monitor, repeat, do, if_unknown=if_unknown)
+            raise Refusal(400, f"the header {REQUEST_HEADER} cannot be read.") from None
+        return await self.answer_once(monitor, repeat, do, if_unknown=if_unknown)
 
-    async def once(
+    async def answer_once(
         self,
         monitor: str,
-        repeat: Repeat | None,
+        repeat: RequestIdentity | None,
         do: Callable[[], Awaitable[bytes]],
         *,
         if_unknown: Callable[[], Awaitable[bytes]] | None,
@@ -123,37 +123,37 @@ class Requests:
         if repeat is None:
             return await do()
         key = monitor, repeat.id
-        kept = self._kept.get(key)
+        kept = self._cached.get(key)
         if kept is not None:
             if kept.answer is None:
                 raise InDoubt
             if isinstance(kept.answer, bytes):
                 return kept.answer
             return await asyncio.shield(kept.answer)
-        if repeat.age is not None:
-            if clock.monotonic() - repeat.age - _LATE < self._forgotten:
+        if repeat.age_seconds is not None:
+            if clock.monotonic() - repeat.age_seconds - _LATE_SECONDS < self._last_forgotten:
                 raise InDoubt
             if repeat.instance != self.instance:
                 if if_unknown is None:
                     raise InDoubt
                 do = if_unknown
-        return await self._first(key, do)
+        return await self._answer_first(key, do)
 
-    async def _first(self, key: Key, do: Callable[[], Awaitable[bytes]]) -> bytes:
-        kept = _Kept(clock.monotonic(), asyncio.ensure_future(do()))
-        self._kept[key] = kept
+    async def _answer_first(self, key: Key, do: Callable[[], Awaitable[bytes]]) -> bytes:
+        kept = _CachedAnswer(clock.monotonic(), asyncio.ensure_future(do()))
+        self._cached[key] = kept
         assert isinstance(kept.answer, asyncio.Future)
-        kept.answer.add_done_callback(lambda done: self._done(key, kept, done))
+        kept.answer.add_done_callback(lambda done: self._store_answer(key, kept, done))
         return await asyncio.shield(kept.answer)
 
-    def _done(self, key: Key, kept: _Kept, done: "asyncio.Future[bytes]") -> None:
+    def _store_answer(self, key: Key, kept: _CachedAnswer, done: "asyncio.Future[bytes]") -> None:
         """Keep an answer; forget what was refused, which has left no trace."""
         if done.cancelled() or done.exception() is not None:
             error = None if done.cancelled() else done.exception()
             if isinstance(error, MaybeDone):
                 kept.answer = None
             else:
-                self._kept.pop(key, None)
+                self._cached.pop(key, None)
             return
         kept.answer = done.result()
         with self._lock:
@@ -161,15 +161,15 @@ class Requests:
             self._bytes += len(kept.answer)
             while self._bytes > _BYTES:
                 self._drop_answer(next(iter(self._answers)))
-            while len(self._kept) > _IDS:
-                oldest, gone = next(iter(self._kept.items()))
-                self._forgotten = max(self._forgotten, gone.came)
+            while len(self._cached) > _IDS:
+                oldest, gone = next(iter(self._cached.items()))
+                self._last_forgotten = max(self._last_forgotten, gone.first_seen)
                 if oldest in self._answers:
                     self._drop_answer(oldest)
-                del self._kept[oldest]
+                del self._cached[oldest]
 
     def _drop_answer(self, key: Key) -> None:
-        kept = self._kept[key]
+        kept = self._cached[key]
         assert isinstance(kept.answer, bytes)
         self._bytes -= len(kept.answer)
         kept.answer = None

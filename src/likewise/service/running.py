@@ -27,11 +27,11 @@ from likewise.errors import BadRule
 from likewise.runtime.log import logger
 from likewise.service.app import App
 from likewise.service.connections import Connections
-from likewise.service.metrics.otlp import Otlp
+from likewise.service.metrics.otlp import OtlpExporter
 from likewise.service.reloading import Certificate, Reloader
 from likewise.service.service import Service
-from likewise.service.service_log import Reporter
-from likewise.service.settings import Server, ServiceSettings
+from likewise.service.service_log import LogReporter
+from likewise.service.settings import ServerSettings, ServiceSettings
 
 _KEEP_ALIVE = 75  # seconds: longer than proxies and clients keep an idle connection
 _BACKLOG = 2048
@@ -40,7 +40,7 @@ _BACKLOG = 2048
 def serve(
     settings: ServiceSettings,
     tell: Callable[[str], None],
-    more: Sequence[Any] = (),
+    route_modules: Sequence[Any] = (),
     read: Callable[[], ServiceSettings] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT.
@@ -53,15 +53,17 @@ def serve(
     service = Service(settings, tell)
     server = settings.server
     certificate = None if server.certificate is None else Certificate(server)
-    listener = _listener(server)
-    application: Any = App(service, more)
+    listener = _open_listener(server)
+    application: Any = App(service, route_modules)
     if server.behind_proxy:
-        application = _behind_proxy(application)
+        application = _trust_proxy(application)
     connections = Connections(service)
     config = uvicorn.Config(
-        connections.watch(application),
-        http=connections.protocol,  # type: ignore[arg-type] # uvicorn calls it like a class
-        ssl_context_factory=None if certificate is None else lambda *_: certificate.listening,
+        connections.wrap(application),
+        http=connections.make_protocol,  # type: ignore[arg-type] # uvicorn calls it like a class
+        ssl_context_factory=None
+        if certificate is None
+        else lambda *_: certificate.listening_context,
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -77,11 +79,13 @@ def serve(
     def follow_settings() -> None:
         config.limit_concurrency = _most_connections(service.settings)
 
-    service.reloaded.append(follow_settings)
+    service.on_reload.append(follow_settings)
     reloader = None if read is None else Reloader(service, read, certificate, tell)
     try:
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(_run(service, _Server(config, connections), listener, tell, reloader))
+            runner.run(
+                _run(service, _DrainingServer(config, connections), listener, tell, reloader)
+            )
     finally:
         listener.close()
         if server.uds is not None:
@@ -94,28 +98,30 @@ def _most_connections(settings: ServiceSettings) -> int:
 
 async def _run(
     service: Service,
-    listening: "_Server",
+    listening: "_DrainingServer",
     listener: socket.socket,
     tell: Callable[[str], None],
     reloader: Reloader | None,
 ) -> None:
     seconds = service.settings.server.drain_seconds
-    address = _address(service.settings.server, listener)
+    address = _format_address(service.settings.server, listener)
     many = len(service.settings.monitors)
     monitors = f"{many} monitor{'s' if many > 1 else ''}"
     tell(f"opening {monitors} for {address}")
-    reporter = Reporter(service)
+    reporter = LogReporter(service)
     told = [asyncio.create_task(reporter.run())]
     otlp = None
     if service.settings.otlp is not None:
-        otlp = Otlp(service, service.settings.otlp)
+        otlp = OtlpExporter(service, service.settings.otlp)
         told.append(asyncio.create_task(otlp.run()))
-    told += [asyncio.create_task(call()) for call in service.beside]
+    told += [asyncio.create_task(call()) for call in service.background_tasks]
     loop = asyncio.get_running_loop()
-    service.opened.append(lambda hosted: loop.call_soon_threadsafe(service.begin, hosted))
+    service.on_open.append(
+        lambda hosted: loop.call_soon_threadsafe(service.start_background, hosted)
+    )
     opening = asyncio.create_task(asyncio.to_thread(service.open))
 
-    def opened(task: "asyncio.Task[None]") -> None:
+    def report_opened(task: "asyncio.Task[None]") -> None:
         if task.exception() is not None:
             listening.should_exit = True
         elif not service.stopping:
@@ -123,13 +129,13 @@ async def _run(
             gc.freeze()  # what is there now stays: the collector need not walk it again and again
             failed = f", {len(service.pending)} failed" if service.pending else ""
             tell(f"ready: {monitors}{failed}, listening on {address}")
-            reporter.ready()
+            reporter.report_ready()
 
-    opening.add_done_callback(opened)
+    opening.add_done_callback(report_opened)
     if reloader is not None:
 
         async def reload() -> None:
-            await asyncio.to_thread(service.begun.wait)
+            await asyncio.to_thread(service.opening_begun.wait)
             await reloader.reload()
 
         loop.add_signal_handler(signal.SIGHUP, lambda: told.append(loop.create_task(reload())))
@@ -146,14 +152,14 @@ async def _run(
             await service.alerting.stop()
         for task in told:
             task.cancel()
-        reporter.ended()
+        reporter.report_end()
         if otlp is not None:
             await otlp.close()
         service.close()
     await opening  # which raises if the ledgers could not be opened
 
 
-class _Server(uvicorn.Server):
+class _DrainingServer(uvicorn.Server):
     """Ends slow connections; and, when it is told to, itself after what is under way.
 
     It takes connections until nothing is under way, and answers new requests with 503.
@@ -163,7 +169,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._connections = connections
         self._service = connections.service
-        self._ends: float | None = None  # when what is still under way is cut off
+        self._deadline: float | None = None  # when what is still under way is cut off
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -189,42 +195,42 @@ class _Server(uvicorn.Server):
         if not await super().on_tick(counter):
             return False
         now, seconds = clock.monotonic(), self._service.settings.server.drain_seconds
-        if self._ends is None:
+        if self._deadline is None:
             self._service.stop()
-            self._ends = now + seconds
-        left = max(0.0, self._ends - now)
-        if left and self._service.under_way and not self.force_exit:
+            self._deadline = now + seconds
+        left = max(0.0, self._deadline - now)
+        if left and self._service.active_requests and not self.force_exit:
             return False  # whoever comes meanwhile is told to come back
         self.config.timeout_graceful_shutdown = left  # type: ignore[assignment] # any number does
         return True
 
 
-def _behind_proxy(application: Any) -> Any:
+def _trust_proxy(application: Any) -> Any:
     """Who asks is whom the proxy names; `peer` stays the proxy that did."""
     inner = ProxyHeadersMiddleware(application)
 
-    async def called(scope: Any, receive: Any, send: Any) -> None:
+    async def call(scope: Any, receive: Any, send: Any) -> None:
         scope["peer"] = scope.get("client")
         await inner(scope, receive, send)
 
-    return called
+    return call
 
 
-def _listener(server: Server) -> socket.socket:
+def _open_listener(server: ServerSettings) -> socket.socket:
     """The socket that clients connect to; BadRule if it cannot be had."""
     try:
         if server.uds is not None:
-            return _of_file_system(server.uds)
+            return _listen_on_file(server.uds)
         family, _, _, _, address = socket.getaddrinfo(
             server.host, server.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        return _of_network(family, address)
+        return _listen_on_network(family, address)
     except OSError as error:
         where = server.uds or f"{server.host}:{server.port}"
         raise BadRule(f"cannot listen on {where}: {error.strerror or error}.") from None
 
 
-def _of_network(family: int, address: tuple[Any, ...]) -> socket.socket:
+def _listen_on_network(family: int, address: tuple[Any, ...]) -> socket.socket:
     """With its protocol named: only then does asyncio send small answers without delay."""
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
@@ -237,7 +243,7 @@ def _of_network(family: int, address: tuple[Any, ...]) -> socket.socket:
     return listener
 
 
-def _of_file_system(path: Path) -> socket.socket:
+def _listen_on_file(path: Path) -> socket.socket:
     """A socket that the owner and their group can reach; one that nobody listens on is replaced."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -254,7 +260,7 @@ def _of_file_system(path: Path) -> socket.socket:
     return listener
 
 
-def _address(server: Server, listener: socket.socket) -> str:
+def _format_address(server: ServerSettings, listener: socket.socket) -> str:
     if server.uds is not None:
         return f"unix:{server.uds}"
     host, port = listener.getsockname()[:2]

@@ -31,9 +31,9 @@ from likewise.monitor.protocol import Decision
 from likewise.runtime.log import logger
 from likewise.service.body_types import encode
 from likewise.service.http_errors import Refusal
-from likewise.service.monitor_counts import ServiceCounts
-from likewise.service.recent_verdicts import Recent, trimmed, trimmed_batch
-from likewise.service.settings import Limits, Served
+from likewise.service.monitor_counts import MonitorCounts
+from likewise.service.recent_verdicts import VerdictRing, trim_verdict, trim_verdicts
+from likewise.service.settings import Limits, MonitorSettings
 from likewise.tables.rows import Rows
 from likewise.verdict.verdict_body import write_body
 from likewise.verdict.verdicts import Verdict, Verdicts
@@ -41,16 +41,16 @@ from likewise.verdict.witnesses import NO_WITNESSES
 
 OTHERS = "(others)"
 """Models beyond as many as a history may have are counted together under this name."""
-_TOGETHER = 1024  # decisions that share a transaction at most, unless one caller has more
+_GROUP_ROWS = 1024  # decisions that share a transaction at most, unless one caller has more
 _SLOW = 0.001  # seconds; a decision that takes longer has many near rows
 _ASIDE = 1_000  # decisions after a slow one that are judged in the thread
-_BETWEEN = 256  # verdicts that are told of before others get their turn of the loop
-_IDLE = 3  # turns of the loop: answers are sent, requests are read, requests begin to wait
+_VERDICTS_PER_TURN = 256  # verdicts that are told of before others get their turn of the loop
+_IDLE_TURNS = 3  # turns of the loop: answers are sent, requests are read, requests begin to wait
 _FLOATS = {float}
-_WIDE = 4096  # numbers of an input that is judged on the event loop: some 100 microseconds
+_WIDE_INPUT = 4096  # numbers of an input that is judged on the event loop: some 100 microseconds
 _T = TypeVar("_T")
-Answers = list[Verdict | LikewiseError]
-Listener = Callable[["Hosted", Verdict], None]
+DecisionAnswers = list[Verdict | LikewiseError]
+Listener = Callable[["ServedMonitor", Verdict], None]
 """Told of every verdict with a witness or an alarm, on the event loop; must not wait."""
 
 
@@ -65,30 +65,30 @@ class FollowedStream(Protocol):
         """Since its end was last reached; 0 while nothing waits there."""
 
 
-def _as_it_is(answer: Any) -> Any:
+def _identity(answer: Any) -> Any:
     return answer
 
 
-class _Kind(NamedTuple):
+class _CallKind(NamedTuple):
     """What is done with the answer to a kind of call that takes decisions."""
 
     trim: Callable[[Any], Any]
     """In the thread: makes what the ring keeps of the answer."""
-    tell: Callable[[Any, Any, float], Awaitable[None]]
+    record: Callable[[Any, Any, float], Awaitable[None]]
     """On the event loop: counts the answer and tells of verdicts, given what `trim` made of it, and
     how long whoever waits has waited."""
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _QueuedCall:
     """Decisions, or another call, and whoever waits for the answer."""
 
     rows: int
     decisions: Sequence[Decision] | None
     call: Callable[[], Any] | None
-    kind: _Kind | None
+    kind: _CallKind | None
     """None: it takes no decisions, and nothing is to be counted."""
-    then: Callable[[Any], Any]
+    make_answer: Callable[[Any], Any]
     """Makes what whoever waits gets, of the answer."""
     future: asyncio.Future[Any]
     since: float
@@ -96,66 +96,66 @@ class _Waiting:
 
 
 @dataclass(slots=True)
-class _Made:
+class _CallResult:
     """What came of a call."""
 
-    answer: Any
-    told: Any
+    verdicts: Any
+    reply: Any
     """What whoever waits gets; or the error that is raised there."""
-    kept: Any = None
+    trimmed: Any = None
     """What the ring keeps of the answer."""
-    refused: LikewiseError | None = None
+    error: LikewiseError | None = None
 
 
-class Hosted:
+class ServedMonitor:
     """A monitor, its queue and its counts."""
 
     def __init__(
         self,
         name: str,
         monitor: Monitor,
-        settings: Served,
+        settings: MonitorSettings,
         limits: Limits,
     ) -> None:
         self.name = name
         self.monitor = monitor
         self.settings = settings
         self.limits = limits
-        self.counts = ServiceCounts()
+        self.counts = MonitorCounts()
         self.listeners: list[Listener] = []
         self.stream: FollowedStream | None = None
         """The stream that it follows."""
         self.next_row = monitor.rows
         """Known without waiting for the monitor's turn."""
-        self.recent = Recent(limits.recent, limits.witnesses, self.next_row - 1)
-        monitor.when_erased.append(self.recent.erase)
+        self.recent = VerdictRing(limits.recent, limits.witnesses, self.next_row - 1)
+        monitor.erasure_listeners.append(self.recent.erase)
         self.waiting_rows = 0
         features = monitor.rule.features or {}
         embeds = monitor.rule.embed is not None or any(
             feature.kind in ("text", "image") for feature in features.values()
         )
-        self._at_once = not monitor.durable and not embeds
-        self._aside_until = 0  # the row from which decisions may be judged on the loop
-        self._waiting: deque[_Waiting] = deque()
-        self._pump: asyncio.Task[None] | None = None
-        self._each = _Kind(self._trim_each, self._tell_each)
-        self._batch = _Kind(self._trim_batch, self._tell_batch)
-        self._single = _Kind(self._trim_one, self._tell_one)
-        self._for_room: list[asyncio.Future[None]] = []
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"likewise-{name}")
-        self._readers = ThreadPoolExecutor(2, thread_name_prefix=f"likewise-look-{name}")
+        self._is_fast = not monitor.durable and not embeds
+        self._thread_until_row = 0  # the row from which decisions may be judged on the loop
+        self._queue: deque[_QueuedCall] = deque()
+        self._queue_task: asyncio.Task[None] | None = None
+        self._each = _CallKind(self._trim_each, self._record_each)
+        self._batch = _CallKind(self._trim_batch, self._record_batch)
+        self._single = _CallKind(self._trim_one, self._record_one)
+        self._room_waiters: list[asyncio.Future[None]] = []
+        self._judge_thread = ThreadPoolExecutor(1, thread_name_prefix=f"likewise-{name}")
+        self._reader_threads = ThreadPoolExecutor(2, thread_name_prefix=f"likewise-look-{name}")
 
     def use_limits(self, limits: Limits) -> None:
         """Use these limits from now on."""
         self.limits = limits
-        self.recent.most, self.recent.witnesses = limits.recent, limits.witnesses
+        self.recent.capacity, self.recent.witnesses = limits.recent, limits.witnesses
 
     # Decisions
 
     async def observe(
         self,
         decision: Decision,
-        then: Callable[[Verdict], _T] = _as_it_is,
+        make_answer: Callable[[Verdict], _T] = _identity,
         *,
         durable: bool = False,
     ) -> _T:
@@ -164,31 +164,33 @@ class Hosted:
         then: called where it was judged, on the event loop or in a thread
         durable: answer when it is on disk, even where the monitor's durability would not wait
         """
-        if self._judges_at_once and (type(decision.x) is not list or len(decision.x) <= _WIDE):
+        if self._can_judge_now and (type(decision.x) is not list or len(decision.x) <= _WIDE_INPUT):
             begin = clock.perf_counter()
-            now = then(self._observe_now(decision))
-            self._note_pace(begin, 1)
+            now = make_answer(self._observe_now(decision))
+            self._record_pace(begin, 1)
             return now
 
-        def told(answers: Answers) -> _T:
+        def answer_first(answers: DecisionAnswers) -> _T:
             if isinstance(answers[0], LikewiseError):
                 raise answers[0]
-            return then(answers[0])
+            return make_answer(answers[0])
 
-        answer: _T = await self._wait(1, self._each, [decision], None, told)
+        answer: _T = await self._enqueue(1, self._each, [decision], None, answer_first)
         if durable:
             await self.flush()
         return answer
 
     @property
-    def _judges_at_once(self) -> bool:
+    def _can_judge_now(self) -> bool:
         """Whether a decision takes microseconds and nothing waits before it."""
-        return self._at_once and self._pump is None and self.next_row >= self._aside_until
+        return (
+            self._is_fast and self._queue_task is None and self.next_row >= self._thread_until_row
+        )
 
-    def _note_pace(self, begin: float, decisions: int) -> None:
+    def _record_pace(self, begin: float, decisions: int) -> None:
         """Have the next decisions judged in the thread if these took long."""
         if clock.perf_counter() - begin > _SLOW * decisions:
-            self._aside_until = self.next_row + _ASIDE
+            self._thread_until_row = self.next_row + _ASIDE
 
     def _observe_now(self, decision: Decision) -> Verdict:
         begin = clock.perf_counter()
@@ -200,16 +202,16 @@ class Hosted:
                 x, z, key=key, time=time, model=model, source=source, position=position
             )
         except LikewiseError as error:
-            self._refused(error)
+            self._count_refused(error)
             raise
-        self.counts.observing.add(clock.perf_counter() - begin)
-        self.took(verdict)
+        self.counts.observe_durations.add(clock.perf_counter() - begin)
+        self.record_verdict(verdict)
         return verdict
 
     async def observe_each(
         self,
         decisions: Sequence[Decision],
-        then: Callable[[Answers], _T] = _as_it_is,
+        make_answer: Callable[[DecisionAnswers], _T] = _identity,
         *,
         durable: bool = False,
     ) -> _T:
@@ -218,8 +220,8 @@ class Hosted:
         then: makes the answer of them, in a thread
         """
         if not decisions:
-            return then([])
-        answer: _T = await self._wait(len(decisions), self._each, decisions, None, then)
+            return make_answer([])
+        answer: _T = await self._enqueue(len(decisions), self._each, decisions, None, make_answer)
         if durable:
             await self.flush()
         return answer
@@ -228,7 +230,7 @@ class Hosted:
         self,
         count: int,
         call: Callable[[], Verdicts],
-        then: Callable[[Verdicts], _T] = _as_it_is,
+        make_answer: Callable[[Verdicts], _T] = _identity,
         *,
         counts_refusal: bool = True,
     ) -> _T:
@@ -237,8 +239,8 @@ class Hosted:
         call: the `observe_many` of the monitor, with its arguments
         then: makes the answer, in the thread
         """
-        answer: _T = await self._wait(
-            count, self._batch, None, call, then, counts_refusal=counts_refusal
+        answer: _T = await self._enqueue(
+            count, self._batch, None, call, make_answer, counts_refusal=counts_refusal
         )
         return answer
 
@@ -247,77 +249,81 @@ class Hosted:
 
         call: the `supersede` of the monitor, with its arguments
         """
-        answer: Verdict = await self._wait(1, self._single, None, call, _as_it_is)
+        answer: Verdict = await self._enqueue(1, self._single, None, call, _identity)
         return answer
 
-    async def do(self, call: Callable[[], _T], *, rows: int = 1, counts_refusal: bool = True) -> _T:
+    async def run_in_turn(
+        self, call: Callable[[], _T], *, rows: int = 1, counts_refusal: bool = True
+    ) -> _T:
         """Anything that takes no decisions and is part of the history's order; what it answers."""
-        answer: _T = await self._wait(
-            rows, None, None, call, _as_it_is, counts_refusal=counts_refusal
+        answer: _T = await self._enqueue(
+            rows, None, None, call, _identity, counts_refusal=counts_refusal
         )
         return answer
 
     async def flush(self) -> None:
         """Have the ledger show everything that was answered."""
         if self.monitor.durable and self.monitor.durability != "commit":
-            await self.do(self.monitor.flush)
+            await self.run_in_turn(self.monitor.flush)
 
-    async def look(self, call: Callable[[Ledger], _T]) -> _T:
+    async def read_ledger(self, call: Callable[[Ledger], _T]) -> _T:
         """Look at the ledger, beside whatever is being written."""
         if not self.monitor.durable:
             raise BadRule(f"the monitor {self.name!r} is in memory: it has no ledger to look at.")
         path = self.monitor.path
 
-        def looked() -> _T:
+        def read() -> _T:
             with closing(Ledger(path)) as ledger:
                 return call(ledger)
 
-        return await asyncio.get_running_loop().run_in_executor(self._readers, looked)
+        return await asyncio.get_running_loop().run_in_executor(self._reader_threads, read)
 
-    async def aside(self, call: Callable[[], _T]) -> _T:
+    async def run_in_thread(self, call: Callable[[], _T]) -> _T:
         """Something that takes long and needs no turn, such as verifying."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, call)
+        return await asyncio.get_running_loop().run_in_executor(self._reader_threads, call)
 
     # The queue
 
-    def _wait(
+    def _enqueue(
         self,
         rows: int,
-        kind: _Kind | None,
+        kind: _CallKind | None,
         decisions: Sequence[Decision] | None,
         call: Callable[[], Any] | None,
-        then: Callable[[Any], Any],
+        make_answer: Callable[[Any], Any],
         *,
         counts_refusal: bool = True,
     ) -> asyncio.Future[Any]:
         most = self.limits.waiting_rows
         if self.waiting_rows and self.waiting_rows + rows > most:
             raise Refusal(
-                429, f"{self.waiting_rows} decisions wait already, of at most {most}.", retry=1.0
+                429,
+                f"{self.waiting_rows} decisions wait already, of at most {most}.",
+                retry_seconds=1.0,
             )
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         now = clock.perf_counter()
-        one = _Waiting(rows, decisions, call, kind, then, future, now, counts_refusal)
-        self._waiting.append(one)
+        one = _QueuedCall(rows, decisions, call, kind, make_answer, future, now, counts_refusal)
+        self._queue.append(one)
         self.waiting_rows += rows
-        if self._pump is None:
-            self._pump = loop.create_task(self._run())
+        if self._queue_task is None:
+            self._queue_task = loop.create_task(self._empty_queue())
         return future
 
-    async def room(self, rows: int) -> None:
+    async def wait_for_room(self, rows: int) -> None:
         """Wait until so many rows may wait, for callers that would rather wait than be refused."""
         while self.waiting_rows and self.waiting_rows + rows > self.limits.waiting_rows:
             turn = asyncio.get_running_loop().create_future()
-            self._for_room.append(turn)
+            self._room_waiters.append(turn)
             await turn
 
     @property
-    def oldest_age(self) -> float:
+    def oldest_wait_seconds(self) -> float:
         """How long the first in the queue has waited, in seconds."""
-        return clock.perf_counter() - self._waiting[0].since if self._waiting else 0.0
+        return clock.perf_counter() - self._queue[0].since if self._queue else 0.0
 
-    async def _run(self) -> None:
+    async def _empty_queue(self) -> None:
         """Empty the queue: calls in their order, decisions next to each other together.
 
         Requests that have come already may join the queue first. Most callers send again as soon as
@@ -325,56 +331,56 @@ class Hosted:
         transaction would have half of them.
         """
         loop = asyncio.get_running_loop()
-        while self._waiting:
+        while self._queue:
             idle = 0  # turns of the loop in which nobody else joined the queue
-            while idle < _IDLE and self._waiting[-1].decisions is not None:
-                before = len(self._waiting)
-                if before >= _TOGETHER:
+            while idle < _IDLE_TURNS and self._queue[-1].decisions is not None:
+                before = len(self._queue)
+                if before >= _GROUP_ROWS:
                     break
                 await asyncio.sleep(0)
-                idle = 0 if len(self._waiting) > before else idle + 1
-            group = self._next()
+                idle = 0 if len(self._queue) > before else idle + 1
+            group = self._take_group()
             begin = clock.perf_counter()
             try:
-                made = await loop.run_in_executor(self._thread, self._make, group)
+                made = await loop.run_in_executor(self._judge_thread, self._run_group, group)
             except Exception as error:
-                made = [_Made(None, error)] * len(group)
+                made = [_CallResult(None, error)] * len(group)
             now = clock.perf_counter()
-            self.counts.committing.add(now - begin)
+            self.counts.commit_durations.add(now - begin)
             for one, done in zip(group, made, strict=True):
                 self.waiting_rows -= one.rows
-                if done.refused is not None and one.counts_refusal:
-                    self._refused(done.refused, one.rows)
-                elif done.answer is not None and one.kind is not None:
-                    await one.kind.tell(done.answer, done.kept, now - one.since)
+                if done.error is not None and one.counts_refusal:
+                    self._count_refused(done.error, one.rows)
+                elif done.verdicts is not None and one.kind is not None:
+                    await one.kind.record(done.verdicts, done.trimmed, now - one.since)
                 if one.future.done():  # whoever waited has gone
                     continue
-                if isinstance(done.told, BaseException):
-                    one.future.set_exception(done.told)
+                if isinstance(done.reply, BaseException):
+                    one.future.set_exception(done.reply)
                 else:
-                    one.future.set_result(done.told)
-            waiting, self._for_room = self._for_room, []
+                    one.future.set_result(done.reply)
+            waiting, self._room_waiters = self._room_waiters, []
             for turn in waiting:
                 if not turn.done():
                     turn.set_result(None)
-        self._pump = None
+        self._queue_task = None
 
-    def _next(self) -> list[_Waiting]:
+    def _take_group(self) -> list[_QueuedCall]:
         """The next call; or the next decisions, as many as may share a transaction."""
-        waiting = self._waiting
+        waiting = self._queue
         group = [waiting.popleft()]
         rows = group[0].rows
         while (
             group[0].decisions is not None
             and waiting
             and waiting[0].decisions is not None
-            and rows + waiting[0].rows <= _TOGETHER
+            and rows + waiting[0].rows <= _GROUP_ROWS
         ):
             group.append(waiting.popleft())
             rows += group[-1].rows
         return group
 
-    def _make(self, group: list[_Waiting]) -> list[_Made]:
+    def _run_group(self, group: list[_QueuedCall]) -> list[_CallResult]:
         """In the thread: make the calls of a group and the answers to them."""
         call = group[0].call
         answers: list[Any]
@@ -388,75 +394,79 @@ class Hosted:
             decisions = [decision for one in group for decision in one.decisions or ()]
             each = iter(self.monitor.observe_each(decisions))
             answers = [[next(each) for _ in one.decisions or ()] for one in group]
-            self._note_pace(begin, len(decisions))
-        return [self._finish(one, answer) for one, answer in zip(group, answers, strict=True)]
+            self._record_pace(begin, len(decisions))
+        return [self._make_result(one, answer) for one, answer in zip(group, answers, strict=True)]
 
-    def _finish(self, one: _Waiting, answer: Any) -> _Made:
+    def _make_result(self, one: _QueuedCall, answer: Any) -> _CallResult:
         """In the thread: everything that takes longer the more witnesses there are."""
         if isinstance(answer, LikewiseError):
-            return _Made(None, answer, refused=answer)
+            return _CallResult(None, answer, error=answer)
         kept = None if one.kind is None else one.kind.trim(answer)
         try:
-            return _Made(answer, one.then(answer), kept)
+            return _CallResult(answer, one.make_answer(answer), kept)
         except Exception as error:
-            return _Made(answer, error, kept)
+            return _CallResult(answer, error, kept)
 
-    def _trim_each(self, answers: Answers) -> list[Verdict | None]:
+    def _trim_each(self, answers: DecisionAnswers) -> list[Verdict | None]:
         kept: list[Verdict | None] = []
         for one in answers:
             if isinstance(one, LikewiseError):
                 kept.append(None)
             else:
-                kept.append(trimmed(one, self.limits.witnesses) if one.violation else one)
+                kept.append(trim_verdict(one, self.limits.witnesses) if one.violation else one)
         return kept
 
     def _trim_batch(self, verdicts: Verdicts) -> Verdicts:
-        return trimmed_batch(verdicts, self._places(verdicts), self.limits.witnesses)
+        return trim_verdicts(verdicts, self._find_reportable(verdicts), self.limits.witnesses)
 
     def _trim_one(self, verdict: Verdict) -> Verdict:
-        return trimmed(verdict, self.limits.witnesses)
+        return trim_verdict(verdict, self.limits.witnesses)
 
     # Telling
 
-    async def _tell_each(
-        self, answers: Answers, kept: list[Verdict | None], seconds: float
+    async def _record_each(
+        self, answers: DecisionAnswers, trimmed_verdicts: list[Verdict | None], seconds: float
     ) -> None:
         for place, one in enumerate(answers):
             if isinstance(one, LikewiseError):
-                self._refused(one)
+                self._count_refused(one)
             else:
-                self.counts.observing.add(seconds / len(answers))
-                self.took(one, kept[place])
-            if place % _BETWEEN == _BETWEEN - 1:
+                self.counts.observe_durations.add(seconds / len(answers))
+                self.record_verdict(one, trimmed_verdicts[place])
+            if place % _VERDICTS_PER_TURN == _VERDICTS_PER_TURN - 1:
                 await asyncio.sleep(0)
 
-    async def _tell_batch(self, verdicts: Verdicts, kept: Verdicts, seconds: float) -> None:
-        self.counts.observing.add(seconds / max(1, len(verdicts)), len(verdicts))
-        self.took_many(verdicts, kept)
-        for count, place in enumerate(self._places(verdicts).tolist() if self.listeners else ()):
-            self._announce(verdicts[place])
-            if count % _BETWEEN == _BETWEEN - 1:
+    async def _record_batch(
+        self, verdicts: Verdicts, trimmed_verdicts: Verdicts, seconds: float
+    ) -> None:
+        self.counts.observe_durations.add(seconds / max(1, len(verdicts)), len(verdicts))
+        self.record_verdicts(verdicts, trimmed_verdicts)
+        for count, place in enumerate(
+            self._find_reportable(verdicts).tolist() if self.listeners else ()
+        ):
+            self._call_listeners(verdicts[place])
+            if count % _VERDICTS_PER_TURN == _VERDICTS_PER_TURN - 1:
                 await asyncio.sleep(0)
 
-    async def _tell_one(self, verdict: Verdict, kept: Verdict, seconds: float) -> None:
-        self.counts.observing.add(seconds)
-        self.took(verdict, kept)
+    async def _record_one(self, verdict: Verdict, trimmed_verdict: Verdict, seconds: float) -> None:
+        self.counts.observe_durations.add(seconds)
+        self.record_verdict(verdict, trimmed_verdict)
 
-    def _refused(self, error: LikewiseError, rows: int = 1) -> None:
+    def _count_refused(self, error: LikewiseError, rows: int = 1) -> None:
         self.counts.refused[error.code] += rows
 
-    def took(self, verdict: Verdict, kept: Verdict | None = None) -> None:
+    def record_verdict(self, verdict: Verdict, trimmed_verdict: Verdict | None = None) -> None:
         """Count a verdict, and tell whoever listens if there is something to tell.
 
         kept: the verdict as the ring keeps it, if it was trimmed before
         """
-        counts, beside = self.counts, verdict.beside
+        counts, beside = self.counts, verdict.context
         if beside.known:
-            counts.known += 1
+            counts.repeated += 1
             return
         if verdict.row is not None:
             self.next_row = verdict.row + 1
-        model = "" if beside.model is None else self._counted_as(beside.model)
+        model = "" if beside.model is None else self._model_label(beside.model)
         counts.decisions[model] += 1
         counts.last_decision = now = clock.time()
         if beside.comparable:
@@ -468,42 +478,46 @@ class Hosted:
             return
         if violation:
             counts.violations[model] += 1
-            counts.newest[model] = self.next_row - 1, now
+            counts.newest_violations[model] = self.next_row - 1, now
             counts.pairs += verdict.count
         counts.alarms += beside.alarm
-        self.recent.add(trimmed(verdict, self.limits.witnesses) if kept is None else kept)
-        self._announce(verdict)
+        self.recent.add(
+            trim_verdict(verdict, self.limits.witnesses)
+            if trimmed_verdict is None
+            else trimmed_verdict
+        )
+        self._call_listeners(verdict)
 
-    def body_of(self, verdict: Verdict, witnesses: int | None = None) -> dict[str, Any]:
+    def verdict_body(self, verdict: Verdict, witnesses: int | None = None) -> dict[str, Any]:
         """The body of a verdict, with as many witnesses as are told, or fewer if that is wanted."""
         limits = self.limits
-        most = limits.witnesses if witnesses is None else limits.named(witnesses)
+        most = limits.witnesses if witnesses is None else limits.witness_limit(witnesses)
         return write_body(verdict, most, over=False)
 
-    def told_bytes(self, verdict: Verdict, witnesses: int | None = None) -> bytes:
+    def encode_verdict(self, verdict: Verdict, witnesses: int | None = None) -> bytes:
         """A verdict as JSON."""
-        return encode(self.body_of(verdict, witnesses))
+        return encode(self.verdict_body(verdict, witnesses))
 
-    def _announce(self, verdict: Verdict) -> None:
+    def _call_listeners(self, verdict: Verdict) -> None:
         for listener in self.listeners:
             try:
                 listener(self, verdict)
             except Exception as error:  # of a listener: whoever waits for the verdict still gets it
                 logger.error("a listener of %s failed: %s", self.name, type(error).__name__)
 
-    def _counted_as(self, model: str | None) -> str:
+    def _model_label(self, model: str | None) -> str:
         """The name under which a model is counted: models come and go, and counts stay."""
         known = self.counts.decisions
         if model is None or model in known or len(known) <= self.limits.labels:
             return model or ""
         return OTHERS
 
-    def _places(self, verdicts: Verdicts) -> Rows:
+    def _find_reportable(self, verdicts: Verdicts) -> Rows:
         """Find what there is to tell of a batch: new violations and alarms."""
         told = verdicts.violations | verdicts.alarms
         return (told if verdicts.repeats is None else told & ~verdicts.known).nonzero()[0]
 
-    def took_many(self, verdicts: Verdicts, kept: Verdicts | None = None) -> None:
+    def record_verdicts(self, verdicts: Verdicts, trimmed_verdicts: Verdicts | None = None) -> None:
         """Count a batch, and keep what is to be told of it.
 
         kept: the verdicts at `_places`, if they were trimmed before
@@ -520,7 +534,7 @@ class Hosted:
             new = int(fresh.sum())
             violations, alarms = violations & fresh, alarms & fresh
             comparable = None if comparable is None else comparable & fresh
-        counts.known += len(verdicts) - new
+        counts.repeated += len(verdicts) - new
         if new == 0:
             return
         counts.last_decision = now = clock.time()
@@ -531,22 +545,22 @@ class Hosted:
             counts.decisions[""] += new
             counts.violations[""] += len(flagged)
             if len(flagged):
-                counts.newest[""] = int(rows[flagged[-1]]), now
+                counts.newest_violations[""] = int(rows[flagged[-1]]), now
         else:
-            named = {model: self._counted_as(model) for model in set(models)}
+            named = {model: self._model_label(model) for model in set(models)}
             taken = models if fresh is None else [models[i] for i in np.flatnonzero(fresh).tolist()]
             counts.decisions.update(named[model] for model in taken)
             by_row = {int(rows[i]): named[models[i]] for i in flagged.tolist()}
             counts.violations.update(by_row.values())
-            counts.newest |= {model: (row, now) for row, model in by_row.items()}
+            counts.newest_violations |= {model: (row, now) for row, model in by_row.items()}
         if comparable is not None:
             counts.comparable += int(np.count_nonzero(comparable))
         counts.pairs += int(verdicts.counts[flagged].sum())
         counts.alarms += int(np.count_nonzero(alarms))
-        if kept is None:
+        if trimmed_verdicts is None:
             self.recent.add_many(verdicts, (violations | alarms).nonzero()[0])
         else:
-            self.recent.add_many(kept, np.arange(len(kept)))
+            self.recent.add_many(trimmed_verdicts, np.arange(len(trimmed_verdicts)))
 
     # The end
 
@@ -556,10 +570,10 @@ class Hosted:
 
     async def drain(self) -> None:
         """Have everything that waits answered."""
-        while self._pump is not None:
-            await asyncio.wait([self._pump])
+        while self._queue_task is not None:
+            await asyncio.wait([self._queue_task])
 
     def close(self) -> None:
-        self._thread.shutdown()
-        self._readers.shutdown(cancel_futures=True)
+        self._judge_thread.shutdown()
+        self._reader_threads.shutdown(cancel_futures=True)
         self.monitor.close()

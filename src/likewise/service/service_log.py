@@ -14,8 +14,8 @@ from collections import Counter
 from typing import Any, TextIO
 
 from likewise.runtime.log import logger
-from likewise.service.monitor_counts import EDGES
-from likewise.service.served_monitor import Hosted
+from likewise.service.monitor_counts import BUCKET_SECONDS
+from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service import Service
 from likewise.tables.times import iso_text_of_seconds
 
@@ -33,18 +33,18 @@ class JsonLogLines(logging.Formatter):
             "message": record.getMessage(),
         }
         line |= getattr(record, "fields", {})
-        raised = _raised(record)
+        raised = _describe_exception(record)
         if raised is not None:
             line["raised"], line["at"] = raised
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-class TextLines(logging.Formatter):
+class TextLogLines(logging.Formatter):
     """The same for people, still in one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = f"{_time(record)} {record.levelname} {record.name}: {record.getMessage()}"
-        raised = _raised(record)
+        raised = _describe_exception(record)
         if raised is not None:
             line += f" ({raised[0]} at {', '.join(raised[1])})"
         return line.replace("\n", "\\n").replace("\r", "\\r")
@@ -57,7 +57,7 @@ def write_log(form: str, stream: TextIO | None = None, level: int = logging.INFO
     its own.
     """
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLogLines() if form == "json" else TextLines())
+    handler.setFormatter(JsonLogLines() if form == "json" else TextLogLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
@@ -75,7 +75,7 @@ def _time(record: logging.LogRecord) -> str:
     return iso_text_of_seconds(record.created)
 
 
-def _raised(record: logging.LogRecord) -> tuple[str, list[str]] | None:
+def _describe_exception(record: logging.LogRecord) -> tuple[str, list[str]] | None:
     """The type of an exception, and where it came through, innermost last."""
     if not record.exc_info or record.exc_info[0] is None:
         return None
@@ -86,20 +86,20 @@ def _raised(record: logging.LogRecord) -> tuple[str, list[str]] | None:
 
 EVERY_SECONDS = 10.0
 SLOW_SECONDS = 1.0
-_SLOW = EDGES.index(SLOW_SECONDS) + 1  # the first bucket of what took longer
+_SLOW = BUCKET_SECONDS.index(SLOW_SECONDS) + 1  # the first bucket of what took longer
 
 
-class Reporter:
+class LogReporter:
     """What was told of a service so far."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._told: dict[str, Counter[tuple[str, str]]] = {}
-        service.opened.append(self._opened)
+        self._reported: dict[str, Counter[tuple[str, str]]] = {}
+        service.on_open.append(self._report_opened)
         monitors, tokens = len(service.settings.monitors), len(service.settings.tokens)
         _log("started", f"{monitors} monitors are being opened", monitors=monitors, tokens=tokens)
 
-    def ready(self) -> None:
+    def report_ready(self) -> None:
         """Tell that every monitor that can be opened is open."""
         monitors = len(self._service.monitors)
         _log("ready", f"{monitors} monitors can be asked", monitors=monitors)
@@ -108,9 +108,9 @@ class Reporter:
         """Tell what is new, every few seconds, until cancelled."""
         while True:
             await asyncio.sleep(EVERY_SECONDS)
-            self.tell()
+            self.report_changes()
 
-    def tell(self) -> None:
+    def report_changes(self) -> None:
         """What was refused, was lost and took long since the last time."""
         denied, self._service.denied = self._service.denied, Counter()
         for (status, peer, route), count in denied.items():
@@ -123,8 +123,8 @@ class Reporter:
             }
             logger.warning(message, extra={"fields": fields | {"count": count}})
         for name, hosted in self._service.monitors.items():
-            before, now = self._told.get(name, Counter()), _notable(hosted)
-            self._told[name] = now
+            before, now = self._reported.get(name, Counter()), _collect_counts(hosted)
+            self._reported[name] = now
             for (event, reason), count in (now - before).items():
                 fields = {"event": event, "monitor": name, "count": count}
                 if event == "slow commits":
@@ -135,9 +135,9 @@ class Reporter:
                     fields["reason"] = reason
                 logger.warning("%s: %s", name, message, extra={"fields": fields})
 
-    def ended(self) -> None:
+    def report_end(self) -> None:
         """Nothing waits any more."""
-        self.tell()
+        self.report_changes()
         for name, hosted in self._service.monitors.items():
             counts = hosted.counts
             judged, found = counts.decisions.total(), counts.violations.total()
@@ -149,7 +149,7 @@ class Reporter:
                 violations=found,
             )
 
-    def _opened(self, hosted: Hosted) -> None:
+    def _report_opened(self, hosted: ServedMonitor) -> None:
         monitor = hosted.monitor
         rows, missing = monitor.rows, monitor.missing
         _log(
@@ -162,13 +162,13 @@ class Reporter:
         )
 
 
-def _notable(hosted: Hosted) -> Counter[tuple[str, str]]:
+def _collect_counts(hosted: ServedMonitor) -> Counter[tuple[str, str]]:
     counts = hosted.counts
     notable: Counter[tuple[str, str]] = Counter()
     for event, by_reason in (("refused", counts.refused), ("dropped", counts.dropped)):
         for reason, count in dict(by_reason).items():
             notable[event, reason] = count
-    notable["slow commits", ""] = sum(counts.committing.buckets[_SLOW:])
+    notable["slow commits", ""] = sum(counts.commit_durations.buckets[_SLOW:])
     return notable
 
 

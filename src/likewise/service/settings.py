@@ -66,22 +66,22 @@ from likewise.rule.burst import Burst
 from likewise.service.alerts.settings import AlertSettings, AlertsTable, resolve_alerts
 from likewise.service.toml_tables import (
     MOST_NUMBER,
-    NAME,
+    NAME_PATTERN,
     Count,
-    CountOrNone,
+    CountOrZero,
     NotNegative,
     Positive,
-    Settings,
+    SettingsTable,
     read_table,
 )
 from likewise.sharding.settings import ClusterSettings
-from likewise.sources.address import address_of
+from likewise.sources.address import parse_address
 
 SCOPES = ("observe", "read", "review", "erase", "admin")
 """What a token may be allowed: tell decisions, look, review, take away, everything else."""
 _SECRETS = ("password_file", "token_file", "creds_file", "key_file", "config_file")
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]{0,63}")
-TAKEN = {
+RESERVED_LABELS = {
     *("alertname", "epsilon", "exact", "fingerprint", "index", "kind", "le", "metric"),
     *("model_version", "monitor", "reason", "result", "route", "severity", "source", "status"),
     "version",
@@ -89,7 +89,7 @@ TAKEN = {
 """Names of labels that metrics and alerts have already."""
 
 
-class Limits(Settings, frozen=True):
+class Limits(SettingsTable, frozen=True):
     """Bounds of everything that a client can make grow."""
 
     head_bytes: Count = 64 << 10
@@ -103,7 +103,7 @@ class Limits(Settings, frozen=True):
     """Of a label, a category or the name of a model."""
     labels: Count = 10_000
     """Distinct labels, categories, models and sources of one history."""
-    witnesses: CountOrNone = 100
+    witnesses: CountOrZero = 100
     """Told of one verdict; `omitted` says how many more there are."""
     waiting_rows: Count = 65_536
     """Decisions of one monitor that wait to be judged; then 429."""
@@ -125,15 +125,15 @@ class Limits(Settings, frozen=True):
     pair_seconds: Annotated[float, Meta(ge=1, le=MOST_NUMBER)] = 60.0
     pair_bytes: Count = 256 << 20
     """Of the bodies of those halves."""
-    disk_bytes: CountOrNone = 64 << 20
+    disk_bytes: CountOrZero = 64 << 20
     """Free on the disk of a ledger; with less, /readyz says that it is not ready."""
 
-    def named(self, wanted: int | None) -> int:
+    def witness_limit(self, requested: int | None) -> int:
         """Return how many witnesses of a verdict are named, if so many are wanted."""
-        return self.witnesses if wanted is None else min(self.witnesses, wanted)
+        return self.witnesses if requested is None else min(self.witnesses, requested)
 
 
-class Token(Settings, frozen=True):
+class Token(SettingsTable, frozen=True):
     """Who may do what; the secret itself is not kept, only its hash."""
 
     name: str
@@ -159,7 +159,7 @@ class Token(Settings, frozen=True):
 
     def allows(self, scope: str, monitor: str | None) -> bool:
         """Whether it may do that with a monitor; None: with no monitor in particular."""
-        return allowed(self.scopes, self.monitors, scope, monitor)
+        return is_allowed(self.scopes, self.monitors, scope, monitor)
 
 
 def check_scopes(what: str, scopes: Collection[str]) -> None:
@@ -168,7 +168,7 @@ def check_scopes(what: str, scopes: Collection[str]) -> None:
         raise BadRule(f"{what} are {list(scopes)}; expected some of {', '.join(SCOPES)}")
 
 
-def allowed(
+def is_allowed(
     scopes: Collection[str], monitors: Collection[str] | None, scope: str, monitor: str | None
 ) -> bool:
     """Whether whoever has these scopes, for these monitors, may do that; "admin" has them all."""
@@ -176,7 +176,7 @@ def allowed(
     return mine and (scope in scopes or "admin" in scopes)
 
 
-class Server(Settings, frozen=True):
+class ServerSettings(SettingsTable, frozen=True):
     """Where it listens."""
 
     host: str = "127.0.0.1"
@@ -219,7 +219,7 @@ class Server(Settings, frozen=True):
             return False
 
 
-class StreamSource(Settings, frozen=True):
+class StreamSource(SettingsTable, frozen=True):
     """The table [monitors.NAME.source]: a stream that a monitor follows."""
 
     address: str = field(name="from")
@@ -233,7 +233,7 @@ class StreamSource(Settings, frozen=True):
     """For a rule about vectors: the field with the output."""
     model_column: str | None = None
     """The field that says which model decided."""
-    witnesses: CountOrNone = 10
+    witnesses: CountOrZero = 10
     """Named in a verdict line."""
 
     def __post_init__(self) -> None:
@@ -241,26 +241,26 @@ class StreamSource(Settings, frozen=True):
         for name, text in named.items():
             try:
                 if text is not None:
-                    address_of(text)
+                    parse_address(text)
             except BadRule as error:
                 raise BadRule(f"{name}: {error}", setting=name) from None
 
 
-class BurstSettings(Settings, frozen=True):
+class BurstSettings(SettingsTable, frozen=True):
     """The table [monitors.NAME.burst], as Burst has it."""
 
     last: int
     alarm: int | None = None
 
     def __post_init__(self) -> None:
-        self.burst()
+        self.make_burst()
 
-    def burst(self) -> Burst:
+    def make_burst(self) -> Burst:
         """Make the burst; BadRule if there is none such."""
         return Burst(self.last, self.alarm)
 
 
-class Served(Settings, frozen=True):
+class MonitorSettings(SettingsTable, frozen=True):
     """One monitor: its rule, and where its history is."""
 
     rule: Path | None = None
@@ -299,7 +299,7 @@ class Served(Settings, frozen=True):
             raise BadRule("a cluster needs a ledger, which its shards are made from; there is none")
 
 
-class OtlpSettings(Settings, frozen=True):
+class OtlpSettings(SettingsTable, frozen=True):
     """The table [otlp] of the settings."""
 
     endpoint: str
@@ -316,11 +316,11 @@ class OtlpSettings(Settings, frozen=True):
             )
 
 
-class ServiceSettings(Settings, frozen=True):
+class ServiceSettings(SettingsTable, frozen=True):
     """All of it."""
 
-    monitors: dict[str, Served] = field(default_factory=dict)
-    server: Server = Server()
+    monitors: dict[str, MonitorSettings] = field(default_factory=dict)
+    server: ServerSettings = ServerSettings()
     limits: Limits = Limits()
     tokens: tuple[Token, ...] = ()
     alerts: AlertsTable | None = None
@@ -332,16 +332,16 @@ class ServiceSettings(Settings, frozen=True):
 
     def __post_init__(self) -> None:
         for name, value in self.labels.items():
-            if name in TAKEN or not _LABEL.fullmatch(name):
+            if name in RESERVED_LABELS or not _LABEL.fullmatch(name):
                 raise BadRule(
                     f"labels: {name} is {value!r}; expected a text, under a name of letters, digits"
-                    f" and underscores that is none of {', '.join(sorted(TAKEN))}",
+                    f" and underscores that is none of {', '.join(sorted(RESERVED_LABELS))}",
                     setting=name,
                 )
         if not self.monitors:
             raise BadRule("no monitor is named; expected at least one table [monitors.NAME]")
         for name in self.monitors:
-            if not NAME.fullmatch(name):
+            if not NAME_PATTERN.fullmatch(name):
                 raise BadRule(
                     f"monitor {name!r}: expected a name of small letters, digits, dots, dashes and"
                     " underscores"
@@ -379,10 +379,10 @@ class ServiceSettings(Settings, frozen=True):
             table = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise BadRule(f"{str(path)!r} cannot be read: {error}") from None
-        return cls.of(table, path.parent)
+        return cls.from_tables(table, path.parent)
 
     @classmethod
-    def of(cls, table: Mapping[str, Any], folder: Path) -> Self:
+    def from_tables(cls, table: Mapping[str, Any], folder: Path) -> Self:
         """Check the tables of a file in that folder."""
         return read_table(cls, table, folder)
 
@@ -399,7 +399,7 @@ class ServiceSettings(Settings, frozen=True):
         for served in self.monitors.values():
             if served.source is not None:
                 for text in (served.source.address, served.source.to, served.source.dead_letters):
-                    parameters = {} if text is None else address_of(text).parameters
+                    parameters = {} if text is None else parse_address(text).parameters
                     found += [parameters.get(name) for name in _SECRETS]
         for one in () if self.alerts is None else self.alerts.receivers:
             found += [one.url_file, one.secret_file]

@@ -38,11 +38,11 @@ class Tokens:
     def __bool__(self) -> bool:
         return bool(self._by_hash)
 
-    def now(self, token: Token) -> Token | None:
+    def find_current(self, token: Token) -> Token | None:
         """The token with the same secret, as the settings have it now; None if it is gone."""
         return self._by_hash.get(token.hash)
 
-    def of(self, authorization: bytes | None) -> Token | None:
+    def find(self, authorization: bytes | None) -> Token | None:
         """The token of an Authorization header; None if there is none, or it is not known."""
         token = self._by_header.get(authorization)
         if token is not None:

@@ -18,13 +18,13 @@ from msgspec import Meta, Struct, ValidationError, inspect, structs
 
 from likewise.errors import BadRule
 
-NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 """What a monitor, a token or a receiver may be called."""
 MOST_COUNT = 1 << 53
 MOST_NUMBER = 1e10
 """Seconds too: clocks, queues and sockets take no more, and none takes infinity."""
 Count = Annotated[int, Meta(ge=1, le=MOST_COUNT)]
-CountOrNone = Annotated[int, Meta(ge=0, le=MOST_COUNT)]
+CountOrZero = Annotated[int, Meta(ge=0, le=MOST_COUNT)]
 """A count that may be 0."""
 Positive = Annotated[float, Meta(gt=0, le=MOST_NUMBER)]
 NotNegative = Annotated[float, Meta(ge=0, le=MOST_NUMBER)]
@@ -43,7 +43,7 @@ _WORDS = {
 }
 
 
-class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+class SettingsTable(Struct, frozen=True, forbid_unknown_fields=True):
     """A table of the settings."""
 
 
@@ -56,7 +56,7 @@ def read_table(kind: type[_T], table: Any, folder: Path, where: str = "") -> _T:
     try:
         return msgspec.convert(table, kind, dec_hook=partial(_path, folder))
     except ValidationError as error:
-        raise _refusal(error, kind, table, folder, where) from None
+        raise _explain(error, kind, table, folder, where) from None
 
 
 def _path(folder: Path, kind: type[Any], value: Any) -> Path:
@@ -65,7 +65,7 @@ def _path(folder: Path, kind: type[Any], value: Any) -> Path:
     return folder / value
 
 
-def _refusal(error: ValidationError, kind: Any, value: Any, folder: Path, where: str) -> BadRule:
+def _explain(error: ValidationError, kind: Any, value: Any, folder: Path, where: str) -> BadRule:
     """Say in our words what msgspec refuses: go to the value that it names, and look at it."""
     key: str | int = ""
     found = _PLACE.search(str(error))
@@ -93,7 +93,7 @@ def _refusal(error: ValidationError, kind: Any, value: Any, folder: Path, where:
             return BadRule(f"{at}{unknown!r} is no setting; there are {names}", setting=unknown)
         missing = next(one for one, required in known.items() if required and one not in value)
         return BadRule(f"{at}{missing!r} is missing", setting=missing)
-    expected = _words(inspect.type_info(kind), value)
+    expected = _describe_type(inspect.type_info(kind), value)
     return BadRule(f"{where} is {reprlib.repr(value)}; expected {expected}", setting=str(key))
 
 
@@ -105,15 +105,15 @@ def _is_refused(kind: Any, value: Any, folder: Path) -> bool:
     return False
 
 
-def _words(kind: inspect.Type, value: Any) -> str:
+def _describe_type(kind: inspect.Type, value: Any) -> str:
     """Describe what is expected in place of a value."""
     if isinstance(kind, inspect.UnionType):
         kinds = [one for one in kind.types if type(one) is not inspect.NoneType]
-        return " or ".join(_words(one, value) for one in kinds)
+        return " or ".join(_describe_type(one, value) for one in kinds)
     if isinstance(kind, inspect.LiteralType):
         return " or ".join(map(str, kind.values))
     if isinstance(kind, inspect.VarTupleType):
-        return f"a list; each item is {_words(kind.item_type, value)}"
+        return f"a list; each item is {_describe_type(kind.item_type, value)}"
     words = _WORDS[type(kind)]
     if isinstance(kind, inspect.IntType | inspect.FloatType):
         if kind.le is not None and isinstance(value, int | float) and value > kind.le:

@@ -24,7 +24,7 @@ class LocalShards:
             raise error
         return answer
 
-    def revive(self, shard: int, seconds: float | None) -> None:
+    def ensure_running(self, shard: int, seconds: float | None) -> None:
         """It is there."""
 
     def lose(self, shard: int) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 
 from likewise.errors import BadRule, LikewiseError, Unreachable
 from likewise.runtime.log import logger
-from likewise.runtime.machine import why_not_listening
+from likewise.runtime.machine import explain_unreachable
 from likewise.sharding.protocol import Fenced, OutOfStep, ShardDown
 from likewise.sharding.shard import Shard
 
@@ -45,14 +45,14 @@ SETTINGS = {
 """What Ray is told before it is loaded, unless the environment says otherwise."""
 
 
-class _Started:
+class _RayState:
     """Whether Ray was started, or joined, for monitors of this process, and for how many."""
 
     users = 0
-    ours = False
+    started_here = False
 
 
-def set_up(environment: "os._Environ[str] | dict[str, str]") -> None:
+def set_ray_environment(environment: "os._Environ[str] | dict[str, str]") -> None:
     """Have Ray's settings in an environment in which it will be started or joined."""
     for name, value in SETTINGS.items():
         environment.setdefault(name, value)
@@ -64,7 +64,7 @@ def set_up(environment: "os._Environ[str] | dict[str, str]") -> None:
 def _join(address: str | None) -> Any:
     """Ray, connected: to the cluster at an address, or to one that is started here."""
     if address is None and "ray" not in sys.modules:  # it reads its settings when it is loaded
-        set_up(os.environ)
+        set_ray_environment(os.environ)
     else:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
@@ -75,7 +75,7 @@ def _join(address: str | None) -> Any:
             " Install it with: pip install 'likewise[ray]'"
         ) from None
     if not ray.is_initialized():
-        _insist_on_listener(address)
+        _require_listener(address)
         more: dict[str, Any] = {}
         if address is None:
             more = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE}
@@ -92,15 +92,15 @@ def _join(address: str | None) -> Any:
                 f"Ray at {address or 'this machine'} cannot be joined ({type(error).__name__})."
                 " Nothing was stored: is it running, and is RAY_AUTH_TOKEN the one of the cluster?"
             ) from None
-        _Started.ours = True
-    _Started.users += 1
+        _RayState.started_here = True
+    _RayState.users += 1
     return ray
 
 
-def _insist_on_listener(address: str | None) -> None:
+def _require_listener(address: str | None) -> None:
     """Raise Unreachable if nobody listens where Ray is said to be: it would try for minutes."""
     where = os.environ.get("RAY_ADDRESS") if address == "auto" else address
-    why = None if where is None else why_not_listening(where)
+    why = None if where is None else explain_unreachable(where)
     if why is not None:
         raise Unreachable(
             f"nothing answers at {where}, where Ray was said to be ({why}). Nothing was stored:"
@@ -109,7 +109,7 @@ def _insist_on_listener(address: str | None) -> None:
 
 
 @contextlib.contextmanager
-def joined(address: str | None) -> Iterator[None]:
+def join_ray(address: str | None) -> Iterator[None]:
     """Ray is there meanwhile; BadRule or Unreachable if it cannot be."""
     ray = _join(address)
     try:
@@ -119,9 +119,9 @@ def joined(address: str | None) -> Iterator[None]:
 
 
 def _leave(ray: Any) -> None:
-    _Started.users -= 1
-    if _Started.users == 0 and _Started.ours:
-        _Started.ours = False
+    _RayState.users -= 1
+    if _RayState.users == 0 and _RayState.started_here:
+        _RayState.started_here = False
         ray.shutdown()
 
 
@@ -131,7 +131,7 @@ class PackedShard(Shard):
     Ray packs each argument on its own, arrays with several times the work that bytes take.
     """
 
-    def packed(self, call: bytes) -> bytes:
+    def call_packed(self, call: bytes) -> bytes:
         return pickle.dumps(self.call(*pickle.loads(call)), pickle.HIGHEST_PROTOCOL)
 
 
@@ -155,7 +155,7 @@ class RayShards:
         )(PackedShard)
         self._actors: dict[int, Any] = {}
 
-    def name_of(self, shard: int) -> str:
+    def actor_name(self, shard: int) -> str:
         """How an actor is called."""
         return f"{self._name}/{shard}"
 
@@ -167,7 +167,7 @@ class RayShards:
         actor = self._actors.get(shard)
         if actor is None:
             actor = self._make.options(
-                name=self.name_of(shard),
+                name=self.actor_name(shard),
                 namespace=NAMESPACE,
                 lifetime="detached",
                 get_if_exists=True,
@@ -178,7 +178,7 @@ class RayShards:
     def send(self, shard: int, call: str, *given: Any) -> Any:
         try:
             packed = pickle.dumps((call, *given), pickle.HIGHEST_PROTOCOL)
-            return self._actor(shard).packed.remote(packed)
+            return self._actor(shard).call_packed.remote(packed)
         except self._errors.RayError as error:
             raise ShardDown(type(error).__name__) from None
 
@@ -198,7 +198,7 @@ class RayShards:
         except errors.RayError as error:
             raise ShardDown(type(error).__name__) from None
 
-    def revive(self, shard: int, seconds: float | None) -> None:
+    def ensure_running(self, shard: int, seconds: float | None) -> None:
         began = told = time.monotonic()
         while True:
             waited = time.monotonic() - began
@@ -230,7 +230,7 @@ class RayShards:
         if not self._ray.is_initialized():  # which `get_actor` would change
             return
         with contextlib.suppress(self._errors.RayError, ValueError):  # it is not there
-            actor = self._ray.get_actor(self.name_of(shard), namespace=NAMESPACE)
+            actor = self._ray.get_actor(self.actor_name(shard), namespace=NAMESPACE)
             if self._ray.get(actor.owner.remote(), timeout=_LOOK) in (None, *coordinators):
                 self._ray.kill(actor)
 

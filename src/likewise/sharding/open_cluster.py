@@ -21,7 +21,7 @@ from likewise.ledger import folder
 from likewise.ledger.epochs import begin_epoch, stored_plans
 from likewise.ledger.store import Store
 from likewise.monitor.monitor import Monitor
-from likewise.monitor.opening import Keeping, open_ledger
+from likewise.monitor.opening import LedgerOptions, open_ledger
 from likewise.rule.burst import Burst
 from likewise.rule.rule import Rule
 from likewise.search.engine.engine import Engine
@@ -29,15 +29,15 @@ from likewise.sharding.fleet import Fleet
 from likewise.sharding.placement import Placement
 from likewise.sharding.protocol import ShardBackend
 from likewise.sharding.settings import ClusterSettings
-from likewise.sharding.shard_calls import INCOMPLETE, Shards, owed_in
-from likewise.sharding.sharded_index import Sharded
+from likewise.sharding.shard_calls import INCOMPLETE, MonitorShards, read_incomplete_ranges
+from likewise.sharding.sharded_index import ShardedIndexFactory
 
 COMPILED = ("auto", "live", "flat")
 
-MakeShards = Callable[[str, ClusterSettings], ShardBackend]
+ShardBackendFactory = Callable[[str, ClusterSettings], ShardBackend]
 """Makes the shards of a cluster of that name."""
 
-_NOT_HERE = {"slope", "slope_limit", "input_exponent", "rows"}
+_UNSUPPORTED_SETTINGS = {"slope", "slope_limit", "input_exponent", "rows"}
 """Settings of `lw.open` that shards do not have."""
 
 
@@ -80,7 +80,7 @@ def cluster(
 
     Verdicts are those of `lw.open`, to the last witness. Send batches: a call costs a round trip.
     """
-    for setting in _NOT_HERE & keeping.keys():
+    for setting in _UNSUPPORTED_SETTINGS & keeping.keys():
         raise BadRule(
             f"{setting} is {keeping[setting]!r}, and shards keep rows in memory and search for"
             " contradictions alone. Leave it out, or open the ledger with lw.open.",
@@ -102,7 +102,7 @@ def cluster(
         path,
         rule,
         settings,
-        Keeping(**keeping),
+        LedgerOptions(**keeping),
         index=index,
         burst=burst,
         comparable=comparable,
@@ -114,13 +114,13 @@ def open_cluster(
     path: str | os.PathLike[str],
     rule: Rule | None,
     settings: ClusterSettings,
-    keeping: Keeping,
+    keeping: LedgerOptions,
     *,
     index: str = "auto",
     burst: Burst | None = None,
     comparable: bool = False,
     models: bool | None = None,
-    make: MakeShards | None = None,
+    make_backend: ShardBackendFactory | None = None,
 ) -> Monitor:
     """The same, of settings that were checked.
 
@@ -130,15 +130,15 @@ def open_cluster(
         raise BadRule(
             f"index is {index!r}; shards have one of {', '.join(COMPILED)}", setting="index"
         )
-    begun: list[Sharded] = []
+    begun: list[ShardedIndexFactory] = []
 
-    def begin(store: Store) -> Sharded:
-        begun.append(_begin(store, settings, index, make or _on_ray))
+    def begin(store: Store) -> ShardedIndexFactory:
+        begun.append(_take_over_shards(store, settings, index, make_backend or _on_ray))
         return begun[0]
 
     new = rule is not None and not folder.exists(Path(path))
     try:
-        with _joined_before(settings.address) if new and make is None else nullcontext():
+        with _join_ray(settings.address) if new and make_backend is None else nullcontext():
             monitor = open_ledger(
                 path,
                 rule,
@@ -152,15 +152,15 @@ def open_cluster(
         for sharded in begun:
             sharded.fleet.backend.close()
         raise
-    monitor.search_with(Shards(begun[0]))
+    monitor.use_shards(MonitorShards(begun[0]))
     return monitor
 
 
-def _joined_before(address: str | None) -> AbstractContextManager[None]:
+def _join_ray(address: str | None) -> AbstractContextManager[None]:
     """Ray is joined before a ledger is begun: if that is refused, no ledger is left behind."""
-    from likewise.sharding.on_ray import joined
+    from likewise.sharding.on_ray import join_ray
 
-    return joined(address)
+    return join_ray(address)
 
 
 def _on_ray(name: str, settings: ClusterSettings) -> ShardBackend:
@@ -169,7 +169,9 @@ def _on_ray(name: str, settings: ClusterSettings) -> ShardBackend:
     return RayShards(name, settings.shards, address=settings.address, cpus=settings.cpus)
 
 
-def _begin(store: Store, settings: ClusterSettings, index: str, make: MakeShards) -> Sharded:
+def _take_over_shards(
+    store: Store, settings: ClusterSettings, index: str, make: ShardBackendFactory
+) -> ShardedIndexFactory:
     """Begin an epoch: chain it, then take the shards over."""
     placement = Placement.of(
         stored_plans(store), store.rows, settings.shards, settings.segment_rows
@@ -177,7 +179,7 @@ def _begin(store: Store, settings: ClusterSettings, index: str, make: MakeShards
     name = settings.name or f"likewise-{store.reader.events()[0].link.hex()[:16]}"
     backend = make(name, settings)
     try:
-        epoch = begin_epoch(store, placement.stored())
+        epoch = begin_epoch(store, placement.to_lists())
     except BaseException:
         backend.close()
         raise
@@ -190,6 +192,8 @@ def _begin(store: Store, settings: ClusterSettings, index: str, make: MakeShards
         ahead=settings.ahead,
         patience=settings.patience,
     )
-    fleet.owed = owed_in(store.reader.events(), store.first)
-    fleet.tell_owed = lambda owed: store.event(INCOMPLETE, owed._asdict())
-    return Sharded(fleet, index=index, batch_rows=settings.micro_batch, keep=settings.keep)
+    fleet.incomplete_ranges = read_incomplete_ranges(store.reader.events(), store.first)
+    fleet.on_incomplete = lambda owed: store.event(INCOMPLETE, owed._asdict())
+    return ShardedIndexFactory(
+        fleet, index=index, batch_rows=settings.micro_batch, keep=settings.keep
+    )

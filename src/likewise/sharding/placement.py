@@ -16,7 +16,7 @@ from likewise.errors import BadFile, BadRule
 from likewise.tables.rows import Rows
 
 
-class Plan(NamedTuple):
+class PlacementPlan(NamedTuple):
     """From row `first` on, segments of `segment` rows go to shards 0, 1, … `shards` - 1 in turn."""
 
     first: int
@@ -27,7 +27,7 @@ class Plan(NamedTuple):
 class Placement:
     """Where rows are, by plans in the order of their first rows."""
 
-    def __init__(self, plans: Sequence[Plan]) -> None:
+    def __init__(self, plans: Sequence[PlacementPlan]) -> None:
         self.plans = tuple(plans)
         self.shards = max(plan.shards for plan in self.plans)
 
@@ -37,9 +37,9 @@ class Placement:
 
         stored: plans as the ledger has them, if it has any
         """
-        plans = [_read(plan) for plan in stored or ()]
+        plans = [_read_plan(plan) for plan in stored or ()]
         if not plans:
-            return cls([Plan(0, shards, segment)])
+            return cls([PlacementPlan(0, shards, segment)])
         most = max(plan.shards for plan in plans)
         if shards < most:
             raise BadRule(
@@ -49,35 +49,35 @@ class Placement:
             )
         if (plans[-1].shards, plans[-1].segment) != (shards, segment):
             plans = [plan for plan in plans if plan.first < rows]
-            plans.append(Plan(rows if plans else 0, shards, segment))
+            plans.append(PlacementPlan(rows if plans else 0, shards, segment))
         return cls(plans)
 
-    def stored(self) -> list[list[int]]:
+    def to_lists(self) -> list[list[int]]:
         """The plans as the ledger keeps them."""
         return [list(plan) for plan in self.plans]
 
-    def _spans(self) -> Iterator[tuple[Plan, int]]:
+    def _spans(self) -> Iterator[tuple[PlacementPlan, int]]:
         """Each plan, and the row before which it ends."""
         ends = [plan.first for plan in self.plans[1:]]
         return zip(self.plans, [*ends, 1 << 62], strict=True)
 
-    def owner(self, row: int) -> int:
+    def shard_of(self, row: int) -> int:
         """The shard of a row."""
         plan = [plan for plan in self.plans if plan.first <= row][-1]
         return (row - plan.first) // plan.segment % plan.shards
 
-    def run(self, row: int) -> int:
+    def count_left_in_segment(self, row: int) -> int:
         """How many rows from this one on are in the same segment."""
         for plan, end in self._spans():
             if row < end:
                 return min(plan.segment - (row - plan.first) % plan.segment, end - row)
         raise AssertionError("the last plan has no end")
 
-    def held(self, shard: int, row: int) -> int:
+    def count_rows(self, shard: int, row: int) -> int:
         """How many rows of a shard are below a row."""
-        return sum(_held(plan, shard, min(row, end)) for plan, end in self._spans())
+        return sum(_count_rows_of_plan(plan, shard, min(row, end)) for plan, end in self._spans())
 
-    def local(self, shard: int, rows: Rows) -> Rows:
+    def to_local(self, shard: int, rows: Rows) -> Rows:
         """How many rows of a shard are below each of these: of its own, the numbers there."""
         counts = np.zeros(len(rows), np.int64)
         for plan, end in self._spans():
@@ -96,12 +96,12 @@ class Placement:
             owners[some] = (rows[some] - plan.first) // plan.segment % plan.shards
         return owners
 
-    def rows(self, shard: int, local: Rows) -> Rows:
+    def to_global(self, shard: int, local: Rows) -> Rows:
         """The rows that a shard has under these numbers."""
         rows = np.empty(len(local), np.int64)
         before = 0
         for plan, end in self._spans():
-            held = _held(plan, shard, end)
+            held = _count_rows_of_plan(plan, shard, end)
             if held == 0:
                 continue
             some = (local >= before) & (local < before + held)
@@ -111,7 +111,7 @@ class Placement:
         return rows
 
 
-def _held(plan: Plan, shard: int, end: int) -> int:
+def _count_rows_of_plan(plan: PlacementPlan, shard: int, end: int) -> int:
     """How many rows of a shard a plan has placed below a row."""
     if shard >= plan.shards or end <= plan.first:
         return 0
@@ -119,10 +119,10 @@ def _held(plan: Plan, shard: int, end: int) -> int:
     return turns * plan.segment + min(max(rest - shard * plan.segment, 0), plan.segment)
 
 
-def _read(stored: Any) -> Plan:
+def _read_plan(stored: Any) -> PlacementPlan:
     whole = isinstance(stored, list) and [type(one) for one in stored] == [int] * 3
     if not whole or stored[0] < 0 or stored[1] < 1 or stored[2] < 1:
         raise BadFile(
             f"the ledger places rows by {stored!r}, which makes no sense: it was altered."
         )
-    return Plan(*stored)
+    return PlacementPlan(*stored)

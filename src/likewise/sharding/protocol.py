@@ -32,7 +32,7 @@ class Session(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Spec:
+class ShardSpec:
     """What a shard compares, and how: the same for all shards of a history."""
 
     rule: Rule
@@ -68,7 +68,7 @@ class ShardBackend(Protocol):
         seconds: how long to wait before that counts as being down; None: as long as it takes
         """
 
-    def revive(self, shard: int, seconds: float | None) -> None:
+    def ensure_running(self, shard: int, seconds: float | None) -> None:
         """Have a shard there, empty or not; raise ShardDown if that takes longer."""
 
     def describe(self) -> str:

@@ -13,11 +13,11 @@ import numpy as np
 
 from likewise.search.engine.row_engine import Answers, Inputs, RowEngine
 from likewise.search.outputs import outputs_of
-from likewise.sharding.protocol import Fenced, OutOfStep, Session, Spec, Trust
+from likewise.sharding.protocol import Fenced, OutOfStep, Session, ShardSpec, Trust
 from likewise.tables.rows import Floats, Rows
 
 
-def short(answers: Answers) -> Answers:
+def compact_answers(answers: Answers) -> Answers:
     """The same in fewer bytes: as it travels."""
     counts, rows, near, far = answers
     if len(rows) and rows.max() <= np.iinfo(np.int32).max:
@@ -27,7 +27,7 @@ def short(answers: Answers) -> Answers:
     return counts, rows, near, far
 
 
-def whole(answers: Answers) -> Answers:
+def expand_answers(answers: Answers) -> Answers:
     """What `short` was made of."""
     counts, rows, near, far = answers
     if len(far) != len(near):
@@ -40,7 +40,7 @@ class Shard:
 
     def __init__(self) -> None:
         self._session: Session | None = None
-        self._spec: Spec | None = None
+        self._spec: ShardSpec | None = None
         self._engine: RowEngine | None = None
 
     def ping(self) -> int:
@@ -51,7 +51,7 @@ class Shard:
     def _rows(self) -> int:
         return 0 if self._engine is None else self._engine.rows
 
-    def open(self, session: Session, spec: Spec, trust: Trust, begin: int, gone: Rows) -> int:
+    def open(self, session: Session, spec: ShardSpec, trust: Trust, begin: int, gone: Rows) -> int:
         """Answer this session from now on; how many rows are there that can be relied on.
 
         trust   by coordinator: how many of the rows that came from it are right
@@ -72,12 +72,12 @@ class Shard:
         right = 0 if known is None else trust.get(known.coordinator, 0)
         self._session = session
         if spec != self._spec or min(right, self._rows) <= begin:
-            self._begin(spec, begin)
+            self._start_empty(spec, begin)
         else:
-            self._cut(min(right, self._rows), begin, gone)
+            self._truncate(min(right, self._rows), begin, gone)
         return self._rows
 
-    def _begin(self, spec: Spec, begin: int) -> None:
+    def _start_empty(self, spec: ShardSpec, begin: int) -> None:
         """Have no rows; the next is number `begin`."""
         engine = RowEngine(spec.rule, index=spec.index)
         outputs = outputs_of(spec.rule, np.zeros(spec.out_width))
@@ -85,7 +85,7 @@ class Shard:
         engine.begin_at(begin)
         self._spec, self._engine = spec, engine
 
-    def _cut(self, rows: int, begin: int, gone: Rows) -> None:
+    def _truncate(self, rows: int, begin: int, gone: Rows) -> None:
         """Have the first `rows` rows, and none that is forgotten."""
         engine = self._engine
         assert engine is not None
@@ -93,15 +93,15 @@ class Shard:
             engine.settle(rows)
         history = engine.history
         assert history is not None
-        early = np.flatnonzero(history.alive()[history.first : begin]) + history.first
+        early = np.flatnonzero(history.remembered_flags()[history.first : begin]) + history.first
         engine.forget(np.union1d(early, gone[gone < rows]))
 
-    def _ready(self, session: Session, held: int) -> RowEngine:
+    def _require_engine(self, session: Session, expected_rows: int) -> RowEngine:
         """The engine, if the call is of the current session and the rows are those expected."""
         if self._session is None or self._engine is None or Session(*session) != self._session:
             raise OutOfStep(f"the session is {self._session}, not {session}")
-        if self._engine.rows != held or self._engine.in_doubt:
-            raise OutOfStep(f"there are {self._engine.rows} rows, not {held}")
+        if self._engine.rows != expected_rows or self._engine.in_doubt:
+            raise OutOfStep(f"there are {self._engine.rows} rows, not {expected_rows}")
         return self._engine
 
     def add(
@@ -113,15 +113,15 @@ class Shard:
         gone: Rows | None = None,
     ) -> None:
         """Have further rows, without judging them; `gone`: those that are forgotten already."""
-        self._ready(session, held).add(inputs, outputs, gone)
+        self._require_engine(session, held).add(inputs, outputs, gone)
 
     def build(self, session: Session, held: int) -> None:
         """Have the index ready for the next question, after rows were added."""
-        self._ready(session, held).build()
+        self._require_engine(session, held).build()
 
     def judge(self, session: Session, held: int, inputs: Inputs, outputs: Floats) -> Answers:
         """Have further rows; the witnesses of each among the rows before it."""
-        return short(self._ready(session, held).judge(inputs, outputs))
+        return compact_answers(self._require_engine(session, held).judge(inputs, outputs))
 
     def search(
         self,
@@ -132,7 +132,7 @@ class Shard:
         before: Rows | None = None,
     ) -> Answers:
         """The witnesses of each point among all rows, or among those below `before`."""
-        return short(self._ready(session, held).search(inputs, outputs, before))
+        return compact_answers(self._require_engine(session, held).search(inputs, outputs, before))
 
     def like_cases(
         self,
@@ -145,18 +145,18 @@ class Shard:
         first: int | None,
     ) -> Rows:
         """A like case of each point; `first`: they are rows here, from that one on."""
-        engine = self._ready(session, held)
-        return engine.like_cases(inputs, outputs, likes, sinces, first)
+        engine = self._require_engine(session, held)
+        return engine.find_comparable_rows(inputs, outputs, likes, sinces, first)
 
     def near(
         self, session: Session, held: int, inputs: Inputs, outputs: Floats, before: int
     ) -> Rows:
         """All rows below `before` near a point, whatever their outputs."""
-        return self._ready(session, held).near(inputs, outputs, before)
+        return self._require_engine(session, held).find_near_points(inputs, outputs, before)
 
     def forget(self, session: Session, held: int, rows: Rows) -> None:
         """Erase rows; those that are gone already stay so."""
-        self._ready(session, held).forget(rows)
+        self._require_engine(session, held).forget(rows)
 
     def owner(self) -> str | None:
         """The coordinator whose calls it answers."""

@@ -14,63 +14,63 @@ import numpy as np
 
 from likewise.errors import BadDecision
 from likewise.ledger.stored import Event
-from likewise.monitor.metadata import Said
+from likewise.monitor.metadata import RawMetadata
 from likewise.monitor.protocol import Decision
 from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.monitor.sequencer import Sequencer
-from likewise.sharding.fleet import Owed
-from likewise.sharding.sharded_index import Sharded
+from likewise.sharding.fleet import IncompleteRange
+from likewise.sharding.sharded_index import ShardedIndexFactory
 from likewise.verdict.verdicts import Verdict
 
 INCOMPLETE, LATE = "incomplete", "late"
 """Kinds of events: rows are judged without a shard; what it named of them was told."""
 
 
-class Shards:
+class MonitorShards:
     """The shards of one monitor (monitor/sharded.py)."""
 
-    def __init__(self, sharded: Sharded) -> None:
+    def __init__(self, sharded: ShardedIndexFactory) -> None:
         self._sharded = sharded
         self.fleet = sharded.fleet
 
     @property
-    def owed(self) -> int:
+    def incomplete_count(self) -> int:
         rows: set[int] = set()
-        for one in self.fleet.owed:
+        for one in self.fleet.incomplete_ranges:
             rows.update(range(one.first, one.stop))
         return len(rows)
 
-    def late(self, steps: Sequencer) -> list[Verdict]:
+    def collect_late_verdicts(self, sequencer: Sequencer) -> list[Verdict]:
         told: list[Verdict] = []
-        taken, standing = steps.taken, self._sharded.standing
-        for owed in [one for one in self.fleet.owed if one.first < taken]:
-            steps.midway = True
+        taken, standing = sequencer.rows_taken, self._sharded.current_index
+        for owed in [one for one in self.fleet.incomplete_ranges if one.first < taken]:
+            sequencer.midway = True
             assert standing is not None
-            found = standing.late(owed.first, min(owed.stop, taken), owed.shard)
-            steps.midway = False
+            found = standing.find_late_verdicts(owed.first, min(owed.stop, taken), owed.shard)
+            sequencer.midway = False
             if found is None:
                 continue
-            late = steps.told_late(found)
-            steps.event(LATE, {**owed._asdict(), "pairs": late.pairs})
-            self.fleet.owed.remove(owed)
+            late = sequencer.annotate_late_verdicts(found)
+            sequencer.event(LATE, {**owed._asdict(), "pairs": late.pairs})
+            self.fleet.incomplete_ranges.remove(owed)
             told += [verdict for verdict in late if verdict.violation]
         return told
 
     def observe_together(
-        self, steps: Sequencer, decisions: Sequence[Decision]
+        self, sequencer: Sequencer, decisions: Sequence[Decision]
     ) -> list[Verdict] | None:
-        said = _said_together(decisions) if len(decisions) > 1 else None
-        if said is None or not steps.taken:  # the first one settles types and shapes
+        said = _build_batch_metadata(decisions) if len(decisions) > 1 else None
+        if said is None or not sequencer.rows_taken:  # the first one settles types and shapes
             return None
         inputs, outputs = [one.x for one in decisions], [one.z for one in decisions]
         z = FROM_ROW if outputs[0] is FROM_ROW else outputs
         try:
-            return list(steps.observe_many(inputs, z, said, None))
+            return list(sequencer.observe_many(inputs, z, said, None))
         except BadDecision:  # one of them is refused: see which
             return None
 
 
-def _said_together(decisions: Sequence[Decision]) -> Said | None:
+def _build_batch_metadata(decisions: Sequence[Decision]) -> RawMetadata | None:
     """What is said beside decisions, as of a batch; None if they cannot be one."""
     if not decisions or len({one.z is FROM_ROW for one in decisions}) > 1:
         return None
@@ -89,16 +89,16 @@ def _said_together(decisions: Sequence[Decision]) -> Said | None:
     if times is not None and None in times:
         return None
     names = ("model", "source", "position")
-    return Said(column("key"), times, *map(column, names))
+    return RawMetadata(column("key"), times, *map(column, names))
 
 
-def owed_in(events: Sequence[Event], first: int) -> list[Owed]:
+def read_incomplete_ranges(events: Sequence[Event], first: int) -> list[IncompleteRange]:
     """What a ledger owes, of rows from `first` on."""
-    owed: list[Owed] = []
+    owed: list[IncompleteRange] = []
     for event in events:
         if event.kind not in (INCOMPLETE, LATE):
             continue
-        one = Owed(*(event.whole(name) for name in Owed._fields))
+        one = IncompleteRange(*(event.get_integer(name) for name in IncompleteRange._fields))
         if event.kind == INCOMPLETE and one.stop > first and one not in owed:
             owed.append(one._replace(first=max(first, one.first)))
         elif event.kind == LATE:

@@ -20,13 +20,13 @@ import numpy as np
 from likewise.search.engine.row_engine import Answers
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.python_index import state_over
-from likewise.search.indexes.workers import Found, Workers
+from likewise.search.indexes.workers import Found, KernelRunner
 from likewise.search.kernels import propose as task
 from likewise.search.kernels import table as t
 from likewise.search.kernels.propose import propose
-from likewise.sharding.fleet import Ask, Call, Fleet, outputs_at
-from likewise.sharding.protocol import Spec
-from likewise.sharding.shard import whole
+from likewise.sharding.fleet import Fleet, ShardCall, ShardRequest, read_outputs
+from likewise.sharding.protocol import ShardSpec
+from likewise.sharding.shard import expand_answers
 from likewise.tables.rows import Floats, Rows
 from likewise.verdict.verdicts import Verdicts
 from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
@@ -41,21 +41,21 @@ class ShardedIndex:
 
     def __init__(self, history: History, fleet: Fleet, batch_rows: int) -> None:
         self.state = state_over(history)
-        self.workers = Workers(self.state, propose)
-        self.input: Floats = self.state.desk.small[t.INPUT]
-        self.given: Floats = self.state.desk.small[t.GIVEN]
+        self.workers = KernelRunner(self.state, propose)
+        self.input: Floats = self.state.scratch.small[t.INPUT]
+        self.given: Floats = self.state.scratch.small[t.GIVEN]
         self.sound = True
         """False while shards are asked: cut off there, they may have rows that do not count."""
         self._history = history
         self._fleet = fleet
         self._batch_rows = batch_rows
         self._found = NO_WITNESSES
-        self._reached = 0  # shards have the rows below it
-        self.lacking: Rows = np.zeros(1, np.int64)
+        self._sent_rows = 0  # shards have the rows below it
+        self.missing_row_counts: Rows = np.zeros(1, np.int64)
         """Of the decisions judged last: how many past rows each was not compared with."""
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _mark_unsound(self) -> Iterator[None]:
         self.sound = False
         yield
         self.sound = True
@@ -64,24 +64,26 @@ class ShardedIndex:
 
     def observe(self) -> int:
         """Judge and remember what is in row TOTAL, or `input`, and `given`."""
-        found = self._judge_given(remember=True)
+        found = self._judge_one(remember=True)
         if found >= 0:
-            self.workers.do(task.REMEMBER)
+            self.workers.run_task(task.REMEMBER)
         return found
 
     def check(self) -> int:
         """The same without remembering it."""
-        return self._judge_given(remember=False)
+        return self._judge_one(remember=False)
 
-    def _judge_given(self, *, remember: bool) -> int:
-        bad = self.workers.do(task.ADMIT)
+    def _judge_one(self, *, remember: bool) -> int:
+        bad = self.workers.run_task(task.ADMIT)
         if bad == t.FULL:
             self.state.ensure(1, 0)
-            return self._judge_given(remember=remember)
+            return self._judge_one(remember=remember)
         if bad != 0:
             return bad
         row = int(self.state.table[t.TOTAL])
-        _, (rows, near, far, _) = self._judged(row, 1, self.given.reshape(1, -1), remember=remember)
+        _, (rows, near, far, _) = self._search_shards(
+            row, 1, self.given.reshape(1, -1), remember=remember
+        )
         self._found = Witnesses(rows, near, far)
         return len(rows)
 
@@ -89,90 +91,92 @@ class ShardedIndex:
         """What the last `observe` or `check` found."""
         return self._found
 
-    def like(self, row: int, since: int) -> int:
+    def find_comparable(self, row: int, since: int) -> int:
         """A like case, from `since` on, of the row that was judged last; -1 for none."""
         likes = np.full(1, -1, np.int64)
-        self.likes(row, likes, np.array([since], np.int64), 1, None)
+        self.find_comparable_many(row, likes, np.array([since], np.int64), 1, None)
         return int(likes[0])
 
-    def near(self, row: int) -> Rows:
+    def find_near_rows(self, row: int) -> Rows:
         """All rows before a written one that are near it, whatever their outputs."""
         point, stop = self._points(row, 1), self._history.total
-        held = self._fleet.placement.held
-        calls: dict[int, Call] = {
-            shard: ("near", *point, held(shard, row)) for shard in self._fleet.with_rows(row)
+        held = self._fleet.placement.count_rows
+        calls: dict[int, ShardCall] = {
+            shard: ("near", *point, held(shard, row)) for shard in self._fleet.shards_with_rows(row)
         }
-        with self._asking():
-            answers = self._fleet.ask(Ask(stop, stop, calls))
-        parts = [self._fleet.placement.rows(shard, local) for shard, local in answers.items()]
+        with self._mark_unsound():
+            answers = self._fleet.ask(ShardRequest(stop, stop, calls))
+        parts = [self._fleet.placement.to_global(shard, local) for shard, local in answers.items()]
         return np.sort(np.concatenate([np.empty(0, np.int64), *parts]))
 
     def _points(self, first: int, count: int) -> tuple[Any, Floats]:
         """Written rows and their outputs; what was only checked has its output in `given`."""
         history = self._history
         inputs = history.rows[first : first + count]
-        if first == self._reached:  # it was only checked
+        if first == self._sent_rows:  # it was only checked
             return inputs, self.given.reshape(1, -1).copy()
-        return inputs, outputs_at(history, np.arange(first, first + count))
+        return inputs, read_outputs(history, np.arange(first, first + count))
 
     # Many decisions
 
-    def block(self, left: int) -> int:
+    def next_batch_size(self, left: int) -> int:
         """How many of the next rows to take together: those that go to one shard."""
-        return min(left, _TOGETHER, self._fleet.placement.run(self._history.total))
+        return min(
+            left, _TOGETHER, self._fleet.placement.count_left_in_segment(self._history.total)
+        )
 
     def judge(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> tuple[Rows, Found]:
         """Have shards search for written rows, and one of them remember these."""
-        outputs = outputs_at(self._history, np.arange(first, first + size))
-        return self._judged(first, size, outputs, remember=True)
+        outputs = read_outputs(self._history, np.arange(first, first + size))
+        return self._search_shards(first, size, outputs, remember=True)
 
-    def _judged(
+    def _search_shards(
         self, first: int, size: int, outputs: Floats, *, remember: bool
     ) -> tuple[Rows, Found]:
         """Witnesses of written rows, which are in one segment."""
         fleet, inputs = self._fleet, self._history.rows
-        owner = fleet.placement.owner(first) if remember else -1
+        owner = fleet.placement.shard_of(first) if remember else -1
 
-        def asks() -> Iterator[Ask]:
+        def asks() -> Iterator[ShardRequest]:
             for start in range(first, first + size, self._batch_rows):
                 stop = min(start + self._batch_rows, first + size)
                 points = inputs[start:stop], outputs[start - first : stop - first]
-                calls: dict[int, Call] = {}
+                calls: dict[int, ShardCall] = {}
                 if remember:  # first, as it has most to do
                     calls[owner] = ("judge", *points)
-                for shard in fleet.with_rows(start):
+                for shard in fleet.shards_with_rows(start):
                     calls.setdefault(shard, ("search", *points))
-                yield Ask(start, stop if remember else start, calls)
+                yield ShardRequest(start, stop if remember else start, calls)
 
         counts, parts = [], []
-        self.lacking = np.zeros(size, np.int64)
+        self.missing_row_counts = np.zeros(size, np.int64)
         done = 0
-        with self._asking():
+        with self._mark_unsound():
             for ask, answers in fleet.exchange(asks()):
                 some = min(self._batch_rows, size - done)
-                counted, found = self._merged(answers, some)
+                counted, found = self._merge_answers(answers, some)
                 if ask.absent:
-                    self.lacking[done : done + some] = fleet.lacking(ask)
+                    self.missing_row_counts[done : done + some] = fleet.count_missing_rows(ask)
                     if remember:
-                        fleet.owe(ask)
+                        fleet.record_incomplete(ask)
                 counts.append(counted)
                 parts.append((*found[:3], found[3] + done))
                 done += some
-        self._reached = first + size if remember else first
+        self._sent_rows = first + size if remember else first
         rows, near, far, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
         return np.concatenate(counts), (rows, near, far, owners)
 
-    def _merged(self, answers: dict[int, Answers], size: int) -> tuple[Rows, Found]:
+    def _merge_answers(self, answers: dict[int, Answers], size: int) -> tuple[Rows, Found]:
         """What several shards name, in order of decisions and rows."""
         placement = self._fleet.placement
-        told = [(shard, whole(found)) for shard, found in answers.items() if len(found[1])]
+        told = [(shard, expand_answers(found)) for shard, found in answers.items() if len(found[1])]
         if not told:
             nothing, none = np.empty(0, np.int64), np.empty(0)
             return np.zeros(size, np.int64), (nothing, none, none, nothing)
         counts = np.sum([found[0] for _, found in told], axis=0)
-        rows = np.concatenate([placement.rows(shard, found[1]) for shard, found in told])
+        rows = np.concatenate([placement.to_global(shard, found[1]) for shard, found in told])
         near, far = (np.concatenate([found[i] for _, found in told]) for i in (2, 3))
         owners = np.repeat(np.arange(size), counts)
         if len(told) == 1:
@@ -183,27 +187,27 @@ class ShardedIndex:
         order = np.argsort(np.concatenate(keys) + rows, kind="stable")
         return counts, (rows[order], near[order], far[order], owners)
 
-    def late(self, first: int, stop: int, shard: int) -> Verdicts | None:
+    def find_late_verdicts(self, first: int, stop: int, shard: int) -> Verdicts | None:
         """What a shard names of remembered rows that were judged without it; None: it is down."""
-        fleet, held, history = self._fleet, self._fleet.placement.held, self._history
+        fleet, held, history = self._fleet, self._fleet.placement.count_rows, self._history
         rows = np.arange(first, stop)
-        rows = rows[history.alive()[rows] != 0]
-        before = fleet.placement.local(shard, rows)
-        points = history.rows[rows], outputs_at(history, rows)
-        ask = Ask(history.total, history.total, {shard: ("search", *points, before)})
+        rows = rows[history.remembered_flags()[rows] != 0]
+        before = fleet.placement.to_local(shard, rows)
+        points = history.rows[rows], read_outputs(history, rows)
+        ask = ShardRequest(history.total, history.total, {shard: ("search", *points, before)})
         counts = np.zeros(stop - first, np.int64)
         found = NO_WITNESSES
         if len(rows) and held(shard, first):
-            with self._asking():
+            with self._mark_unsound():
                 answers = fleet.ask(ask)
             if ask.absent:
                 return None
-            counted, local, near, far = whole(answers[shard])
+            counted, local, near, far = expand_answers(answers[shard])
             counts[rows - first] = counted
-            found = Witnesses(fleet.placement.rows(shard, local), near, far)
+            found = Witnesses(fleet.placement.to_global(shard, local), near, far)
         return Verdicts(first, np.concatenate([[0], np.cumsum(counts)]), found)
 
-    def likes(
+    def find_comparable_many(
         self,
         first: int,
         likes: Rows,
@@ -216,71 +220,73 @@ class ShardedIndex:
             return
         fleet, placement, size = self._fleet, self._fleet.placement, len(likes)
         inputs, outputs = self._points(first, size)
-        stop = self._reached
-        owner = placement.owner(first) if stop > first else -1
-        there = {*fleet.with_rows(first), *([owner] if stop > first else [])}
+        stop = self._sent_rows
+        owner = placement.shard_of(first) if stop > first else -1
+        there = {*fleet.shards_with_rows(first), *([owner] if stop > first else [])}
 
-        def asks() -> Iterator[Ask]:
+        def asks() -> Iterator[ShardRequest]:
             for start in range(0, size, self._batch_rows):
                 part = slice(start, start + self._batch_rows)
-                calls: dict[int, Call] = {}
+                calls: dict[int, ShardCall] = {}
                 for shard in sorted(there):
-                    own = placement.held(shard, first) + start if shard == owner else None
+                    own = placement.count_rows(shard, first) + start if shard == owner else None
                     known = np.where(likes[part] >= 0, 0, -1)
-                    since = placement.local(shard, sinces[part])
+                    since = placement.to_local(shard, sinces[part])
                     points = inputs[part], outputs[part]
                     calls[shard] = ("like_cases", *points, known, since, own)
-                yield Ask(stop, stop, calls)
+                yield ShardRequest(stop, stop, calls)
 
         done = 0
-        with self._asking():
+        with self._mark_unsound():
             for _, answers in fleet.exchange(asks()):
                 part = likes[done : done + self._batch_rows]
                 for shard, local in answers.items():
                     some = (part < 0) & (local >= 0)
-                    part[some] = placement.rows(shard, local[some])
+                    part[some] = placement.to_global(shard, local[some])
                 done += self._batch_rows
 
     def insert(self, first: int, size: int, threads: int, pool: Any) -> None:
         """Have shards remember written rows without judging them."""
         history, placement = self._history, self._fleet.placement
 
-        def asks() -> Iterator[Ask]:
+        def asks() -> Iterator[ShardRequest]:
             start = first
             while start < first + size:
-                stop = start + min(self._batch_rows, placement.run(start), first + size - start)
-                points = history.rows[start:stop], outputs_at(history, np.arange(start, stop))
-                yield Ask(start, stop, {placement.owner(start): ("add", *points)})
+                stop = start + min(
+                    self._batch_rows, placement.count_left_in_segment(start), first + size - start
+                )
+                points = history.rows[start:stop], read_outputs(history, np.arange(start, stop))
+                yield ShardRequest(start, stop, {placement.shard_of(start): ("add", *points)})
                 start = stop
 
-        end, held = first + size, placement.held
-        build: dict[int, Call] = {
+        end, held = first + size, placement.count_rows
+        build: dict[int, ShardCall] = {
             shard: ("build",)
             for shard in range(placement.shards)
             if held(shard, end) > held(shard, first)
         }
-        with self._asking():
+        with self._mark_unsound():
             for ask, _ in self._fleet.exchange(asks()):
-                history.touched(ask.stop - ask.first)
-            self._fleet.ask(Ask(end, end, build, builds=True))
+                history.note_touched(ask.stop - ask.first)
+            self._fleet.ask(ShardRequest(end, end, build, builds=True))
 
     def remove(self, rows: Rows) -> None:
         """Have shards forget remembered rows."""
         placement, total = self._fleet.placement, self._history.total
         owners = placement.shards_of(rows)
-        calls: dict[int, Call] = {
-            shard: ("forget", placement.local(shard, rows[owners == shard]))
+        calls: dict[int, ShardCall] = {
+            shard: ("forget", placement.to_local(shard, rows[owners == shard]))
             for shard in np.unique(owners).tolist()
         }
-        with self._asking():
-            self._fleet.ask(Ask(total, total, calls))
+        with self._mark_unsound():
+            self._fleet.ask(ShardRequest(total, total, calls))
 
     # After a call that was cut off
 
     def settle(self) -> None:
         """Shards may have rows that do not count: make sure before the next answer."""
         self.state.settle()
-        self._fleet.doubt(self._history.total)
+        self._fleet.distrust_from(self._history.total)
 
     def renew(self) -> None:
         self.settle()
@@ -294,14 +300,14 @@ class ShardedIndex:
     def leaves(self) -> int:
         return self._fleet.placement.shards
 
-    def form(self) -> str:
+    def describe(self) -> str:
         fleet, total = self._fleet, self._history.total
-        held = [fleet.placement.held(shard, total) for shard in range(fleet.placement.shards)]
+        held = [fleet.placement.count_rows(shard, total) for shard in range(fleet.placement.shards)]
         rows = ", ".join(f"{count:,}" for count in held)
         return f"{fleet.backend.describe()}; rows of each so far: {rows}"
 
 
-class Sharded:
+class ShardedIndexFactory:
     """Makes the index of an engine whose rows are searched by shards.
 
     index       of each shard: "auto", "live" or "flat"
@@ -310,18 +316,18 @@ class Sharded:
 
     def __init__(self, fleet: Fleet, *, index: str, batch_rows: int, keep: bool) -> None:
         self.fleet = fleet
-        self.standing: ShardedIndex | None = None
+        self.current_index: ShardedIndex | None = None
         """The index over the history that there is."""
         self._index = index
         self._batch_rows = batch_rows
         self._keep = keep
 
-    def over(self, history: History) -> ShardedIndex:
+    def make_index(self, history: History) -> ShardedIndex:
         shape, storage, width = history.shape, history.storage, history.out_width
-        spec = Spec(history.rule, self._index, shape, storage, width)
-        self.fleet.stand_over(history, spec)
-        self.standing = ShardedIndex(history, self.fleet, self._batch_rows)
-        return self.standing
+        spec = ShardSpec(history.rule, self._index, shape, storage, width)
+        self.fleet.attach_history(history, spec)
+        self.current_index = ShardedIndex(history, self.fleet, self._batch_rows)
+        return self.current_index
 
     def close(self) -> None:
         self.fleet.close(keep=self._keep)

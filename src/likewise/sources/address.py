@@ -35,7 +35,7 @@ _PARAMETERS = {
 }
 _SCHEMES = {"redis": "redis", "rediss": "redis", "nats": "nats", "tls": "nats", "kafka": "kafka"}
 _PORTS = {"redis": 6379, "nats": 4222, "kafka": 9092}
-_NAMED_BY = {"redis": "stream", "nats": "stream", "kafka": "topic"}
+_NAME_PARAMETERS = {"redis": "stream", "nats": "stream", "kafka": "topic"}
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ class Address:
     def first_host(self) -> tuple[str, int]:
         return self.hosts[0]
 
-    def password(self) -> str | None:
+    def read_password(self) -> str | None:
         """From the file, or from the variable of the environment, that the address names."""
         if "password_file" in self.parameters:
-            return self.secret("password_file")
+            return self.read_secret("password_file")
         name = self.parameters.get("password_env")
         if name is None:
             return None
@@ -79,7 +79,7 @@ class Address:
             raise BadRule(f"{self}: the environment has no {name}, which password_env names.")
         return os.environ[name]
 
-    def secret(self, parameter: str) -> str | None:
+    def read_secret(self, parameter: str) -> str | None:
         """What a file holds that a parameter names, without the end of its line."""
         path = self.parameters.get(parameter)
         if path is None:
@@ -96,7 +96,7 @@ def is_address(text: str) -> bool:
     return "://" in text
 
 
-def address_of(text: str) -> Address:
+def parse_address(text: str) -> Address:
     """Read an address; BadRule, which repeats no password, if it makes no sense.
 
     >>> address_of("redis://127.0.0.1?stream=decisions").first_host
@@ -117,7 +117,7 @@ def address_of(text: str) -> Address:
         )
     parts = urlsplit(f"//{rest}")
     given = parse_qs(parts.query, keep_blank_values=True)
-    streams = given.pop(_NAMED_BY[kind], [])
+    streams = given.pop(_NAME_PARAMETERS[kind], [])
     for name, values in given.items():
         if name not in _PARAMETERS[kind]:
             known = ", ".join(sorted(_PARAMETERS[kind]))
@@ -125,22 +125,22 @@ def address_of(text: str) -> Address:
         if len(values) > 1 or not values[0]:
             raise BadRule(f"the {kind} address has {name} without a value, or twice")
     parameters = {name: values[0] for name, values in given.items()}
-    _check(kind, streams, parameters)
+    _check_parameters(kind, streams, parameters)
     tls = scheme in ("rediss", "tls") or "ca_file" in parameters or parameters.get("tls") == "true"
-    named = "&".join(f"{_NAMED_BY[kind]}={name}" for name in streams)
+    named = "&".join(f"{_NAME_PARAMETERS[kind]}={name}" for name in streams)
     return Address(
         kind,
-        tuple(_host(one, kind) for one in place.split(",")),
+        tuple(_parse_host(one, kind) for one in place.split(",")),
         tuple(streams),
-        _database(parts.path, kind),
+        _parse_database(parts.path, kind),
         tls,
         parameters,
         f"{scheme}://{place}{parts.path}?{named}",
     )
 
 
-def _check(kind: str, streams: list[str], parameters: Mapping[str, str]) -> None:
-    name = _NAMED_BY[kind]
+def _check_parameters(kind: str, streams: list[str], parameters: Mapping[str, str]) -> None:
+    name = _NAME_PARAMETERS[kind]
     if not streams or not all(streams) or (kind != "redis" and len(streams) > 1):
         raise BadRule(f"a {kind} address names its {name}: …?{name}=decisions")
     if len(set(streams)) < len(streams):
@@ -157,7 +157,7 @@ def _check(kind: str, streams: list[str], parameters: Mapping[str, str]) -> None
         )
 
 
-def _host(text: str, kind: str) -> tuple[str, int]:
+def _parse_host(text: str, kind: str) -> tuple[str, int]:
     try:
         parts = urlsplit(f"//{text}")
         host, port = parts.hostname, parts.port
@@ -168,7 +168,7 @@ def _host(text: str, kind: str) -> tuple[str, int]:
     return host, port or _PORTS[kind]
 
 
-def _database(path: str, kind: str) -> int:
+def _parse_database(path: str, kind: str) -> int:
     number = path.strip("/")
     if not number:
         return 0

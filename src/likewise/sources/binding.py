@@ -15,12 +15,12 @@ from likewise.errors import BadRule, BadTable, WrongShape
 from likewise.monitor.readers.table_reader import output_column
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
-from likewise.sources.chunk import Chunk, Table, Type
-from likewise.tables.frames import ColumnTable, columns_of, numbers_of
+from likewise.sources.chunk import Chunk, ColumnType, Table
+from likewise.tables.frames import ColumnTable, columns_of, read_number_column
 from likewise.tables.known_names import did_you_mean
 
 
-def models_in(table: "Table | ColumnTable", column: str) -> list[str | None]:
+def read_models(table: "Table | ColumnTable", column: str) -> list[str | None]:
     """The models of rows; None for a row without one."""
     if isinstance(table, ColumnTable):
         values: Any = table.columns.get(column, [None] * len(table))
@@ -29,7 +29,7 @@ def models_in(table: "Table | ColumnTable", column: str) -> list[str | None]:
     return [None if value is None or value == "" else str(value) for value in values]
 
 
-_MOST = 12  # names of columns in a message
+_MAX_NAMES = 12  # names of columns in a message
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class Binding:
     """A rule, and the columns of a table that it takes."""
 
     rule: Rule
-    wanted: tuple[str, ...]
+    columns: tuple[str, ...]
     """Those that are read, outputs included."""
-    types: dict[str, Type]
+    types: dict[str, ColumnType]
     inputs: tuple[str, ...] = ()
     """For a rule without features: the columns that are the input, in their order."""
     output_column: str | None = None
     """For a rule without features."""
-    beside: tuple[str, ...] = ()
+    extra_columns: tuple[str, ...] = ()
     """Columns that are read although the rule does not know them."""
 
     @property
@@ -53,31 +53,31 @@ class Binding:
         return self.rule.key_column
 
     @property
-    def remembered(self) -> tuple[str, ...]:
+    def remembered_columns(self) -> tuple[str, ...]:
         """The columns that a monitor keeps: what is compared, protected, the key, outputs."""
         if self.rule.features is None:
-            return tuple(name for name in self.wanted if name not in self.beside)
+            return tuple(name for name in self.columns if name not in self.extra_columns)
         ignored = {name for name, one in self.rule.features.items() if _kind(one) == "ignore"}
-        return tuple(name for name in self.wanted if name not in ignored.union(self.beside))
+        return tuple(name for name in self.columns if name not in ignored.union(self.extra_columns))
 
-    def with_beside(self, columns: Iterable[str]) -> "Binding":
+    def with_extra_columns(self, columns: Iterable[str]) -> "Binding":
         """The same, with these columns read as well, whether the rule knows them or not."""
-        more = [name for name in dict.fromkeys(columns) if name not in self.wanted]
+        more = [name for name in dict.fromkeys(columns) if name not in self.columns]
         unknown = [name for name in more if name not in (self.rule.features or {})]
         return replace(
             self,
-            wanted=(*self.wanted, *more),
+            columns=(*self.columns, *more),
             types={name: one for name, one in self.types.items() if name not in more},
-            beside=(*self.beside, *unknown),
+            extra_columns=(*self.extra_columns, *unknown),
         )
 
     def arguments(self, table: "Table | ColumnTable") -> tuple[Any, ...]:
         """What `observe_many` and `calibrate` take of a table: the table, or inputs and outputs."""
         if self.output_column is None:
-            return (self._known(table),)
+            return (self._drop_extra_columns(table),)
         names = [*self.inputs, self.output_column]
-        columns = columns_of(self._known(table), names, self.remembered)
-        inputs = np.stack([numbers_of(name, columns[name]) for name in self.inputs], axis=1)
+        columns = columns_of(self._drop_extra_columns(table), names, self.remembered_columns)
+        inputs = np.stack([read_number_column(name, columns[name]) for name in self.inputs], axis=1)
         outputs = columns[self.output_column]
         return inputs, output_column(self.output_column, outputs, self.rule.output)
 
@@ -85,20 +85,22 @@ class Binding:
         """What `observe` and `check` take of a row."""
         return tuple(argument[0] for argument in self.arguments([row]))
 
-    def _known(self, table: "Table | ColumnTable") -> "Table | ColumnTable":
+    def _drop_extra_columns(self, table: "Table | ColumnTable") -> "Table | ColumnTable":
         """The table without what the rule does not know."""
-        if not self.beside:
+        if not self.extra_columns:
             return table
         if isinstance(table, list):
-            return [{name: row[name] for name in row if name not in self.beside} for row in table]
-        return table.drop(self.beside)
+            return [
+                {name: row[name] for name in row if name not in self.extra_columns} for row in table
+            ]
+        return table.drop(self.extra_columns)
 
 
 def _no_settings(rows: Chunk) -> dict[str, Any]:
     return {}
 
 
-def judge_with(
+def make_judge(
     monitor: Any,
     binding: Binding,
     settings: Callable[[Chunk], dict[str, Any]] = _no_settings,
@@ -127,7 +129,7 @@ def bind_features(rule: Rule, columns: Sequence[str], *, source: str, rule_name:
     unknown = [name for name in columns if name not in rule.features and name not in outputs]
     if unknown and rule.extra == "reject":
         raise BadTable(
-            f"{source} has columns that {rule_name} does not know: {_listed(unknown)}. Say what"
+            f"{source} has columns that {rule_name} does not know: {_list_names(unknown)}. Say what"
             f" each means; for one that says nothing: [features.{_toml_key(unknown[0])}] and"
             ' kind = "ignore".',
             path=source,
@@ -167,7 +169,7 @@ def bind_vectors(
             f"{source} has {len(inputs)} columns beside the output, but the rule has"
             f" {len(rule.weights)} weights: one for each column, in the order of the file."
         )
-    types: dict[str, Type] = dict.fromkeys(inputs, "number")
+    types: dict[str, ColumnType] = dict.fromkeys(inputs, "number")
     types[output_column] = "number" if rule.output == "number" else "text"
     return Binding(rule, (*inputs, output_column), types, tuple(inputs), output_column)
 
@@ -198,29 +200,29 @@ def check_columns(
     if missing:
         absent = "a column that is" if len(missing) == 1 else "columns that are"
         raise BadTable(
-            f"{named_by} names {absent} not in {source}: {_listed(missing)}. The file has"
-            f" {_listed(columns)}{did_you_mean(missing[0], columns) or '.'}",
+            f"{named_by} names {absent} not in {source}: {_list_names(missing)}. The file has"
+            f" {_list_names(columns)}{did_you_mean(missing[0], columns) or '.'}",
             path=source,
             columns=missing,
         )
 
 
-def types_of(rule: Rule) -> dict[str, Type]:
+def types_of(rule: Rule) -> dict[str, ColumnType]:
     """How text is read: what the rule calls a number, or lists as numbers, is one."""
-    types: dict[str, Type] = {}
+    types: dict[str, ColumnType] = {}
     for name, feature in (rule.features or {}).items():
         assert isinstance(feature, Feature)
-        listed = _listed_type(feature.order or feature.values)
+        listed = _type_of_values(feature.order or feature.values)
         types[name] = "number" if feature.kind == "number" else listed
     output = rule.output_column or ()
     for name in [output] if isinstance(output, str) else output:
         types[name] = "number"
         if rule.output == "label":
-            types[name] = _listed_type(None if rule.favourable is None else [rule.favourable])
+            types[name] = _type_of_values(None if rule.favourable is None else [rule.favourable])
     return types
 
 
-def _listed_type(values: Sequence[object] | None) -> Type:
+def _type_of_values(values: Sequence[object] | None) -> ColumnType:
     if not values:
         return "text"
     if all(isinstance(value, bool) for value in values):
@@ -228,9 +230,9 @@ def _listed_type(values: Sequence[object] | None) -> Type:
     return "listed" if all(isinstance(value, int | float) for value in values) else "text"
 
 
-def _listed(names: Sequence[str]) -> str:
-    text = ", ".join(map(repr, names[:_MOST]))
-    return text if len(names) <= _MOST else f"{text} and {len(names) - _MOST:,} more"
+def _list_names(names: Sequence[str]) -> str:
+    text = ", ".join(map(repr, names[:_MAX_NAMES]))
+    return text if len(names) <= _MAX_NAMES else f"{text} and {len(names) - _MAX_NAMES:,} more"
 
 
 def _toml_key(name: str) -> str:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from likewise.errors import BadFile
-from likewise.sources.digest import Digest, Hashed
+from likewise.sources.digest import Digest, HashingStream
 from likewise.sources.remarks import Remark
-from likewise.sources.text_encodings import MARKS, known, recoded
+from likewise.sources.text_encodings import MARKS, find_encoding, recode
 
 _GZIP = b"\x1f\x8b"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
@@ -33,13 +33,13 @@ _FOREIGN = {
 }
 
 
-class Stream:
+class ByteStream:
     """Unpacked bytes of a file, or of standard input where the path is "-"."""
 
     def __init__(self, path: str, encoding: str | None = None) -> None:
         self.path = path
         self.name = "standard input" if path == "-" else path
-        self.encoding = None if encoding is None else known(encoding)
+        self.encoding = None if encoding is None else find_encoding(encoding)
         """What the caller says the text is in."""
         self.remarks: tuple[Remark, ...] = ()
         self.size: int | None = None
@@ -53,11 +53,11 @@ class Stream:
 
     def _unpack(self) -> None:
         for _ in range(2):  # packed, or packed twice by mistake
-            packed = _unpacked(self._bytes, self.peek(len(_ZSTANDARD)))
+            packed = _open_unpacked(self._bytes, self.peek(len(_ZSTANDARD)))
             if packed is None:
                 break
             self._bytes = packed
-        self.packed = self._bytes is not self._raw
+        self.is_packed = self._bytes is not self._raw
         for magic, what in _FOREIGN.items():
             if self.peek(len(magic)) == magic:
                 raise BadFile(f"{self.name} is {what}.", path=self.name)
@@ -68,24 +68,24 @@ class Stream:
         encoding = self.encoding or marked
         if encoding is None or encoding == "utf-8":
             return
-        self._bytes = cast(BinaryIO, recoded(self._bytes, encoding))
+        self._bytes = cast(BinaryIO, recode(self._bytes, encoding))
         self.encoding = encoding
         if marked is not None:
             self.remarks = (Remark(f"the text is {marked}, as its first bytes say"),)
 
     def _open(self) -> BinaryIO:
         if self.path == "-":
-            self._hashed = Hashed(sys.stdin.buffer, closes=False)
+            self._hashed = HashingStream(sys.stdin.buffer, closes=False)
             return cast(BinaryIO, io.BufferedReader(self._hashed, _BUFFER))
         path = Path(self.path)
         raw = open_file(self.path)
         self.size = path.stat().st_size if path.is_file() else None
-        self._opened = _last_change(path)
-        self._hashed = Hashed(raw)
+        self._opened = _file_identity(path)
+        self._hashed = HashingStream(raw)
         return cast(BinaryIO, io.BufferedReader(self._hashed, _BUFFER))
 
     @property
-    def rereadable(self) -> bool:
+    def is_rereadable(self) -> bool:
         """Whether the same bytes can be read once more: a file, not a pipe."""
         return self.size is not None
 
@@ -98,9 +98,9 @@ class Stream:
         try:
             while by_name and self._raw.read(_BUFFER):
                 pass
-            changed = by_name and self._opened != _last_change(Path(self.path))
+            changed = by_name and self._opened != _file_identity(Path(self.path))
         except Exception as error:
-            raise self._broken(error) from None
+            raise self._read_error(error) from None
         if changed:
             raise BadFile(
                 f"{self.name} was changed while it was read. Copy it; read the copy.",
@@ -118,7 +118,7 @@ class Stream:
         try:
             return cast(io.BufferedReader, self._bytes).peek(count)[:count]
         except Exception as error:  # each packer has errors of its own
-            raise self._broken(error) from None
+            raise self._read_error(error) from None
 
     def read(self, count: int) -> bytes:
         """As many bytes as asked for; fewer at the end."""
@@ -127,9 +127,9 @@ class Stream:
         try:
             return self._bytes.read(count)
         except Exception as error:
-            raise self._broken(error) from None
+            raise self._read_error(error) from None
 
-    def _broken(self, error: Exception) -> BadFile:
+    def _read_error(self, error: Exception) -> BadFile:
         if isinstance(error, EOFError):
             return BadFile(
                 f"{self.name} ends too early: it is packed, and its end is missing. Copy or"
@@ -171,13 +171,13 @@ def open_file(name: str) -> io.FileIO:
         raise BadFile(f"{name} cannot be opened: {error.strerror}.", path=name) from None
 
 
-def _last_change(path: Path) -> tuple[int, int, int]:
+def _file_identity(path: Path) -> tuple[int, int, int]:
     """What differs once a file is written to, or another one has taken its place."""
     found = path.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _unpacked(raw: BinaryIO, start: bytes) -> BinaryIO | None:
+def _open_unpacked(raw: BinaryIO, start: bytes) -> BinaryIO | None:
     if start[: len(_GZIP)] == _GZIP:
         return cast(BinaryIO, io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER))
     if start == _ZSTANDARD:

@@ -15,10 +15,10 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import polars as pl
 
-Type: TypeAlias = Literal["number", "listed", "flag", "text"]
+ColumnType: TypeAlias = Literal["number", "listed", "flag", "text"]
 """How a column of a text file is read: "listed" are numbers that a rule lists by value, such as
 codes of categories, "flag" is true or false. Other formats bring types of their own."""
-Types: TypeAlias = Mapping[str, Type]
+ColumnTypes: TypeAlias = Mapping[str, ColumnType]
 Table: TypeAlias = "pl.DataFrame | list[dict[str, Any]]"
 Places: TypeAlias = npt.NDArray[np.int64]
 
@@ -33,7 +33,7 @@ class BadLine(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedRow:
     """A row that could not be read, or not be judged."""
 
     place: int
@@ -51,7 +51,7 @@ class Chunk:
 
     table: Table
     places: Places
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedRow, ...] = ()
     times: npt.NDArray[np.datetime64] | None = None
     """When each decision was made, in UTC, where a column of times is read."""
 
@@ -64,7 +64,7 @@ class Chunk:
         return Chunk(self.table[part], self.places[part], times=times)
 
 
-def joined(tables: list[Table]) -> Table:
+def join_tables(tables: list[Table]) -> Table:
     """Tables of one file, one after the other."""
     import polars as pl
 

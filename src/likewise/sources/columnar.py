@@ -19,30 +19,30 @@ import polars as pl
 
 from likewise.errors import BadFile
 from likewise.sources.arrow_ipc import DICTIONARY, RECORDS, SCHEMA, BadArrow, read_header
-from likewise.sources.byte_streams import Stream
-from likewise.sources.chunk import Chunk, Types
+from likewise.sources.byte_streams import ByteStream
+from likewise.sources.chunk import Chunk, ColumnTypes
 from likewise.sources.remarks import Remark
 
 
-class Columnar:
+class ColumnarFile:
     """A Parquet file, or an Arrow file (the IPC format with a footer)."""
 
     unit = "row"
     remarks: tuple[Remark, ...] = ()  # it brings types of its own
 
-    def __init__(self, stream: Stream, format: str) -> None:
+    def __init__(self, stream: ByteStream, format: str) -> None:
         self.stream = stream
         self._format = format
         self._copy: IO[bytes] | None = None
         path = stream.path
-        if stream.path == "-" or stream.packed:
+        if stream.path == "-" or stream.is_packed:
             self._copy = tempfile.NamedTemporaryFile(suffix=".likewise")  # noqa: SIM115
             shutil.copyfileobj(cast(Any, stream), self._copy, 1 << 20)
             self._copy.flush()
             path = self._copy.name
         self.by_name = self._copy is None
         """Whether Polars reads the file by its name, beside the stream."""
-        with told(stream.name, format):
+        with translate_polars_errors(stream.name, format):
             if format == "Parquet":
                 self._frame = pl.scan_parquet(path, glob=False, hive_partitioning=False)
             else:
@@ -50,11 +50,11 @@ class Columnar:
             self.columns = self._frame.collect_schema().names()
             self.rows = int(self._frame.select(pl.len()).collect().item())
 
-    def chunks(self, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]:
+    def chunks(self, types: ColumnTypes, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
         """The wanted columns, so many rows at a time at most."""
         first = 1
-        with told(self.stream.name, self._format):
-            batches = iter(self._frame.select(wanted).collect_batches(chunk_size=rows))
+        with translate_polars_errors(self.stream.name, self._format):
+            batches = iter(self._frame.select(columns).collect_batches(chunk_size=rows))
             while (frame := next(batches, None)) is not None:
                 for some in frame.iter_slices(rows):
                     yield Chunk(some, np.arange(first, first + some.height, dtype=np.int64))
@@ -62,7 +62,7 @@ class Columnar:
 
 
 @contextmanager
-def told(name: str, format: str) -> Iterator[None]:
+def translate_polars_errors(name: str, format: str) -> Iterator[None]:
     """What Polars says of a file that it cannot read, with the name of the file."""
     try:
         yield
@@ -93,59 +93,59 @@ class ArrowStream:
     unit = "row"
     remarks: tuple[Remark, ...] = ()  # it brings types of its own
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self.stream = stream
-        first = self._message()
+        first = self._read_message()
         if first is None or first.kind != SCHEMA:
-            raise self._damaged("it does not begin with a schema")
+            raise self._damage_error("it does not begin with a schema")
         self._schema = first.data
         self._dictionaries: dict[int, bytes] = {}
-        with told(stream.name, "an Arrow stream"):
+        with translate_polars_errors(stream.name, "an Arrow stream"):
             self.columns = pl.read_ipc_stream(io.BytesIO(self._schema + _END)).columns
 
-    def chunks(self, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]:
+    def chunks(self, types: ColumnTypes, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
         """The wanted columns, so many rows at a time at most."""
         first = 1
-        while (message := self._message()) is not None:
+        while (message := self._read_message()) is not None:
             if message.kind == DICTIONARY:
                 before = self._dictionaries.get(message.dictionary, b"") * message.is_delta
                 self._dictionaries[message.dictionary] = before + message.data
             if message.kind != RECORDS:
                 continue
             parts = (self._schema, *self._dictionaries.values(), message.data, _END)
-            with told(self.stream.name, "an Arrow stream"):
-                frame = pl.read_ipc_stream(io.BytesIO(b"".join(parts)), columns=list(wanted))
+            with translate_polars_errors(self.stream.name, "an Arrow stream"):
+                frame = pl.read_ipc_stream(io.BytesIO(b"".join(parts)), columns=list(columns))
             for some in frame.iter_slices(rows):
                 yield Chunk(some, np.arange(first, first + some.height, dtype=np.int64))
                 first += some.height
 
-    def _message(self) -> _Message | None:
+    def _read_message(self) -> _Message | None:
         """The next message; None at the end of the stream."""
         start = self.stream.read(8)
         if start in (b"", _END, CONTINUES):
             return None
         if len(start) < 8 or start[:4] != CONTINUES:
-            raise self._damaged("a message does not begin where the last one ends")
+            raise self._damage_error("a message does not begin where the last one ends")
         (size,) = struct.unpack("<i", start[4:])
         if not 0 < size < _LONGEST:
-            raise self._damaged(f"a message says that its header has {size} bytes")
-        header = self._exactly(size)
+            raise self._damage_error(f"a message says that its header has {size} bytes")
+        header = self._read_exactly(size)
         try:
             kind, body, table = read_header(header)
             dictionary, is_delta = 0, False
             if kind == DICTIONARY:
                 dictionary, is_delta = table.number(0, "<q"), bool(table.number(2, "<B"))
         except BadArrow:
-            raise self._damaged("the header of a message makes no sense") from None
-        return _Message(kind, start + header + self._exactly(body), dictionary, is_delta)
+            raise self._damage_error("the header of a message makes no sense") from None
+        return _Message(kind, start + header + self._read_exactly(body), dictionary, is_delta)
 
-    def _exactly(self, count: int) -> bytes:
+    def _read_exactly(self, count: int) -> bytes:
         data = self.stream.read(count)
         if len(data) < count:
-            raise self._damaged(f"it ends {count - len(data):,} bytes too early")
+            raise self._damage_error(f"it ends {count - len(data):,} bytes too early")
         return data
 
-    def _damaged(self, why: str) -> BadFile:
+    def _damage_error(self, why: str) -> BadFile:
         return BadFile(
             f"{self.stream.name} is damaged, or not all of it is there: as an Arrow stream it"
             f" cannot be read ({why}). Copy or write it again.",

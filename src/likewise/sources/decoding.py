@@ -25,12 +25,12 @@ import numpy as np
 
 from likewise.sources.arrow_ipc import BadArrow, read_columns
 from likewise.sources.chunk import BadLine
-from likewise.sources.json_lines import parsed, plain_object
+from likewise.sources.json_lines import check_plain_object, parse_json
 from likewise.sources.protocol import Record
 from likewise.sources.record_cutting import LONGEST
 from likewise.sources.stream_messages import Message, Messages
 from likewise.tables.frames import ColumnTable
-from likewise.tables.normalize import list_of
+from likewise.tables.normalize import require_list
 
 Row: TypeAlias = tuple[Any, ...]
 _NUMBER = int | float | None
@@ -44,7 +44,7 @@ _flaw = attrgetter("flaw")
 _values = msgspec.structs.astuple
 
 
-class PlainObjects:
+class FlatObjectDecoder:
     """Reads objects that have exactly these names.
 
     numbers: those of columns that hold numbers; an object with anything else there is left alone
@@ -62,7 +62,7 @@ class PlainObjects:
             )
             self._decode = msgspec.json.Decoder(struct).decode
 
-    def rows(self, records: Sequence[Record]) -> list[Row | None]:
+    def decode_rows(self, records: Sequence[Record]) -> list[Row | None]:
         """Of each record its values, in the order of the names; None if it is to be read slowly."""
         if self._decode is None:
             return [None] * len(records)
@@ -70,19 +70,19 @@ class PlainObjects:
             rows: list[Row | None] = list(map(_values, map(self._decode, map(_body, records))))
         except _UNREADABLE:
             rows = [None]
-        if None in rows or not self._surely(records):
-            return [self._row(record) for record in records]
+        if None in rows or not self._is_unambiguous(records):
+            return [self._decode_row(record) for record in records]
         return rows
 
-    def _row(self, record: Record) -> Row | None:
+    def _decode_row(self, record: Record) -> Row | None:
         assert self._decode is not None
         try:
             row: Row = _values(self._decode(record.body))
         except _UNREADABLE:
             return None
-        return row if self._surely([record]) else None
+        return row if self._is_unambiguous([record]) else None
 
-    def _surely(self, records: Sequence[Record]) -> bool:
+    def _is_unambiguous(self, records: Sequence[Record]) -> bool:
         """Whether any other reader would read the same values of bodies that were decoded.
 
         Each has every name. A name is followed by a colon: with as many colons as names in all of
@@ -108,7 +108,7 @@ _EVENT_TYPE = "application/cloudevents+json"
 _ATTRIBUTES = ("specversion", "id", "source", "type")
 
 
-class BadMessage(ValueError):
+class BadRecord(ValueError):
     """A message of which no decisions can be made, and why."""
 
     def __init__(self, why: str, code: str = "bad-message") -> None:
@@ -117,7 +117,7 @@ class BadMessage(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Undecoded:
+class UndecodedRecord:
     """A record of which no decisions can be made, and why."""
 
     record: Record
@@ -136,38 +136,38 @@ class Decoder:
     def __init__(self, format: str, *, in_order: bool = False) -> None:
         self._format = format
         self._in_order = in_order
-        self._objects = PlainObjects((), ())
+        self._objects = FlatObjectDecoder((), ())
 
-    def decoded(
+    def decode(
         self, records: Sequence[Record], numbers: Collection[str]
-    ) -> Iterator[Messages | Undecoded]:
+    ) -> Iterator[Messages | UndecodedRecord]:
         """The messages of records, MOST_ROWS decisions at a time, and records that are none.
 
         numbers: names of columns that hold numbers, in which true is none
         """
         self._choose_names(records, numbers)
         objects = self._objects
-        rows = objects.rows(records)
+        rows = objects.decode_rows(records)
         read = [row for row in rows if row is not None]
         if len(read) == len(records) and 0 < len(read) <= MOST_ROWS:
             yield Messages(records, _table(objects.names, read))
             return
-        gathered = _Gathered(objects)
+        gathered = _MessageBatch(objects)
         for record, row in zip(records, rows, strict=True):
             if row is not None:
                 gathered.add(record, [row])
                 continue
             try:
-                message = message_of(record, self._format, numbers)
-            except BadMessage as error:
+                message = decode_message(record, self._format, numbers)
+            except BadRecord as error:
                 if self._in_order and gathered.rows:
                     yield gathered.messages()
-                    gathered = _Gathered(objects)
-                yield Undecoded(record, str(error), error.code)
+                    gathered = _MessageBatch(objects)
+                yield UndecodedRecord(record, str(error), error.code)
                 continue
             if len(gathered.rows) + len(message.rows) > MOST_ROWS:
                 yield gathered.messages()
-                gathered = _Gathered(objects)
+                gathered = _MessageBatch(objects)
             if message.rows:
                 gathered.add(record, message.rows)
         if gathered.rows:
@@ -178,24 +178,24 @@ class Decoder:
         if not records or self._format not in ("auto", "json"):
             return
         if self._objects.numbers != tuple(numbers):
-            self._objects = PlainObjects(self._objects.names, numbers)
-        if self._objects.rows(records[:1]) != [None]:
+            self._objects = FlatObjectDecoder(self._objects.names, numbers)
+        if self._objects.decode_rows(records[:1]) != [None]:
             return
         try:
-            (first,) = message_of(records[0], self._format, numbers).rows
+            (first,) = decode_message(records[0], self._format, numbers).rows
         except ValueError:  # BadMessage, or several rows
             return
         event = self._format == "auto" and "specversion" in first
         if first.keys() != set(self._objects.names):
-            self._objects = PlainObjects(() if event else first, numbers)
+            self._objects = FlatObjectDecoder(() if event else first, numbers)
 
 
-class _Gathered:
+class _MessageBatch:
     """Messages that are to be judged together."""
 
-    def __init__(self, objects: PlainObjects) -> None:
+    def __init__(self, objects: FlatObjectDecoder) -> None:
         self._names = objects.names
-        self._set = set(objects.names)
+        self._name_set = set(objects.names)
         self._records: list[Record] = []
         self._counts: list[int] = []
         # Whether every message is one row with the names of `objects`.
@@ -207,7 +207,7 @@ class _Gathered:
         self._counts.append(len(rows))
         self.rows += rows
         if type(rows[0]) is dict:
-            self._alike = self._alike and len(rows) == 1 and rows[0].keys() == self._set
+            self._alike = self._alike and len(rows) == 1 and rows[0].keys() == self._name_set
 
     def messages(self) -> Messages:
         names = self._names
@@ -227,29 +227,29 @@ def _table(names: Sequence[str], rows: Iterable[Row]) -> ColumnTable:
     return ColumnTable(dict(zip(names, columns, strict=True)))
 
 
-def message_of(record: Record, format: str, numbers: Collection[str] = ()) -> Message:
+def decode_message(record: Record, format: str, numbers: Collection[str] = ()) -> Message:
     """The decisions of a record.
 
     format   json, arrow, cloudevents, or auto
     numbers  names of columns that hold numbers, in which true is none
     """
     if record.flaw is not None:
-        raise BadMessage(record.flaw, record.flaw_code)
+        raise BadRecord(record.flaw, record.flaw_code)
     if len(record.body) > LONGEST:
-        raise BadMessage(
+        raise BadRecord(
             f"the body is longer than {LONGEST >> 20} MB, which no decision is", "too-long"
         )
     try:
-        return Message(record, _rows(record.body, record.headers, format, numbers))
-    except BadMessage:
+        return Message(record, _decode_body(record.body, record.headers, format, numbers))
+    except BadRecord:
         raise
     except (BadLine, BadArrow) as error:
-        raise BadMessage(str(error), error.code) from None
+        raise BadRecord(str(error), error.code) from None
     except ValueError as error:
-        raise BadMessage(str(error)) from None
+        raise BadRecord(str(error)) from None
 
 
-def _rows(
+def _decode_body(
     body: bytes, headers: Mapping[str, str], format: str, numbers: Collection[str]
 ) -> list[dict[str, Any]]:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower() if headers else ""
@@ -257,54 +257,54 @@ def _rows(
     attributes = headers and any(name[:3] in ("ce_", "ce-") for name in headers)
     if events and attributes and kind != _EVENT_TYPE:
         _check_version(headers.get("ce_specversion", headers.get("ce-specversion")))
-        return _of_data(body, kind, numbers)
+        return _decode_data(body, kind, numbers)
     if format == "arrow" or (format == "auto" and body.startswith(_ARROW)):
-        return _of_arrow(body)
-    value = parsed(body)
+        return _decode_arrow(body)
+    value = parse_json(body)
     seems = isinstance(value, dict) and "specversion" in value and _is_event(value)
     if format == "cloudevents" or (events and (seems or kind == _EVENT_TYPE)):
-        return _of_event(value, body, numbers)
-    return [plain_object(value, body, numbers)]
+        return _decode_event(value, body, numbers)
+    return [check_plain_object(value, body, numbers)]
 
 
 def _is_event(value: dict[str, Any]) -> bool:
     return all(isinstance(value.get(name), str) for name in _ATTRIBUTES)
 
 
-def _of_event(value: Any, body: bytes, numbers: Collection[str]) -> list[dict[str, Any]]:
+def _decode_event(value: Any, body: bytes, numbers: Collection[str]) -> list[dict[str, Any]]:
     """The data of an event in structured mode."""
     if not isinstance(value, dict) or not _is_event(value):
-        raise BadMessage(f"no CloudEvent: expected an object with {', '.join(_ATTRIBUTES)}")
+        raise BadRecord(f"no CloudEvent: expected an object with {', '.join(_ATTRIBUTES)}")
     _check_version(value["specversion"])
     kind = str(value.get("datacontenttype") or "").partition(";")[0].strip().lower()
     if "data_base64" in value:
         try:
             data = base64.b64decode(str(value["data_base64"]), validate=True)
         except (binascii.Error, ValueError):
-            raise BadMessage("data_base64 of the event is no base64") from None
-        return _of_data(data, kind, numbers)
+            raise BadRecord("data_base64 of the event is no base64") from None
+        return _decode_data(data, kind, numbers)
     if "data" not in value:
-        raise BadMessage("the event has no data")
-    return [plain_object(value["data"], body, numbers)]
+        raise BadRecord("the event has no data")
+    return [check_plain_object(value["data"], body, numbers)]
 
 
-def _of_data(data: bytes, kind: str, numbers: Collection[str]) -> list[dict[str, Any]]:
+def _decode_data(data: bytes, kind: str, numbers: Collection[str]) -> list[dict[str, Any]]:
     if kind == _ARROW_TYPE or data.startswith(_ARROW):
-        return _of_arrow(data)
-    return [plain_object(parsed(data), data, numbers)]
+        return _decode_arrow(data)
+    return [check_plain_object(parse_json(data), data, numbers)]
 
 
 def _check_version(version: str | None) -> None:
     if version != "1.0":
-        raise BadMessage("the event's specversion is not 1.0")
+        raise BadRecord("the event's specversion is not 1.0")
 
 
-def _of_arrow(body: bytes) -> list[dict[str, Any]]:
+def _decode_arrow(body: bytes) -> list[dict[str, Any]]:
     columns = read_columns(body, MOST_ROWS)
     for name, column in columns.items():
         if isinstance(column, np.ndarray) and column.ndim > 1:
-            raise BadMessage(f"the column {name!r} is of lists; expected plain values")
+            raise BadRecord(f"the column {name!r} is of lists; expected plain values")
     return [
         dict(zip(columns, row, strict=True))
-        for row in zip(*map(list_of, columns.values()), strict=True)
+        for row in zip(*map(require_list, columns.values()), strict=True)
     ]

@@ -18,26 +18,26 @@ import numpy.typing as npt
 import polars as pl
 
 from likewise.errors import BadFile
-from likewise.sources.byte_streams import Stream
-from likewise.sources.chunk import Chunk, Refused, Types
-from likewise.sources.file_layout import layout_of, without_spaces
+from likewise.sources.byte_streams import ByteStream
+from likewise.sources.chunk import Chunk, ColumnTypes, RefusedRow
+from likewise.sources.file_layout import detect_layout, without_spaces
 from likewise.sources.number_text import Decimal
-from likewise.sources.record_cutting import Block, blocks
+from likewise.sources.record_cutting import RecordBlock, read_blocks
 from likewise.sources.remarks import Remark
 from likewise.sources.text_columns import SAMPLE, TextColumns
-from likewise.sources.windows_text import Detector
+from likewise.sources.windows_text import EncodingDetector
 
 _LEFT_OUT = "\x00"  # begins the name of a field that is no column
 
 
-class Delimited:
+class DelimitedFile:
     """A file of records."""
 
     unit = "line"
 
     def __init__(
         self,
-        stream: Stream,
+        stream: ByteStream,
         *,
         preferred: str = ",",
         delimiter: str | None = None,
@@ -48,17 +48,17 @@ class Delimited:
         """preferred: what separates fields, unless `delimiter` says or the file shows another"""
         self.stream = stream
         self._missing = list(missing)
-        self._detect = None if stream.encoding else Detector()
-        self._undefined: list[Refused] = []
-        self._blocks = (self._decoded(block) for block in blocks(stream, quoted=True))
-        first = self._beginning()
-        self._layout = layout_of(
+        self._detect = None if stream.encoding else EncodingDetector()
+        self._undefined: list[RefusedRow] = []
+        self._blocks = (self._to_utf8(block) for block in read_blocks(stream, quoted=True))
+        first = self._read_first_block()
+        self._layout = detect_layout(
             first, source=stream.name, preferred=preferred, delimiter=delimiter, header=header
         )
-        self._first: Block | None = first.part(self._layout.first, len(first))
+        self._first: RecordBlock | None = first.part(self._layout.first, len(first))
         self.columns = self._layout.columns
         self.left_out = self._layout.left_out
-        self.text = TextColumns(self._sample(), decimal)
+        self.text = TextColumns(self._read_sample(), decimal)
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
@@ -78,7 +78,7 @@ class Delimited:
             ),
         )
 
-    def _beginning(self) -> Block:
+    def _read_first_block(self) -> RecordBlock:
         """The first block, in which the header is; raise BadFile if it is none of text."""
         name = self.stream.name
         first = next((block for block in self._blocks if len(block)), None)
@@ -105,34 +105,38 @@ class Delimited:
             raise BadFile(f"{name}, line {line}: {_not_utf8(error)}", path=name) from None
         return first
 
-    def _sample(self) -> pl.DataFrame:
+    def _read_sample(self) -> pl.DataFrame:
         """The first rows that can be read, as text, with all columns."""
         assert self._first is not None
-        refused: list[Refused] = []
+        refused: list[RefusedRow] = []
         names = [name for name in self._layout.names if name is not None]
-        some = self._readable(self._first.part(0, SAMPLE), refused)
-        frames = [frame for frame, _ in self._parsed(some, names, refused)]
+        some = self._drop_unreadable(self._first.part(0, SAMPLE), refused)
+        frames = [frame for frame, _ in self._parse(some, names, refused)]
         return pl.concat(frames) if frames else pl.DataFrame()
 
-    def chunks(self, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]:
+    def chunks(self, types: ColumnTypes, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
         """The wanted columns, so many rows at a time at most."""
         assert self._first is not None
-        self.text.prepare({name: types[name] for name in wanted if name in types}, self.stream.name)
-        yield from self._of(self._first, types, wanted, rows)
+        self.text.prepare(
+            {name: types[name] for name in columns if name in types}, self.stream.name
+        )
+        yield from self._read_chunks(self._first, types, columns, rows)
         self._first = None
         for block in self._blocks:
-            yield from self._of(block, types, wanted, rows)
+            yield from self._read_chunks(block, types, columns, rows)
         if self._undefined:  # of a last block that has nothing else
             refused = sorted(self._undefined, key=lambda one: one.place)
             yield Chunk(pl.DataFrame(), np.empty(0, dtype=np.int64), tuple(refused))
 
-    def _of(self, block: Block, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]:
+    def _read_chunks(
+        self, block: RecordBlock, types: ColumnTypes, columns: Sequence[str], rows: int
+    ) -> Iterator[Chunk]:
         for start in range(0, len(block), rows):
             refused, self._undefined = self._undefined, []
-            some = self._readable(block.part(start, start + rows), refused)
+            some = self._drop_unreadable(block.part(start, start + rows), refused)
             frames, lines = [], []
-            for frame, where in self._parsed(some, wanted, refused):
-                typed, good = self.text.typed(frame, where, types, refused)
+            for frame, where in self._parse(some, columns, refused):
+                typed, good = self.text.convert(frame, where, types, refused)
                 frames.append(typed)
                 lines.append(where[good])
             refused.sort(key=lambda one: one.place)
@@ -140,34 +144,34 @@ class Delimited:
             table = pl.concat(frames, how="vertical_relaxed") if frames else pl.DataFrame()
             yield Chunk(table, places, tuple(refused))
 
-    def _readable(self, block: Block, refused: list[Refused]) -> Block:
+    def _drop_unreadable(self, block: RecordBlock, refused: list[RefusedRow]) -> RecordBlock:
         if self._layout.spaced:
             block = without_spaces(block, self._layout.delimiter)
-        return self._decodable(self._with_all_fields(block, refused), refused)
+        return self._drop_undecodable(self._drop_ragged(block, refused), refused)
 
-    def _with_all_fields(self, block: Block, refused: list[Refused]) -> Block:
+    def _drop_ragged(self, block: RecordBlock, refused: list[RefusedRow]) -> RecordBlock:
         fields = block.fields(self._layout.delimiter.encode())
         expected = len(self._layout.names)
         right = fields == expected
         for i in np.flatnonzero(~right).tolist():
             refused.append(
-                Refused(
+                RefusedRow(
                     int(block.lines[i]),
                     f"{int(fields[i])} fields, but the header has {expected}; check for a"
                     " delimiter too many or too few, or a value that needs quotation marks",
                     "wrong-field-count",
                 )
             )
-        return block.some(right)
+        return block.select(right)
 
-    def _decoded(self, block: Block) -> Block:
+    def _to_utf8(self, block: RecordBlock) -> RecordBlock:
         """A block in UTF-8, whatever the file is in."""
         if self._detect is None:
             return block
         made, undefined = self._detect(block)
         for line in undefined.lines.tolist():
             self._undefined.append(
-                Refused(
+                RefusedRow(
                     line,
                     "a byte of it is not defined in Windows-1252; say --encoding",
                     "bad-encoding",
@@ -175,7 +179,7 @@ class Delimited:
             )
         return made
 
-    def _decodable(self, block: Block, refused: list[Refused]) -> Block:
+    def _drop_undecodable(self, block: RecordBlock, refused: list[RefusedRow]) -> RecordBlock:
         try:
             block.data.decode()
         except UnicodeDecodeError:
@@ -185,12 +189,14 @@ class Delimited:
                     block.record(i).decode()
                 except UnicodeDecodeError as error:
                     right[i] = False
-                    refused.append(Refused(int(block.lines[i]), _not_utf8(error), "bad-encoding"))
-            return block.some(right)
+                    refused.append(
+                        RefusedRow(int(block.lines[i]), _not_utf8(error), "bad-encoding")
+                    )
+            return block.select(right)
         return block
 
-    def _parsed(
-        self, block: Block, wanted: Sequence[str], refused: list[Refused]
+    def _parse(
+        self, block: RecordBlock, columns: Sequence[str], refused: list[RefusedRow]
     ) -> Iterator[tuple[pl.DataFrame, npt.NDArray[np.int64]]]:
         """Frames of text; what cannot be parsed is narrowed down by halves."""
         if len(block) == 0:
@@ -204,17 +210,17 @@ class Delimited:
                 io.BytesIO(block.data),
                 has_header=False,
                 schema=dict.fromkeys(names, pl.String),
-                columns=[names.index(name) for name in (*wanted, *empty)],
+                columns=[names.index(name) for name in (*columns, *empty)],
                 separator=self._layout.delimiter,
                 null_values=self._missing or None,
             )
         except pl.exceptions.PolarsError:
             frame = None
         if frame is not None and frame.height == len(block):
-            yield self._without_empty(frame, empty, block.lines, refused)
+            yield self._drop_empty_fields(frame, empty, block.lines, refused)
         elif len(block) == 1:
             refused.append(
-                Refused(
+                RefusedRow(
                     int(block.lines[0]),
                     "its quotation marks do not close at the end of a field; a mark inside a quoted"
                     " field is doubled",
@@ -223,15 +229,15 @@ class Delimited:
             )
         else:
             half = len(block) // 2
-            yield from self._parsed(block.part(0, half), wanted, refused)
-            yield from self._parsed(block.part(half, len(block)), wanted, refused)
+            yield from self._parse(block.part(0, half), columns, refused)
+            yield from self._parse(block.part(half, len(block)), columns, refused)
 
-    def _without_empty(
+    def _drop_empty_fields(
         self,
         frame: pl.DataFrame,
         empty: Sequence[str],
         lines: npt.NDArray[np.int64],
-        refused: list[Refused],
+        refused: list[RefusedRow],
     ) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
         """The frame without the empty fields, and without rows where they are not empty."""
         good = np.ones(frame.height, dtype=np.bool_)
@@ -239,7 +245,7 @@ class Delimited:
             good &= (frame[name].is_null() | (frame[name].str.strip_chars() == "")).to_numpy()
         for i in np.flatnonzero(~good).tolist():
             refused.append(
-                Refused(int(lines[i]), "a value stands behind the last column", "extra-value")
+                RefusedRow(int(lines[i]), "a value stands behind the last column", "extra-value")
             )
         frame = frame.drop(empty)
         return (frame, lines) if good.all() else (frame.filter(pl.Series(good)), lines[good])

@@ -19,7 +19,7 @@ class Digest:
     size: int
 
 
-class Hashed(io.RawIOBase):
+class HashingStream(io.RawIOBase):
     """A binary stream that hashes what is read from it; it cannot seek, so nothing counts twice.
 
     closes: whether closing this closes what it reads from.

@@ -19,13 +19,13 @@ import numpy as np
 import polars as pl
 
 from likewise.errors import BadFile
-from likewise.sources.byte_streams import Stream
-from likewise.sources.chunk import Chunk, Refused, Types
-from likewise.sources.file_layout import LOOKED_AT, layout_of_records
+from likewise.sources.byte_streams import ByteStream
+from likewise.sources.chunk import Chunk, ColumnTypes, RefusedRow
+from likewise.sources.file_layout import LOOKED_AT, detect_layout_of_records
 from likewise.sources.number_text import Decimal
 from likewise.sources.remarks import Remark
 from likewise.sources.text_columns import SAMPLE, TextColumns
-from likewise.tables.normalize import EXACT
+from likewise.tables.normalize import MAX_EXACT_INT
 
 _ERROR = re.compile(rb'<c [^>]*\bt="e"')  # a cell that holds an error, such as #DIV/0!
 _PIECE = 1 << 20
@@ -33,14 +33,14 @@ _ROUNDING = 1e-9  # of numbers that fastexcel gives as text
 _TAIL = 200  # more than the beginning of a cell is long
 
 
-class Excel:
+class ExcelSheet:
     """One sheet of a workbook."""
 
     unit = "row"
 
     def __init__(
         self,
-        stream: Stream,
+        stream: ByteStream,
         sheet: str | None,
         *,
         missing: Sequence[str] = (),
@@ -49,10 +49,10 @@ class Excel:
     ) -> None:
         self.stream = stream
         self._remarks: list[Remark] = []
-        workbook = self._workbook()
-        self._sheet = self._chosen(list(workbook.sheet_names), sheet)
-        beginning = self._loaded(workbook, skip_rows=0, n_rows=LOOKED_AT, dtypes="string")
-        filled = [i for i, row in enumerate(beginning.rows()) if any(_filled(one) for one in row)]
+        workbook = self._open_workbook()
+        self._sheet = self._choose_sheet(list(workbook.sheet_names), sheet)
+        beginning = self._load(workbook, skip_rows=0, n_rows=LOOKED_AT, dtypes="string")
+        filled = [i for i, row in enumerate(beginning.rows()) if any(_has_text(one) for one in row)]
         if not filled:
             raise BadFile(
                 f"{stream.name}: the sheet {self._sheet!r} is empty; expected a header and one"
@@ -60,13 +60,13 @@ class Excel:
                 path=stream.name,
             )
         records = [[one or "" for one in beginning.row(i)] for i in filled]
-        layout = layout_of_records(
+        layout = detect_layout_of_records(
             records, source=stream.name, where=f"row {filled[0] + 1}", header=header
         )
         self._remarks += layout.remarks
         self.columns, self.left_out = layout.columns, layout.left_out
         first = filled[layout.first] if layout.first < len(filled) else beginning.height
-        self._frame = self._table(workbook, layout.names, first, missing)
+        self._frame = self._load_table(workbook, layout.names, first, missing)
         self.rows = self._frame.height
         self.text = TextColumns(self._frame.head(SAMPLE), decimal)
         self._remark_errors()
@@ -76,7 +76,7 @@ class Excel:
         """What was noticed so far."""
         return (*self._remarks, *self.text.remarks)
 
-    def _workbook(self) -> Any:
+    def _open_workbook(self) -> Any:
         try:
             import fastexcel
         except ModuleNotFoundError:
@@ -85,7 +85,7 @@ class Excel:
                 " 'likewise[excel]'; or save the sheet as CSV.",
                 path=self.stream.name,
             ) from None
-        whole = self.stream.path == "-" or self.stream.packed
+        whole = self.stream.path == "-" or self.stream.is_packed
         self.by_name = not whole  # then the stream does not see what is read
         try:
             if whole:
@@ -98,7 +98,7 @@ class Excel:
                 path=self.stream.name,
             ) from None
 
-    def _chosen(self, sheets: list[str], sheet: str | None) -> str:
+    def _choose_sheet(self, sheets: list[str], sheet: str | None) -> str:
         if sheet is None and len(sheets) > 1:
             others = ", ".join(map(repr, sheets[1:6])) + ", …" * (len(sheets) > 6)
             self._remarks.append(
@@ -115,7 +115,7 @@ class Excel:
             )
         return sheets[0] if sheet is None else sheet
 
-    def _loaded(self, workbook: Any, **settings: Any) -> pl.DataFrame:
+    def _load(self, workbook: Any, **settings: Any) -> pl.DataFrame:
         import fastexcel
 
         try:
@@ -129,32 +129,34 @@ class Excel:
             ) from None
         return cast(pl.DataFrame, sheet.to_polars())
 
-    def _table(
+    def _load_table(
         self, workbook: Any, names: Sequence[str | None], first: int, missing: Sequence[str]
     ) -> pl.DataFrame:
         """All rows with a value, and the number of each in a last column."""
-        whole = self._loaded(workbook, skip_rows=first, schema_sample_rows=None)
-        text = self._loaded(workbook, skip_rows=first, dtypes="string")
-        floats = self._floats(workbook, whole, first)
+        whole = self._load(workbook, skip_rows=first, schema_sample_rows=None)
+        text = self._load(workbook, skip_rows=first, dtypes="string")
+        floats = self._load_floats(workbook, whole, first)
         columns = []
         for i, name in enumerate(names):
             if name is None or i >= whole.width:
                 continue
             column = whole[:, i].alias(name)
             if column.dtype == pl.String:
-                columns.append(_words(_exact(column, floats.get(i)), missing))
-            elif bool((column.is_null() & _there(text[:, i], missing)).any()):
+                columns.append(_clear_missing(_restore_digits(column, floats.get(i)), missing))
+            elif bool((column.is_null() & _is_present(text[:, i], missing)).any()):
                 # fastexcel has words of its own that stand for nothing: count them as ours.
-                columns.append(_words(_exact(text[:, i].alias(name), column), missing))
+                columns.append(
+                    _clear_missing(_restore_digits(text[:, i].alias(name), column), missing)
+                )
             else:
-                columns.append(_whole(column))
+                columns.append(_to_integers(column))
         frame = pl.DataFrame(columns)
         self._places = np.arange(first + 1, first + 1 + frame.height, dtype=np.int64)
         filled = ~frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
         self._places = self._places[filled.to_numpy()]
         return frame.filter(filled)
 
-    def _floats(self, workbook: Any, whole: pl.DataFrame, first: int) -> dict[int, pl.Series]:
+    def _load_floats(self, workbook: Any, whole: pl.DataFrame, first: int) -> dict[int, pl.Series]:
         """The numbers of columns in which there are words as well, exact."""
         mixed = [
             i
@@ -164,24 +166,26 @@ class Excel:
         ]
         if not mixed:
             return {}
-        frame = self._loaded(workbook, skip_rows=first, dtypes=dict.fromkeys(mixed, "float"))
+        frame = self._load(workbook, skip_rows=first, dtypes=dict.fromkeys(mixed, "float"))
         return {i: frame[:, i] for i in mixed}
 
-    def chunks(self, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]:
+    def chunks(self, types: ColumnTypes, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
         """The wanted columns, so many rows at a time at most."""
-        self.text.prepare({name: types[name] for name in wanted if name in types}, self.stream.name)
+        self.text.prepare(
+            {name: types[name] for name in columns if name in types}, self.stream.name
+        )
         for start in range(0, self._frame.height, rows):
-            refused: list[Refused] = []
+            refused: list[RefusedRow] = []
             places = self._places[start : start + rows]
-            frame = self._frame[start : start + rows].select(wanted)
-            table, good = self.text.typed(frame, places, types, refused)
+            frame = self._frame[start : start + rows].select(columns)
+            table, good = self.text.convert(frame, places, types, refused)
             refused.sort(key=lambda one: one.place)
             yield Chunk(table, places[good], tuple(refused))
 
     def _remark_errors(self) -> None:
         """Cells with an error come as missing, so their number is told."""
         path = self.stream.path
-        if path == "-" or self.stream.packed or not zipfile.is_zipfile(path):
+        if path == "-" or self.stream.is_packed or not zipfile.is_zipfile(path):
             return
         count = 0
         with zipfile.ZipFile(path) as archive:
@@ -205,23 +209,23 @@ class Excel:
             )
 
 
-def _filled(cell: str | None) -> bool:
+def _has_text(cell: str | None) -> bool:
     return cell is not None and bool(cell.strip())
 
 
-def _there(text: pl.Series, missing: Sequence[str]) -> pl.Series:
+def _is_present(text: pl.Series, missing: Sequence[str]) -> pl.Series:
     """Where a text is, that does not stand for nothing known."""
     nothing = text.is_in(pl.Series([*missing, ""], dtype=pl.String).implode())
     return text.is_not_null() & ~nothing.fill_null(True)
 
 
-def _words(text: pl.Series, missing: Sequence[str]) -> pl.Series:
+def _clear_missing(text: pl.Series, missing: Sequence[str]) -> pl.Series:
     """A column of text without what stands for nothing known."""
-    frame = pl.DataFrame({"text": text, "there": _there(text, missing)})
+    frame = pl.DataFrame({"text": text, "there": _is_present(text, missing)})
     return frame.select(pl.when("there").then("text")).to_series().alias(text.name)
 
 
-def _exact(text: pl.Series, numbers: pl.Series | None) -> pl.Series:
+def _restore_digits(text: pl.Series, numbers: pl.Series | None) -> pl.Series:
     """A column of text, in which fastexcel has rounded the numbers, with all their digits."""
     if numbers is None or numbers.dtype not in (pl.Float64, pl.Int64):
         return text
@@ -238,10 +242,10 @@ def _exact(text: pl.Series, numbers: pl.Series | None) -> pl.Series:
     )
 
 
-def _whole(column: pl.Series) -> pl.Series:
+def _to_integers(column: pl.Series) -> pl.Series:
     """Whole numbers as such, so that a code is 1 and not 1.0."""
     if column.dtype != pl.Float64:
         return column
     known = column.drop_nulls()
     whole = bool(len(known)) and bool((known == known.round()).all())
-    return column.cast(pl.Int64) if whole and bool((known.abs() < EXACT).all()) else column
+    return column.cast(pl.Int64) if whole and bool((known.abs() < MAX_EXACT_INT).all()) else column

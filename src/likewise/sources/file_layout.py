@@ -21,8 +21,8 @@ import numpy as np
 from likewise.errors import BadFile
 from likewise.sources.missing_words import is_missing_word
 from likewise.sources.number_text import looks_like_number
-from likewise.sources.record_cutting import Block
-from likewise.sources.remarks import Remark, shortened
+from likewise.sources.record_cutting import RecordBlock
+from likewise.sources.remarks import Remark, shorten
 
 LOOKED_AT = 1_000
 """Records from which the layout is known."""
@@ -33,7 +33,7 @@ _SPACE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FileLayout:
     """What the records of a file are."""
 
     delimiter: str
@@ -53,19 +53,19 @@ class Layout:
     def columns(self) -> list[str]:
         return [name for name in self.names if name is not None and name not in self.left_out]
 
-    def place(self, column: str) -> int:
+    def field_index(self, column: str) -> int:
         """Which field of a record a column is."""
         return self.names.index(column)
 
 
-def layout_of(
-    block: Block,
+def detect_layout(
+    block: RecordBlock,
     *,
     source: str,
     preferred: str,
     delimiter: str | None = None,
     header: bool | None = None,
-) -> Layout:
+) -> FileLayout:
     """The layout of a file that begins with this block; raise BadFile.
 
     preferred  what separates fields unless they show something else
@@ -79,7 +79,7 @@ def layout_of(
     if delimiter is None and told and start:
         delimiter = told[1].decode("latin-1")
     if delimiter is None:
-        delimiter = _delimiter(few, preferred)
+        delimiter = _choose_delimiter(few, preferred)
         if delimiter != preferred:
             what = DELIMITERS[delimiter]
             remarks.append(Remark(f"fields are separated by {what}", do="If not, say --delimiter"))
@@ -87,8 +87,8 @@ def layout_of(
     if spaced:
         few = without_spaces(few, delimiter)
         remarks.append(Remark("the space behind each delimiter is left out"))
-    records = _fields(few, delimiter)
-    layout = layout_of_records(
+    records = _split_records(few, delimiter)
+    layout = detect_layout_of_records(
         records, source=source, where=f"line {int(few.lines[0])}", header=header, split_at=delimiter
     )
     return replace(
@@ -100,14 +100,14 @@ def layout_of(
     )
 
 
-def layout_of_records(
+def detect_layout_of_records(
     records: Sequence[Sequence[str]],
     *,
     source: str,
     where: str,
     header: bool | None = None,
     split_at: str = "",
-) -> Layout:
+) -> FileLayout:
     """The layout of a table of which these are the first records; raise BadFile.
 
     where  what messages call the place of the first record
@@ -118,11 +118,11 @@ def layout_of_records(
         count = len(records[0])
         names = tuple(f"column_{i + 1}" for i in range(count))
         remark = Remark(f"the columns are called column_1 to column_{count}, as there is no header")
-        return Layout(split_at, names, 0, remarks=(remark,))
-    return _named(records[0], records[1:], f"{source}, {where}", split_at)
+        return FileLayout(split_at, names, 0, remarks=(remark,))
+    return _layout_with_header(records[0], records[1:], f"{source}, {where}", split_at)
 
 
-def _fields(block: Block, delimiter: str) -> list[list[str]]:
+def _split_records(block: RecordBlock, delimiter: str) -> list[list[str]]:
     """Split each record; one that cannot be split has no fields."""
     records = []
     for record in block.records():
@@ -138,11 +138,13 @@ def _fields(block: Block, delimiter: str) -> list[list[str]]:
 # What separates fields
 
 
-def _delimiter(few: Block, preferred: str) -> str:
+def _choose_delimiter(few: RecordBlock, preferred: str) -> str:
     """The preferred one, unless another makes a table and it makes none, or a narrower one."""
     counts = {one: few.fields(one.encode()) for one in dict.fromkeys([preferred, *DELIMITERS])}
     tables = {
-        one: int(fields[0]) for one, fields in counts.items() if fields[0] > 1 and _alike(fields)
+        one: int(fields[0])
+        for one, fields in counts.items()
+        if fields[0] > 1 and _have_equal_fields(fields)
     }
     most = max(tables, key=lambda one: tables[one], default=preferred)
     if preferred in tables:
@@ -155,7 +157,7 @@ def _delimiter(few: Block, preferred: str) -> str:
     return max(counts, key=lambda one: int(counts[one][0]))
 
 
-def _alike(fields: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> bool:
+def _have_equal_fields(fields: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> bool:
     """Whether nearly all records have as many fields as the header, or one more."""
     if len(fields) == 1:
         return True
@@ -163,7 +165,7 @@ def _alike(fields: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> bool:
     return max(int((rest == fields[0] + more).sum()) for more in (0, 1)) > 0.8 * len(rest)
 
 
-def is_spaced(block: Block, delimiter: str) -> bool:
+def is_spaced(block: RecordBlock, delimiter: str) -> bool:
     """Whether a space stands behind every delimiter."""
     if delimiter == " ":
         return False
@@ -172,7 +174,7 @@ def is_spaced(block: Block, delimiter: str) -> bool:
     return len(at) > 0 and bool((data[np.minimum(at + 1, len(data) - 1)] == _SPACE).all())
 
 
-def without_spaces(block: Block, delimiter: str) -> Block:
+def without_spaces(block: RecordBlock, delimiter: str) -> RecordBlock:
     """The same records without the space behind each delimiter."""
     at = block.delimiters(delimiter.encode()) + 1
     data = np.frombuffer(block.data, np.uint8)
@@ -182,7 +184,7 @@ def without_spaces(block: Block, delimiter: str) -> Block:
     stay = np.ones(len(data), dtype=np.bool_)
     stay[at] = False
     sizes = np.add.reduceat(stay, block.starts, dtype=np.int64)
-    return block.rewritten(data[stay].tobytes(), sizes)
+    return block.with_data(data[stay].tobytes(), sizes)
 
 
 # The header
@@ -208,13 +210,13 @@ def _check_header(header: Sequence[str], rest: Sequence[Sequence[str]], place: s
     by_numbers = (
         bool(numeric)
         and len(numbers) == len(numeric)
-        and not _count_up(numbers)
+        and not _are_consecutive(numbers)
         and (bool(repeated) or unique)
     )
     by_words = not numeric and 2 * len(repeated) > len(words)
     if not by_numbers and not by_words:
         return
-    shown = ", ".join(shortened(one) for one in (numbers or [header[i] for i in repeated])[:3])
+    shown = ", ".join(shorten(one) for one in (numbers or [header[i] for i in repeated])[:3])
     below = "numbers too" if numbers else "the same words"
     raise BadFile(
         f"{place}: the file seems to have no header: {shown}"
@@ -233,7 +235,7 @@ def _has_letters(name: str) -> bool:
     return any(letter.isalpha() for letter in name) and not looks_like_number(name)
 
 
-def _count_up(numbers: Sequence[str]) -> bool:
+def _are_consecutive(numbers: Sequence[str]) -> bool:
     """Whether these are whole numbers that follow one another."""
     if not all(one.strip().isdigit() for one in numbers):
         return False
@@ -241,9 +243,9 @@ def _count_up(numbers: Sequence[str]) -> bool:
     return len(whole) > 1 and all(b - a == 1 for a, b in itertools.pairwise(whole))
 
 
-def _named(
+def _layout_with_header(
     header: Sequence[str], rest: Sequence[Sequence[str]], place: str, split_at: str
-) -> Layout:
+) -> FileLayout:
     remarks: list[Remark] = []
     names: list[str | None] = [*header]
     left_out: list[str] = []
@@ -279,7 +281,7 @@ def _named(
         else:
             left_out.append(names[0] or "")
     _check_names(names, place, split_at)
-    return Layout(
+    return FileLayout(
         split_at,
         tuple(names),
         1,
@@ -302,7 +304,7 @@ def _check_names(names: Sequence[str | None], place: str, split_at: str) -> None
     for other, word in DELIMITERS.items():
         if only is not None and split_at and other != split_at and other in only:
             raise BadFile(
-                f"{place}: the header is one column, {shortened(only)}. It is"
+                f"{place}: the header is one column, {shorten(only)}. It is"
                 f" split at {mine}, and it seems {word} is meant: say --delimiter"
                 f" {'tab' if other == chr(9) else repr(other)}."
             )

@@ -17,8 +17,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Protocol
 
 from likewise.errors import BadFile
-from likewise.sources.byte_streams import Stream
-from likewise.sources.chunk import Chunk, Types
+from likewise.sources.byte_streams import ByteStream
+from likewise.sources.chunk import Chunk, ColumnTypes
 from likewise.sources.digest import Digest
 from likewise.sources.number_text import Decimal
 from likewise.sources.remarks import Remark
@@ -49,7 +49,7 @@ BY_NAME = {
     ".ods": "excel",
 }
 PACKED = (".gz", ".zst", ".gzip", ".zstd")
-_LOOK = 4096
+_PEEK_BYTES = 4096
 _WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # a zip archive; the older format of Excel
 
 
@@ -62,13 +62,13 @@ class ChunkReader(Protocol):
     @property
     def remarks(self) -> tuple[Remark, ...]: ...
 
-    def chunks(self, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]: ...
+    def chunks(self, types: ColumnTypes, columns: Sequence[str], rows: int) -> Iterator[Chunk]: ...
 
 
 class DecisionFile:
     """A file of decisions, read once from beginning to end."""
 
-    def __init__(self, stream: Stream, reader: ChunkReader, format: str) -> None:
+    def __init__(self, stream: ByteStream, reader: ChunkReader, format: str) -> None:
         self._stream = stream
         self._reader = reader
         self.format = format
@@ -81,9 +81,11 @@ class DecisionFile:
         self._added: list[Remark] = []
         self._row = 0
 
-    def chunks(self, types: Types, wanted: Sequence[str], rows: int = ROWS) -> Iterator[Chunk]:
+    def chunks(
+        self, types: ColumnTypes, columns: Sequence[str], rows: int = ROWS
+    ) -> Iterator[Chunk]:
         """The wanted columns; text by the types given, columns without one as text."""
-        for chunk in self._reader.chunks(types, wanted, rows):
+        for chunk in self._reader.chunks(types, columns, rows):
             self._row += len(chunk)
             yield chunk
 
@@ -107,14 +109,14 @@ class DecisionFile:
         rows = getattr(self._reader, "rows", None)
         return (self._row, rows) if rows else (self._stream.position, self._stream.size)
 
-    def place(self, number: int) -> str:
+    def describe_place(self, number: int) -> str:
         """Where a row stood, for people."""
         return f"{self.name}, {self.unit} {number:,}"
 
     @property
-    def rereadable(self) -> bool:
+    def is_rereadable(self) -> bool:
         """Whether it can be opened and read once more, and is then the same."""
-        return self._stream.rereadable
+        return self._stream.is_rereadable
 
     def digest(self) -> Digest:
         """The checksum of what was read, once all is read."""
@@ -145,19 +147,21 @@ def open_source(
     header      whether the first line has the names of columns; None: refuse where it seems not to.
     sheet       of an Excel workbook; the first unless given.
     """
-    stream = Stream(path, encoding)
+    stream = ByteStream(path, encoding)
     try:
-        found = format if format in ("csv", "tsv", "jsonl") else _format(stream, format)
+        found = format if format in ("csv", "tsv", "jsonl") else _detect_format(stream, format)
         if found == "excel":
-            from likewise.sources.excel import Excel
+            from likewise.sources.excel import ExcelSheet
 
             return DecisionFile(
-                stream, Excel(stream, sheet, missing=missing, decimal=decimal, header=header), found
+                stream,
+                ExcelSheet(stream, sheet, missing=missing, decimal=decimal, header=header),
+                found,
             )
         if found in ("csv", "tsv"):
-            from likewise.sources.delimited import Delimited
+            from likewise.sources.delimited import DelimitedFile
 
-            text = Delimited(
+            text = DelimitedFile(
                 stream,
                 preferred="\t" if found == "tsv" else ",",
                 delimiter=delimiter,
@@ -166,14 +170,14 @@ def open_source(
                 header=header,
             )
             return DecisionFile(stream, text, found)
-        return DecisionFile(stream, _reader(stream, found), found)
+        return DecisionFile(stream, _open_reader(stream, found), found)
     except BaseException:
         stream.close()
         raise
 
 
-def _format(stream: Stream, told: str | None) -> str:
-    start = stream.peek(_LOOK)
+def _detect_format(stream: ByteStream, requested: str | None) -> str:
+    start = stream.peek(_PEEK_BYTES)
     if not start:
         raise BadFile(f"{stream.name} is empty; expected decisions.", path=stream.name)
     if start.startswith(b"PAR1"):
@@ -182,9 +186,9 @@ def _format(stream: Stream, told: str | None) -> str:
         return "arrow"
     if start.startswith(_WORKBOOKS):
         return "excel"
-    if told is not None:
+    if requested is not None:
         raise BadFile(
-            f"{stream.name} is not {told}, which --format says; leave that out, or mend it.",
+            f"{stream.name} is not {requested}, which --format says; leave that out, or mend it.",
             path=stream.name,
         )
     path = PurePath(stream.path)
@@ -212,15 +216,15 @@ def _format(stream: Stream, told: str | None) -> str:
     return "tsv" if b"\t" in text.split(b"\n")[0] else "csv"
 
 
-def _reader(stream: Stream, format: str) -> ChunkReader:
+def _open_reader(stream: ByteStream, format: str) -> ChunkReader:
     if format == "jsonl":
-        from likewise.sources.json_lines import JsonLines
+        from likewise.sources.json_lines import JsonLinesFile
 
-        return JsonLines(stream)
+        return JsonLinesFile(stream)
     if format == "arrow" and not stream.peek(6).startswith(b"ARROW1"):
         from likewise.sources.columnar import ArrowStream
 
         return ArrowStream(stream)
-    from likewise.sources.columnar import Columnar
+    from likewise.sources.columnar import ColumnarFile
 
-    return Columnar(stream, "Parquet" if format == "parquet" else "Arrow")
+    return ColumnarFile(stream, "Parquet" if format == "parquet" else "Arrow")

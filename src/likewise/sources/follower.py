@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadFile, Unreachable
-from likewise.monitor.bad_rows import Unfit, reason, sifted
-from likewise.sources.decoding import Decoder, Undecoded
+from likewise.monitor.bad_rows import RejectedRow, describe_refusal, isolate_bad_rows
+from likewise.sources.decoding import Decoder, UndecodedRecord
 from likewise.sources.judge_messages import StreamJudge
-from likewise.sources.protocol import Gap, Polled, Record, Source, just_before
-from likewise.sources.sinks import Call, Ending, Retry, Sink, at_once
+from likewise.sources.protocol import Gap, PollResult, Record, Source, just_before
+from likewise.sources.sinks import CallMonitor, Retry, Sink, StopRequested, call_directly
 from likewise.sources.stream_messages import Messages
-from likewise.tables.positions import Position, numbers_of
+from likewise.tables.positions import Position, to_position_numbers
 from likewise.verdict.losses import reason_at_least
 from likewise.verdict.verdicts import Verdicts
 
@@ -46,7 +46,7 @@ class GapFound(BadFile):
 
 
 @dataclass
-class Counts:
+class FollowerCounts:
     """What came of the records so far."""
 
     rows: int = 0
@@ -80,8 +80,8 @@ class Follower:
         tell: Callable[[str], None],
         gaps: str = "lost",
         format: str = "auto",
-        call: Call = at_once,
-        refused: Callable[[], None] = lambda: None,
+        call_monitor: CallMonitor = call_directly,
+        on_refused: Callable[[], None] = lambda: None,
     ) -> None:
         self._source = source
         self._judge = judge
@@ -89,16 +89,18 @@ class Follower:
         self._gaps = gaps
         self._decoder = Decoder(format, in_order=sink.in_order)
         self._retry = Retry(tell)
-        self._call = call
-        self._refused = refused
-        self._at: dict[str, Position] = {}  # records up to here are judged, refused or lost
-        self._stored: dict[str, Position] = {}  # as the ledger has it
+        self._call_monitor = call_monitor
+        self._on_refused = on_refused
+        self._read_positions: dict[
+            str, Position
+        ] = {}  # records up to here are judged, refused or lost
+        self._stored_positions: dict[str, Position] = {}  # as the ledger has it
         self._stored_since = clock.monotonic()
-        self.counts = Counts()
+        self.counts = FollowerCounts()
         self.is_connected = False
         self.is_behind = True
         """Whether more may wait than was taken: the last poll gave as much as it may."""
-        self.at_end: float | None = None
+        self.caught_up_at: float | None = None
         """When nothing waited last, by the monotonic clock."""
 
     def stop(self) -> None:
@@ -107,32 +109,34 @@ class Follower:
 
     def run(self) -> None:
         """Follow the source until it ends or `stop` is called."""
-        positions = self._call(self._judge.positions, 0)
-        self._at = {name: at for name, at in positions.items() if self._source.owns(name)}
-        self._stored = dict(self._at)
-        self._sink.begin(self._judge, self._retry, self._call)
+        positions = self._call_monitor(self._judge.positions, 0)
+        self._read_positions = {
+            name: at for name, at in positions.items() if self._source.owns(name)
+        }
+        self._stored_positions = dict(self._read_positions)
+        self._sink.begin(self._judge, self._retry, self._call_monitor)
         with ThreadPoolExecutor(1, thread_name_prefix="likewise-poll") as polling:
             self._follow(polling)
-        self._pass_on(0.0)
+        self._store_progress(0.0)
 
     def _follow(self, polling: ThreadPoolExecutor) -> None:
         self._seek()
-        ahead: Future[Polled] = polling.submit(self._source.poll, _BATCH, _IDLE_SECONDS)
+        ahead: Future[PollResult] = polling.submit(self._source.poll, _BATCH, _IDLE_SECONDS)
         while not self._retry.stopped:
             try:
                 polled = ahead.result()
             except Unreachable as error:
-                self._away(error)
+                self._wait_until_back(error)
                 ahead = polling.submit(self._source.poll, _BATCH, _IDLE_SECONDS)
                 continue
             if not polled.ended and not self._retry.stopped:
                 ahead = polling.submit(self._source.poll, _BATCH, _IDLE_SECONDS)
             if polled.records:
-                self._retry.worked()
+                self._retry.reset_pause()
             self.is_behind = len(polled.records) == _BATCH
-            self._take(polled)
+            self._process(polled)
             if not self.is_behind:
-                self.at_end = clock.monotonic()
+                self.caught_up_at = clock.monotonic()
             if polled.ended:
                 return
 
@@ -140,48 +144,54 @@ class Follower:
 
     def _seek(self) -> None:
         try:
-            self._source.seek(self._at)
+            self._source.seek(self._read_positions)
             self.is_connected = True
         except Unreachable as error:
-            self._away(error)
+            self._wait_until_back(error)
 
-    def _away(self, error: Unreachable) -> None:
+    def _wait_until_back(self, error: Unreachable) -> None:
         """Try until the source is back, with growing pauses."""
         self.is_connected = False
-        self.is_connected = self._retry.until_back(lambda: self._source.seek(self._at), error)
+        self.is_connected = self._retry.retry_until_back(
+            lambda: self._source.seek(self._read_positions), error
+        )
 
     # One batch
 
-    def _take(self, polled: Polled) -> None:
+    def _process(self, polled: PollResult) -> None:
         try:
             for gap in polled.gaps:
-                self._lose(gap)
-            for part in self._decoder.decoded(polled.records, self._judge.numbers):
-                if isinstance(part, Undecoded):
+                self._handle_gap(gap)
+            for part in self._decoder.decode(polled.records, self._judge.number_columns):
+                if isinstance(part, UndecodedRecord):
                     self._refuse(part.record, part.why, part.code)
                 else:
                     self._judge_all(part)
             self._sink.flush()
-        except Ending:
+        except StopRequested:
             return
-        begun = polled.positions.keys() - self._at.keys() - {one.source for one in polled.records}
-        self._at |= polled.positions
-        self._pass_on(0.0 if begun else _PASSED_SECONDS)
+        begun = (
+            polled.positions.keys()
+            - self._read_positions.keys()
+            - {one.source for one in polled.records}
+        )
+        self._read_positions |= polled.positions
+        self._store_progress(0.0 if begun else _PASSED_SECONDS)
 
     def _judge_all(self, messages: Messages) -> None:
-        for outcome in sifted(messages, self._judged):
-            if isinstance(outcome, Unfit):
+        for outcome in isolate_bad_rows(messages, self._judge_messages):
+            if isinstance(outcome, RejectedRow):
                 error = outcome.error
-                self._refuse(outcome.rows.records[0], reason(error), error.code)
+                self._refuse(outcome.rows.records[0], describe_refusal(error), error.code)
             else:
-                self._told(outcome.rows, outcome.answer)
+                self._report_verdicts(outcome.rows, outcome.answer)
 
-    def _judged(self, messages: Messages) -> Verdicts:
+    def _judge_messages(self, messages: Messages) -> Verdicts:
         rows = len(messages.table)
-        verdicts: Verdicts = self._call(lambda: self._judge.judge(messages), rows)
+        verdicts: Verdicts = self._call_monitor(lambda: self._judge.judge(messages), rows)
         return verdicts
 
-    def _told(self, messages: Messages, verdicts: Verdicts) -> None:
+    def _report_verdicts(self, messages: Messages, verdicts: Verdicts) -> None:
         """Count verdicts, and tell the sink."""
         known = verdicts.known
         repeated, fresh = int(known.sum()), ~known
@@ -204,17 +214,17 @@ class Follower:
             last = np.cumsum(counts) - 1
             records = [one for one, again in zip(records, known[last], strict=True) if not again]
         if records:
-            self._stored |= {record.source: record.position for record in records}
+            self._stored_positions |= {record.source: record.position for record in records}
             self._stored_since = clock.monotonic()
 
     def _refuse(self, record: Record, why: str, code: str) -> None:
         self.counts.bad += 1
-        self._refused()
+        self._on_refused()
         self._sink.refuse(record, why, code)
 
     # What is gone, and what is behind
 
-    def _lose(self, gap: Gap) -> None:
+    def _handle_gap(self, gap: Gap) -> None:
         """Records are gone: chain that, with the position behind them; or end with an error."""
         if self._gaps == "stop":
             raise GapFound(
@@ -230,14 +240,14 @@ class Follower:
             self.counts.at_least = True
         before = just_before(gap.before)
         where: dict[str, Any] = {}
-        if monitor.durable and numbers_of(before) > numbers_of(gap.after):
+        if monitor.durable and to_position_numbers(before) > to_position_numbers(gap.after):
             where = {"source": gap.source, "position": before}
-        self._call(lambda: monitor.lost(count, words, **where), 0)
+        self._call_monitor(lambda: monitor.record_loss(count, words, **where), 0)
         self.counts.lost += count
         if where:
-            self._at[gap.source] = self._stored[gap.source] = before
+            self._read_positions[gap.source] = self._stored_positions[gap.source] = before
 
-    def _pass_on(self, seconds: float) -> None:
+    def _store_progress(self, seconds: float) -> None:
         """Chain where the source was read to, if only bad messages have come for so long."""
         waited = clock.monotonic() - self._stored_since
         if not self._judge.stores_positions or waited < seconds:
@@ -245,9 +255,10 @@ class Follower:
         self._stored_since = clock.monotonic()
         ahead = {
             name: position
-            for name, position in self._at.items()
-            if name not in self._stored or numbers_of(position) > numbers_of(self._stored[name])
+            for name, position in self._read_positions.items()
+            if name not in self._stored_positions
+            or to_position_numbers(position) > to_position_numbers(self._stored_positions[name])
         }
         if ahead:
-            self._call(lambda: self._judge.monitor.passed(ahead), 0)
-            self._stored |= ahead
+            self._call_monitor(lambda: self._judge.monitor.skip_positions(ahead), 0)
+            self._stored_positions |= ahead

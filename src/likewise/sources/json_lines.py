@@ -22,71 +22,71 @@ import msgspec
 import numpy as np
 
 from likewise.errors import BadFile
-from likewise.sources.byte_streams import Stream
-from likewise.sources.chunk import BadLine, Chunk, Refused, Types
-from likewise.sources.record_cutting import Block, blocks
+from likewise.sources.byte_streams import ByteStream
+from likewise.sources.chunk import BadLine, Chunk, ColumnTypes, RefusedRow
+from likewise.sources.record_cutting import RecordBlock, read_blocks
 from likewise.sources.remarks import Remark
-from likewise.tables.frames import FOR_YES_AND_NO
+from likewise.tables.frames import BOOLEAN_ADVICE
 from likewise.tables.strict_json import BadJson, decode_strictly
 
 _SHOWN = 60
 _LOOK = 1_000  # lines from which columns are known
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise BadLine(f"{_shown(twice)} is given twice; expected every name once", "repeated-name")
+        raise BadLine(f"{_quote(twice)} is given twice; expected every name once", "repeated-name")
     return made
 
 
 _decode = msgspec.json.Decoder().decode
-_DECODER = json.JSONDecoder(object_pairs_hook=_each_once)
+_DECODER = json.JSONDecoder(object_pairs_hook=_refuse_repeated_names)
 """Reads NaN, and says what is wrong with a line that msgspec does not read."""
 
 
-def object_of(line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
+def parse_object(line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
     """The object on a line; raise BadLine, which says what is wrong with it.
 
     numbers  names of columns that hold numbers, in which true is none.
     """
-    return plain_object(parsed(line), line, numbers)
+    return check_plain_object(parse_json(line), line, numbers)
 
 
-def plain_object(value: Any, line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
+def check_plain_object(value: Any, line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
     """A value that was parsed, or is part of what was, if it is an object of plain values."""
     if not isinstance(value, dict):
         raise BadLine(
-            f'{_short(line)} is no object; expected one, such as {{"age": 41, …}}', "bad-json"
+            f'{_shorten(line)} is no object; expected one, such as {{"age": 41, …}}', "bad-json"
         )
     kinds = set(map(type, value.values()))
     if list in kinds or dict in kinds:
         name = next(name for name, one in value.items() if isinstance(one, list | dict))
         raise BadLine(
-            f"{_shown(name)} is {reprlib.repr(value[name])}; expected a plain value",
+            f"{_quote(name)} is {reprlib.repr(value[name])}; expected a plain value",
             "unexpected-value",
             name,
         )
     if b"\\u" in line:  # in strict UTF-8, the only way to write half a character
-        _refuse_halves(value)
+        _refuse_lone_surrogates(value)
     for name in numbers if bool in kinds else ():
         if isinstance(value.get(name), bool):
             given = "true" if value[name] else "false"
             raise BadLine(
-                f"{_shown(name)} is {given}; expected a number. {FOR_YES_AND_NO}",
+                f"{_quote(name)} is {given}; expected a number. {BOOLEAN_ADVICE}",
                 "unexpected-value",
                 name,
             )
     return value
 
 
-def numbers_in(types: Types) -> list[str]:
+def number_columns(types: ColumnTypes) -> list[str]:
     """The columns in which a rule expects numbers."""
     return [name for name, kind in types.items() if kind in ("number", "listed")]
 
 
-def parsed(line: bytes) -> Any:
+def parse_json(line: bytes) -> Any:
     """What JSON says; raise BadLine if it is none, or says something twice."""
     with suppress(BadJson, msgspec.ValidationError):
         return decode_strictly(_decode, line)
@@ -96,7 +96,7 @@ def parsed(line: bytes) -> Any:
         raise BadLine(f"byte 0x{line[error.start]:02X} is not UTF-8", "bad-encoding") from None
     except json.JSONDecodeError as error:
         raise BadLine(
-            f"not JSON: {error.msg} at character {error.colno} of {_short(line)}", "bad-json"
+            f"not JSON: {error.msg} at character {error.colno} of {_shorten(line)}", "bad-json"
         ) from None
     except BadLine:
         raise
@@ -109,70 +109,70 @@ def parsed(line: bytes) -> Any:
         ) from None
 
 
-def _refuse_halves(value: dict[str, Any]) -> None:
+def _refuse_lone_surrogates(value: dict[str, Any]) -> None:
     for name, one in value.items():
         try:
             f"{name}{one}".encode()
         except UnicodeEncodeError:
             raise BadLine(
-                f"{_shown(name)} is {_shown(one)}, which holds half a character (a lone"
+                f"{_quote(name)} is {_quote(one)}, which holds half a character (a lone"
                 " surrogate); expected Unicode text",
                 "bad-encoding",
                 name,
             ) from None
 
 
-class JsonLines:
+class JsonLinesFile:
     """A file of objects; its columns are those of its first lines."""
 
     unit = "line"
     remarks: tuple[Remark, ...] = ()  # it brings types of its own
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self.stream = stream
-        self._blocks = blocks(stream, quoted=False)
+        self._blocks = read_blocks(stream, quoted=False)
         first = next((block for block in self._blocks if len(block)), None)
         if first is None:
             raise BadFile(
                 f"{stream.name} is empty; expected a JSON object on each line.", path=stream.name
             )
-        self._first: Block | None = first
-        begun = self._chunk(first, range(min(_LOOK, len(first))))
+        self._first: RecordBlock | None = first
+        begun = self._read_chunk(first, range(min(_LOOK, len(first))))
         self.columns = list(dict.fromkeys(name for row in begun.table for name in row))
         if not self.columns:
             one = (
                 begun.refused[0]
                 if begun.refused
-                else Refused(int(first.lines[0]), "no columns", "no-columns")
+                else RefusedRow(int(first.lines[0]), "no columns", "no-columns")
             )
             raise BadFile(f"{stream.name}, line {one.place}: {one.why}.", path=stream.name)
 
-    def chunks(self, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]:
+    def chunks(self, types: ColumnTypes, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
         """All columns, with the types that they have; so many rows at a time at most."""
         first, self._first = self._first, None
-        numbers = numbers_in(types)
+        numbers = number_columns(types)
         for block in itertools.chain([first] if first is not None else [], self._blocks):
             for start in range(0, len(block), rows):
-                yield self._chunk(block, range(start, min(start + rows, len(block))), numbers)
+                yield self._read_chunk(block, range(start, min(start + rows, len(block))), numbers)
 
-    def _chunk(self, block: Block, which: range, numbers: Collection[str] = ()) -> Chunk:
+    def _read_chunk(self, block: RecordBlock, which: range, numbers: Collection[str] = ()) -> Chunk:
         table, places, refused = [], [], []
         for i in which:
             line = int(block.lines[i])
             try:
-                table.append(object_of(block.record(i), numbers))
+                table.append(parse_object(block.record(i), numbers))
                 places.append(line)
             except BadLine as error:
-                refused.append(Refused(line, str(error), error.code, error.column))
+                refused.append(RefusedRow(line, str(error), error.code, error.column))
         return Chunk(table, np.array(places, dtype=np.int64), tuple(refused))
 
 
-def _short(line: bytes) -> str:
+def _shorten(line: bytes) -> str:
     text = line[: 4 * _SHOWN].decode(errors="replace")  # a character has at most four bytes
     return text if len(text) <= _SHOWN and len(line) <= 4 * _SHOWN else text[: _SHOWN - 1] + "…"
 
 
-def _shown(value: Any) -> str:
+def _quote(value: Any) -> str:
     """A name or a value, not too long."""
     if isinstance(value, str) and len(value) > _SHOWN:
         value = value[: _SHOWN - 1] + "…"

@@ -16,14 +16,14 @@ from likewise.errors import BadDecision, BadRule, BadTable
 from likewise.ledger.ledger import Ledger
 from likewise.monitor.monitor import Monitor
 from likewise.rule.rule import Rule
-from likewise.sources.binding import Binding, bind_features, bind_vectors, models_in
-from likewise.sources.json_lines import numbers_in
+from likewise.sources.binding import Binding, bind_features, bind_vectors, read_models
+from likewise.sources.json_lines import number_columns
 from likewise.sources.line_source import STANDARD_INPUT
 from likewise.sources.stream_messages import Messages
 from likewise.tables.positions import Position
 from likewise.verdict.verdicts import Verdicts
 
-Bind: TypeAlias = Callable[[list[str]], Binding]
+BindColumns: TypeAlias = Callable[[list[str]], Binding]
 """Binds the rule to these columns; BadTable if they do not fit."""
 
 
@@ -42,7 +42,7 @@ class LineNumbers:
 
     def __init__(self, last: int = 0, *, resume: bool = False) -> None:
         self._last = last
-        self.before = 0 if resume else last
+        self.lines_before = 0 if resume else last
         """Lines that came before the first one of this input."""
 
     @classmethod
@@ -80,7 +80,7 @@ class StreamJudge:
     def __init__(
         self,
         monitor: Monitor | None,
-        bind: Bind,
+        bind: BindColumns,
         model_column: str | None = None,
         *,
         open_monitor: Callable[[Rule], Monitor] | None = None,
@@ -92,11 +92,11 @@ class StreamJudge:
         self._open_monitor = open_monitor
         self._lines = lines
         self._binding: Binding | None = None
-        self.numbers: list[str] = []
+        self.number_columns: list[str] = []
         """Columns that hold numbers."""
-        columns = None if monitor is None else columns_of(monitor.rule)
+        columns = None if monitor is None else columns_of_rule(monitor.rule)
         if columns is not None:
-            self._settle(bind(columns))
+            self._use_binding(bind(columns))
 
     @property
     def is_open(self) -> bool:
@@ -108,7 +108,7 @@ class StreamJudge:
         return self._monitor
 
     @property
-    def keyed(self) -> bool:
+    def has_key_column(self) -> bool:
         return self.monitor.rule.key_column is not None
 
     @property
@@ -118,24 +118,24 @@ class StreamJudge:
     def positions(self) -> Mapping[str, Position]:
         """Where earlier runs ended, by sequence."""
         if self._lines is not None:
-            return {STANDARD_INPUT: self._lines.before}
+            return {STANDARD_INPUT: self._lines.lines_before}
         return self.monitor.positions if self.monitor.durable else {}
 
     def judge(self, messages: Messages) -> Verdicts:
         """Judge all of them and store them with their positions, or raise BadDecision."""
-        binding = self._binding or self._settled_by(messages.first_row)
+        binding = self._binding or self._bind_to_row(messages.first_row)
         rows = messages.table
         settings: dict[str, Any] = {}
         column = self._model_column
         if column is not None:
-            settings["models"] = models_in(rows, column)
+            settings["models"] = read_models(rows, column)
         if self._lines is not None:
             settings |= self._lines.keys(self.monitor, messages)
         elif self.monitor.durable:
-            settings["sources"], settings["positions"] = messages.places()
+            settings["sources"], settings["positions"] = messages.sources_and_positions()
         return self.monitor.observe_many(*binding.arguments(rows), **settings)
 
-    def _settled_by(self, row: dict[str, Any]) -> Binding:
+    def _bind_to_row(self, row: dict[str, Any]) -> Binding:
         """Begin with the columns of a row, if a monitor takes it: it speaks for later ones."""
         try:
             binding = self._bind(list(row))
@@ -149,15 +149,15 @@ class StreamJudge:
             self._monitor = self._open_monitor(binding.rule)
         else:
             self._monitor.check(*decision)
-        return self._settle(binding)
+        return self._use_binding(binding)
 
-    def _settle(self, binding: Binding) -> Binding:
+    def _use_binding(self, binding: Binding) -> Binding:
         self._binding = binding
-        self.numbers = numbers_in(binding.types)
+        self.number_columns = number_columns(binding.types)
         return binding
 
 
-def columns_of(rule: Rule) -> list[str] | None:
+def columns_of_rule(rule: Rule) -> list[str] | None:
     """The columns that a rule names, its outputs last; None where it is about vectors."""
     if rule.features is None:
         return None
@@ -165,13 +165,13 @@ def columns_of(rule: Rule) -> list[str] | None:
     return [*rule.features, *([outputs] if isinstance(outputs, str) else outputs)]
 
 
-def binding_of(
+def make_binder(
     rule: Rule,
     *,
     output_column: str | None = None,
     model_column: str | None = None,
     ignore: Sequence[str] = (),
-) -> Bind:
+) -> BindColumns:
     """Binds a rule to what messages have.
 
     output_column, ignore   for a rule about vectors: the field with the output, and fields that are
@@ -201,6 +201,6 @@ def binding_of(
                 rule_name="the rule",
                 named_by="output_column",
             )
-        return bound.with_beside(beside)
+        return bound.with_extra_columns(beside)
 
     return bind

@@ -18,13 +18,13 @@ from typing import Any
 
 from likewise.errors import BadFile, BadRule, Unreachable
 from likewise.sources.address import Address, missing_extra
-from likewise.sources.protocol import Gap, Polled, Record, polled
+from likewise.sources.protocol import Gap, PollResult, Record, make_poll_result
 from likewise.tables.positions import Position
 
 _AHEAD_KILOBYTES = 16_384
 _ANSWER_SECONDS = 10.0
 _PARTITIONS_SECONDS = 60.0  # after which a topic is asked whether it has more partitions
-_FOR_GOOD = {
+_PERMANENT_ERRORS = {
     "_INVALID_ARG": "the client refuses its settings",
     "_CONF_UNKNOWN": "the client refuses its settings",
     "_CONF_INVALID": "the client refuses its settings",
@@ -37,9 +37,9 @@ _FOR_GOOD = {
     "MSG_SIZE_TOO_LARGE": "the topic takes no messages of that size",
 }
 """Errors that waiting does not mend, and what they mean."""
-_silent = logging.getLogger("likewise.kafka")
-_silent.addHandler(logging.NullHandler())
-_silent.propagate = False  # librdkafka tells of every attempt to connect
+_silent_logger = logging.getLogger("likewise.kafka")
+_silent_logger.addHandler(logging.NullHandler())
+_silent_logger.propagate = False  # librdkafka tells of every attempt to connect
 
 
 class KafkaSource:
@@ -52,54 +52,56 @@ class KafkaSource:
         self._consumer: Any = None
         self._at: dict[str, int] = {}
         self._gaps: list[Gap] = []
-        self._begun: dict[str, int] = {}  # where partitions begin of which only new records count
-        self._away = False
-        self._looked = 0.0
+        self._new_starts: dict[
+            str, int
+        ] = {}  # where partitions begin of which only new records count
+        self._is_away = False
+        self._partitions_checked_at = 0.0
 
     def owns(self, source: str) -> bool:
         topic, _, partition = source.rpartition("/")
         return topic == self._topic and partition.isdigit()
 
     def seek(self, positions: Mapping[str, Position]) -> None:
-        kafka = _kafka()
+        kafka = _import_kafka()
         self.close()
-        self._away = False
+        self._is_away = False
         settings = {
             "group.id": "likewise",
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "queued.max.messages.kbytes": _AHEAD_KILOBYTES,
-            "error_cb": self._failed,
-            "logger": _silent,
-            **_settings(self._address),
+            "error_cb": self._on_error,
+            "logger": _silent_logger,
+            **_client_settings(self._address),
         }
-        with _told(self._address, kafka):
+        with _translate_errors(self._address, kafka):
             self._consumer = kafka.Consumer(settings)
             places = []
             self._at, self._gaps = {}, []
-            for partition in self._partitions():
-                offset = self._offset(kafka, partition, positions)
+            for partition in self._list_partitions():
+                offset = self._find_offset(kafka, partition, positions)
                 places.append(kafka.TopicPartition(self._topic, partition, offset))
             self._consumer.assign(places)
-        self._looked = clock.monotonic()
+        self._partitions_checked_at = clock.monotonic()
 
-    def _failed(self, error: Any) -> None:
-        self._away = self._away or error.name() == "_ALL_BROKERS_DOWN"
+    def _on_error(self, error: Any) -> None:
+        self._is_away = self._is_away or error.name() == "_ALL_BROKERS_DOWN"
 
-    def _partitions(self) -> list[int]:
-        partitions = _partitions(self._consumer, self._address)
+    def _list_partitions(self) -> list[int]:
+        partitions = _list_partitions(self._consumer, self._address)
         if not partitions:
             raise Unreachable(f"{self.name}: there is no such topic yet.")
         return partitions
 
-    def _offset(self, kafka: Any, partition: int, positions: Mapping[str, Position]) -> int:
+    def _find_offset(self, kafka: Any, partition: int, positions: Mapping[str, Position]) -> int:
         """Where to go on in a partition; notes what is gone."""
         source = f"{self._topic}/{partition}"
         place = kafka.TopicPartition(self._topic, partition)
         low, high = self._consumer.get_watermark_offsets(place, timeout=_ANSWER_SECONDS)
         position = positions.get(source)
         if position is None and self._address.start == "new" and high > 0:
-            position = self._begun[source] = high - 1
+            position = self._new_starts[source] = high - 1
         if position is None:
             return int(low)
         if not isinstance(position, int):
@@ -116,46 +118,46 @@ class KafkaSource:
             self._gaps.append(Gap(source, position, low, low - position - 1, why))
         return int(max(low, position + 1))
 
-    def poll(self, most: int, seconds: float) -> Polled:
-        kafka = _kafka()
-        with _told(self._address, kafka):
-            if clock.monotonic() - self._looked > _PARTITIONS_SECONDS:
-                self._looked = clock.monotonic()
-                if len(self._partitions()) != len(self._consumer.assignment()):
+    def poll(self, most: int, seconds: float) -> PollResult:
+        kafka = _import_kafka()
+        with _translate_errors(self._address, kafka):
+            if clock.monotonic() - self._partitions_checked_at > _PARTITIONS_SECONDS:
+                self._partitions_checked_at = clock.monotonic()
+                if len(self._list_partitions()) != len(self._consumer.assignment()):
                     self.seek(self._at)
-            first = self._consumer.poll(0.0 if self._begun else seconds)
+            first = self._consumer.poll(0.0 if self._new_starts else seconds)
             messages = [] if first is None else [first]
             if messages and most > 1:
                 messages += self._consumer.consume(most - 1, timeout=0.0)
         records = []
         for message in messages:
             if message.error() is None:
-                records.append(self._record(message))
+                records.append(self._make_record(message))
             elif message.error().name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
-                self._note(records)
+                self._note_positions(records)
                 self.seek(self._at)  # which finds out what is gone
                 break
             else:
-                _insist(self._address, message.error().name())
+                _raise_if_permanent(self._address, message.error().name())
                 if message.error().fatal():
                     raise Unreachable(f"{self.name}: {message.error().name()}.")
-        if self._away and not records:
+        if self._is_away and not records:
             raise Unreachable(f"{self.name}: no broker answers.")
-        self._note(records)
-        return self._given(records)
+        self._note_positions(records)
+        return self._make_poll_result(records)
 
-    def _note(self, records: Sequence[Record]) -> None:
+    def _note_positions(self, records: Sequence[Record]) -> None:
         self._at |= {record.source: int(record.position) for record in records}  # type: ignore[arg-type]
 
-    def _given(self, records: Sequence[Record]) -> Polled:
+    def _make_poll_result(self, records: Sequence[Record]) -> PollResult:
         """Records, and the gaps that are right before them; other gaps wait for their records."""
         sources = {record.source: record.position for record in reversed(records)}
         told = [gap for gap in self._gaps if sources.get(gap.source, -1) >= gap.before]  # type: ignore[operator]
         self._gaps = [gap for gap in self._gaps if gap not in told]
-        begun, self._begun = self._begun, {}
-        return polled(records, tuple(told), begun=begun)
+        begun, self._new_starts = self._new_starts, {}
+        return make_poll_result(records, tuple(told), begun=begun)
 
-    def _record(self, message: Any) -> Record:
+    def _make_record(self, message: Any) -> Record:
         source = f"{self._topic}/{message.partition()}"
         headers = {
             str(name).lower(): (value or b"").decode(errors="replace")
@@ -175,7 +177,7 @@ class KafkaSource:
 class KafkaTarget:
     """Lines become messages of the first partition of a topic."""
 
-    remembers = True
+    knows_last_line = True
 
     def __init__(self, address: Address, field: str) -> None:
         self.name = str(address)
@@ -186,11 +188,11 @@ class KafkaTarget:
         self._failures: list[str] = []
 
     def send(self, lines: Sequence[bytes]) -> None:
-        kafka = _kafka()
-        with _told(self._address, kafka):
+        kafka = _import_kafka()
+        with _translate_errors(self._address, kafka):
             if self._producer is None:
-                idempotent = {"enable.idempotence": True, "logger": _silent, "linger.ms": 5}
-                self._producer = kafka.Producer({**idempotent, **_settings(self._address)})
+                idempotent = {"enable.idempotence": True, "logger": _silent_logger, "linger.ms": 5}
+                self._producer = kafka.Producer({**idempotent, **_client_settings(self._address)})
             self._failures = []
             for line in lines:
                 self._produce(line)
@@ -198,30 +200,36 @@ class KafkaTarget:
         if left or self._failures:
             self.close()
             for name in self._failures:
-                _insist(self._address, name)
+                _raise_if_permanent(self._address, name)
             why = self._failures[0] if self._failures else f"{left} messages wait"
             raise Unreachable(f"{self.name} does not take messages ({why}).")
 
     def _produce(self, line: bytes) -> None:
         while True:
             try:
-                self._producer.produce(self._topic, line, partition=0, on_delivery=self._delivered)
+                self._producer.produce(
+                    self._topic, line, partition=0, on_delivery=self._on_delivery
+                )
                 return
             except BufferError:  # its queue is full
                 self._producer.poll(0.1)
 
-    def _delivered(self, error: Any, _: Any) -> None:
+    def _on_delivery(self, error: Any, _: Any) -> None:
         if error is not None:
             self._failures.append(error.name())
 
-    def last(self) -> bytes | None:
-        kafka = _kafka()
-        with _told(self._address, kafka):
+    def read_last_line(self) -> bytes | None:
+        kafka = _import_kafka()
+        with _translate_errors(self._address, kafka):
             consumer = kafka.Consumer(
-                {"group.id": "likewise", "logger": _silent, **_settings(self._address)}
+                {
+                    "group.id": "likewise",
+                    "logger": _silent_logger,
+                    **_client_settings(self._address),
+                }
             )
             try:
-                if not _partitions(consumer, self._address):
+                if not _list_partitions(consumer, self._address):
                     return None
                 place = kafka.TopicPartition(self._topic, 0)
                 low, high = consumer.get_watermark_offsets(place, timeout=_ANSWER_SECONDS)
@@ -243,7 +251,7 @@ class KafkaTarget:
             self._producer = None
 
 
-def _partitions(consumer: Any, address: Address) -> list[int]:
+def _list_partitions(consumer: Any, address: Address) -> list[int]:
     """The partitions of a topic; none if there is no such topic."""
     name = address.streams[0]
     topic = consumer.list_topics(name, timeout=_ANSWER_SECONDS).topics[name]
@@ -251,11 +259,11 @@ def _partitions(consumer: Any, address: Address) -> list[int]:
         return sorted(topic.partitions)
     if topic.error.name() == "UNKNOWN_TOPIC_OR_PART":
         return []
-    _insist(address, topic.error.name())
+    _raise_if_permanent(address, topic.error.name())
     raise Unreachable(f"{address} cannot be read now ({topic.error.name()}).")
 
 
-def _kafka() -> Any:
+def _import_kafka() -> Any:
     try:
         import confluent_kafka
     except ModuleNotFoundError as error:
@@ -263,10 +271,10 @@ def _kafka() -> Any:
     return confluent_kafka
 
 
-def _settings(address: Address) -> dict[str, str]:
+def _client_settings(address: Address) -> dict[str, str]:
     """Of the client: the brokers, and lines `name = value` of the file that the address names."""
     settings = {"bootstrap.servers": ",".join(f"{host}:{port}" for host, port in address.hosts)}
-    for line in (address.secret("config_file") or "").splitlines():
+    for line in (address.read_secret("config_file") or "").splitlines():
         name, equals, value = line.partition("=")
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -276,23 +284,23 @@ def _settings(address: Address) -> dict[str, str]:
     return settings
 
 
-def _for_good(address: Address, name: str) -> BadRule:
-    return BadRule(f"{address}: {_FOR_GOOD[name]} ({name}).")
+def _permanent_error(address: Address, name: str) -> BadRule:
+    return BadRule(f"{address}: {_PERMANENT_ERRORS[name]} ({name}).")
 
 
-def _insist(address: Address, name: str) -> None:
+def _raise_if_permanent(address: Address, name: str) -> None:
     """Raise BadRule if an error of that name is there to stay."""
-    if name in _FOR_GOOD:
-        raise _for_good(address, name)
+    if name in _PERMANENT_ERRORS:
+        raise _permanent_error(address, name)
 
 
 @contextmanager
-def _told(address: Address, kafka: Any) -> Iterator[None]:
+def _translate_errors(address: Address, kafka: Any) -> Iterator[None]:
     """Errors of the client as ours: away for now, or wrong for good."""
     try:
         yield
     except kafka.KafkaException as error:
         name = error.args[0].name()
-        if name in _FOR_GOOD:
-            raise _for_good(address, name) from None
+        if name in _PERMANENT_ERRORS:
+            raise _permanent_error(address, name) from None
         raise Unreachable(f"{address} does not answer ({name}).") from None

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from likewise.errors import BadFile
 from likewise.sources.byte_streams import open_file
-from likewise.sources.protocol import Polled, Record, polled
+from likewise.sources.protocol import PollResult, Record, make_poll_result
 from likewise.sources.record_cutting import LONGEST
 from likewise.tables.positions import Position
 
@@ -31,7 +31,7 @@ _BATCH_BYTES = 1 << 24
 _MARK = b"\xef\xbb\xbf"
 
 
-def _record(source: str, position: Position, line: bytes | None) -> Record | None:
+def _make_record(source: str, position: Position, line: bytes | None) -> Record | None:
     """Make the record of a line; None for a blank line. A line that is None was too long."""
     if line is None:
         flaw = (
@@ -43,7 +43,7 @@ def _record(source: str, position: Position, line: bytes | None) -> Record | Non
     return Record(source, position, body) if body.strip() else None
 
 
-class Lines:
+class PipeLines:
     """The lines of a pipe, until it ends or somebody calls `stop`.
 
     A position is the number of a line. A pipe cannot be read again, so `seek` says how many lines
@@ -54,9 +54,9 @@ class Lines:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._woken, self._wake = os.pipe()
+        self._wake_reader, self._wake_writer = os.pipe()
         self._stopped = False
-        self._begun: list[bytes] = []  # the pieces of the line that has not ended yet
+        self._line_pieces: list[bytes] = []  # the pieces of the line that has not ended yet
         self._size = 0  # bytes in these pieces
         self._skipping = False  # whether the rest of a line that is too long is still to come
         self._number = 0  # of lines given so far
@@ -66,10 +66,10 @@ class Lines:
     def stop(self) -> None:
         """Give no more; may be called by a signal's handler, or another thread."""
         self._stopped = True
-        os.write(self._wake, b"x")
+        os.write(self._wake_writer, b"x")
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         return self._stopped
 
     def owns(self, source: str) -> bool:
@@ -81,53 +81,53 @@ class Lines:
         assert isinstance(before, int)
         self._number = before
 
-    def poll(self, most: int, seconds: float = math.inf) -> Polled:
+    def poll(self, most: int, seconds: float = math.inf) -> PollResult:
         """Lines that are there, together; it waits for the first of them."""
         until = clock.monotonic() + seconds
         while not (self._waiting or self._ended or self._stopped):
             left = None if seconds == math.inf else max(0.0, until - clock.monotonic())
-            ready, _, _ = select.select([self._descriptor, self._woken], [], [], left)
-            if self._stopped or self._woken in ready or not ready:
+            ready, _, _ = select.select([self._descriptor, self._wake_reader], [], [], left)
+            if self._stopped or self._wake_reader in ready or not ready:
                 break
             piece = os.read(self._descriptor, _PIECE)
-            self._waiting += self._ended_in(piece) if piece else self._last()
+            self._waiting += self._split_lines(piece) if piece else self._take_last_line()
             self._ended = not piece
         records: list[Record] = []
         while self._waiting and len(records) < most and not self._stopped:
             self._number += 1
-            record = _record(self.name, self._number, self._waiting.popleft())
+            record = _make_record(self.name, self._number, self._waiting.popleft())
             if record is not None:
                 records.append(record)
-        return polled(records, ended=self._stopped or (self._ended and not self._waiting))
+        return make_poll_result(records, ended=self._stopped or (self._ended and not self._waiting))
 
-    def _ended_in(self, piece: bytes) -> list[bytes | None]:
+    def _split_lines(self, piece: bytes) -> list[bytes | None]:
         """The lines that end in a piece, and None as soon as a line is too long."""
         *ends, rest = piece.split(b"\n")
         lines: list[bytes | None] = []
         for end in ends:
-            lines += self._add(end)
-            lines += [] if self._skipping else [b"".join(self._begun)]
-            self._begun, self._size, self._skipping = [], 0, False
-        return lines + (self._add(rest) if rest else [])
+            lines += self._extend_line(end)
+            lines += [] if self._skipping else [b"".join(self._line_pieces)]
+            self._line_pieces, self._size, self._skipping = [], 0, False
+        return lines + (self._extend_line(rest) if rest else [])
 
-    def _add(self, piece: bytes) -> list[None]:
+    def _extend_line(self, piece: bytes) -> list[None]:
         """Go on with the line that has begun; its pieces are joined once, at its end."""
         if self._skipping:
             return []
-        self._begun.append(piece)
+        self._line_pieces.append(piece)
         self._size += len(piece)
         if self._size <= LONGEST:
             return []
-        self._begun, self._size, self._skipping = [], 0, True
+        self._line_pieces, self._size, self._skipping = [], 0, True
         return [None]
 
-    def _last(self) -> list[bytes | None]:
+    def _take_last_line(self) -> list[bytes | None]:
         """The line that has begun when the pipe ends; none if it was too long."""
-        return [b"".join(self._begun)] if self._begun else []
+        return [b"".join(self._line_pieces)] if self._line_pieces else []
 
     def close(self) -> None:
-        os.close(self._woken)
-        os.close(self._wake)
+        os.close(self._wake_reader)
+        os.close(self._wake_writer)
 
 
 class LineFile:
@@ -170,21 +170,21 @@ class LineFile:
             )
         self._file.seek(self._byte)
 
-    def poll(self, most: int, seconds: float = 0.0) -> Polled:
+    def poll(self, most: int, seconds: float = 0.0) -> PollResult:
         """The next lines; it does not wait, since the end of a file is its end."""
         records: list[Record] = []
         size = 0
         while len(records) < most and size < _BATCH_BYTES:
-            line = self._next()
+            line = self._read_line()
             if line == b"":
-                return polled(records, ended=True)
+                return make_poll_result(records, ended=True)
             size += LONGEST if line is None else len(line)
-            record = _record(self._source, (self._line, self._byte), line)
+            record = _make_record(self._source, (self._line, self._byte), line)
             if record is not None:
                 records.append(record)
-        return polled(records)
+        return make_poll_result(records)
 
-    def _next(self) -> bytes | None:
+    def _read_line(self) -> bytes | None:
         """The next line with its line feed; None if it is too long, and nothing at the end."""
         line = piece = self._file.readline(LONGEST + 1)
         self._byte += len(piece)

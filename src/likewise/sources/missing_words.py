@@ -23,7 +23,7 @@ _IN_WORDS = pl.Series(sorted(one for one in _ALL if one.lower() not in _ORDINARY
 _IN_NUMBERS = pl.Series(sorted(_ALL))
 
 
-def in_numbers(text: pl.Series) -> pl.Series:
+def find_missing_words(text: pl.Series) -> pl.Series:
     """Where a column that holds no words has one that stands for nothing known."""
     return text.str.strip_chars().is_in(_IN_NUMBERS.implode()).fill_null(False)
 
@@ -38,24 +38,24 @@ class MissingWords:
 
     def __init__(self) -> None:
         self._missing: dict[str, Counter[str]] = {}
-        self._kept: dict[str, Counter[str]] = {}
+        self._kept_words: dict[str, Counter[str]] = {}
 
     def add_missing(self, column: str, words: pl.Series) -> None:
         """Words that were taken as missing."""
         self._missing.setdefault(column, Counter()).update(words.str.strip_chars().to_list())
 
-    def add_kept(self, column: str, text: pl.Series) -> None:
+    def add_kept_words(self, column: str, text: pl.Series) -> None:
         """A column of words, which may have such words in it."""
         found = text.filter(text.is_in(_IN_WORDS.implode()).fill_null(False))
         if len(found):
-            self._kept.setdefault(column, Counter()).update(found.to_list())
+            self._kept_words.setdefault(column, Counter()).update(found.to_list())
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """One for each column, and for a word that stays one, for each word."""
         missing = [
             Remark(
-                f"{_listed(words)} {'stands' if len(words) == 1 else 'stand'} among numbers and"
+                f"{_list_words(words)} {'stands' if len(words) == 1 else 'stand'} among numbers and"
                 f" {'is' if len(words) == 1 else 'are'} taken as missing",
                 column,
                 None,
@@ -65,16 +65,16 @@ class MissingWords:
         ]
         kept = [
             Remark(
-                f"{_listed(words)} stays a word like any other",
+                f"{_list_words(words)} stays a word like any other",
                 column,
                 None,
                 words.total(),
                 f"If it means that nothing is known, say --missing {words.most_common(1)[0][0]!r}",
             )
-            for column, words in self._kept.items()
+            for column, words in self._kept_words.items()
         ]
         return (*missing, *kept)
 
 
-def _listed(words: Counter[str]) -> str:
+def _list_words(words: Counter[str]) -> str:
     return ", ".join(repr(word) for word, _ in words.most_common(5))

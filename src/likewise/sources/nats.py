@@ -20,18 +20,18 @@ from typing import Any, TypeVar
 
 from likewise.errors import BadFile, BadRule, Unreachable
 from likewise.sources.address import Address, missing_extra
-from likewise.sources.protocol import Gap, Polled, Record, polled
-from likewise.sources.stream_messages import next_count
+from likewise.sources.protocol import Gap, PollResult, Record, make_poll_result
+from likewise.sources.stream_messages import next_poll_size
 from likewise.tables.positions import Position
 
 _ANSWER_SECONDS = 5.0
 _IDLE_SECONDS = 300.0  # after which the server forgets a consumer that nobody asks
-_NOTHING = ("404", "408")  # no messages now; none in time
-_FULL = (10002, 10026)  # of an account, or of a stream's consumers: some may go again
+_EMPTY_STATUSES = ("404", "408")  # no messages now; none in time
+_NO_ROOM_CODES = (10002, 10026)  # of an account, or of a stream's consumers: some may go again
 _T = TypeVar("_T")
 
 
-class _Loop:
+class _LoopThread:
     """An event loop in a thread."""
 
     def __init__(self) -> None:
@@ -53,12 +53,12 @@ class _Connection:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._loop = _Loop()
+        self._loop = _LoopThread()
         self.client: Any = None
         self.lost = asyncio.Event()
 
     def run(self, call: Coroutine[Any, Any, _T]) -> _T:
-        with _told(self.address):
+        with _translate_errors(self.address):
             return self._loop.run(call)
 
     async def jetstream(self) -> Any:
@@ -66,13 +66,13 @@ class _Connection:
         if self.client is None or not self.client.is_connected:
             await self.end()
             self.lost = asyncio.Event()
-            self.client = await _connected(self.address, self._ended)
+            self.client = await _connect(self.address, self._on_end)
         return self.client.jetstream(timeout=_ANSWER_SECONDS)
 
-    async def _ended(self) -> None:
+    async def _on_end(self) -> None:
         self.lost.set()
 
-    async def unless_lost(self, call: "asyncio.Future[_T]") -> _T:
+    async def wait_unless_lost(self, call: "asyncio.Future[_T]") -> _T:
         """Wait for an answer, but not once the connection is gone."""
         lost = asyncio.ensure_future(self.lost.wait())
         waited: list[asyncio.Future[Any]] = [call, lost]
@@ -108,12 +108,14 @@ class NatsSource:
         self._connection = _Connection(address)
         self._next = ""
         self._at: int | None = None
-        self._delivered = 0
+        self._delivered_count = 0
         self._gap: Gap | None = None
-        self._begun: dict[str, int] = {}  # where the stream begins of which only new messages count
-        self._count = 64
+        self._new_starts: dict[
+            str, int
+        ] = {}  # where the stream begins of which only new messages count
+        self._poll_size = 64
         self._messages: list[Any] = []
-        self._wanted = 0
+        self._requested_count = 0
         self._done: asyncio.Future[str] | None = None
 
     def owns(self, source: str) -> bool:
@@ -126,9 +128,9 @@ class NatsSource:
                 f"the ledger's position in {self._stream!r} is {position}, which is no number of a"
                 " message. It was read from something else of that name: begin another ledger."
             )
-        self._connection.run(self._begin(position))
+        self._connection.run(self._start_consumer(position))
 
-    async def _begin(self, position: int | None) -> None:
+    async def _start_consumer(self, position: int | None) -> None:
         from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
         await self._connection.end()
@@ -138,7 +140,7 @@ class NatsSource:
         self._gap = None
         if position is None and self._start == "new":
             position = last
-            self._begun = {self._stream: last}
+            self._new_starts = {self._stream: last}
         self._at = position
         begin = max(first, 1) if position is None else position + 1
         if begin > last + 1:
@@ -163,12 +165,12 @@ class NatsSource:
         )
         consumer = await jetstream.add_consumer(self._stream, config=config)
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{consumer.name}"
-        self._delivered = 0
+        self._delivered_count = 0
         client = self._connection.client
         self._inbox = client.new_inbox()
-        await client.subscribe(self._inbox, cb=self._came)
+        await client.subscribe(self._inbox, cb=self._on_message)
 
-    async def _came(self, message: Any) -> None:
+    async def _on_message(self, message: Any) -> None:
         """A message, or the word that no more will come for a request."""
         status = (message.headers or {}).get("Status") if not message.data else None
         done = self._done
@@ -178,60 +180,60 @@ class NatsSource:
             done.set_result(status)
             return
         self._messages.append(message)
-        if len(self._messages) >= self._wanted:
+        if len(self._messages) >= self._requested_count:
             done.set_result("")
 
-    async def _ask(self, most: int, wait: float) -> list[Any]:
+    async def _request_messages(self, most: int, wait: float) -> list[Any]:
         """Up to so many messages that are there; or, if it may wait, the next one."""
         import json
 
         request = {"batch": 1, "expires": round(1e9 * wait)} if wait else {"batch": most}
         request |= {} if wait else {"no_wait": True}
-        self._messages, self._wanted = [], request["batch"]
+        self._messages, self._requested_count = [], request["batch"]
         self._done = asyncio.get_running_loop().create_future()
         await self._connection.client.publish(
             self._next, json.dumps(request).encode(), reply=self._inbox
         )
         try:
-            answered = self._connection.unless_lost(self._done)
+            answered = self._connection.wait_unless_lost(self._done)
             status: str = await asyncio.wait_for(answered, wait + _ANSWER_SECONDS)
         except TimeoutError:
             raise Unreachable(f"{self.name} does not answer.") from None
         finally:
             messages, self._messages, self._done = self._messages, [], None
-        if status and status not in _NOTHING:
+        if status and status not in _EMPTY_STATUSES:
             raise Unreachable(f"{self.name} has forgotten who asks ({status}).")
         return messages
 
-    def poll(self, most: int, seconds: float) -> Polled:
+    def poll(self, most: int, seconds: float) -> PollResult:
         return self._connection.run(self._poll(most, seconds))
 
-    async def _poll(self, most: int, seconds: float) -> Polled:
-        messages = await self._ask(min(most, self._count), 0.0)
-        begun, self._begun = self._begun, {}
+    async def _poll(self, most: int, seconds: float) -> PollResult:
+        messages = await self._request_messages(min(most, self._poll_size), 0.0)
+        begun, self._new_starts = self._new_starts, {}
         if not messages and seconds > 0 and not begun:
-            messages = await self._ask(1, seconds)
+            messages = await self._request_messages(1, seconds)
         records: list[Record] = []
         gap = None
         for message in messages:
-            number, delivered = _numbers(message.reply)
-            if delivered != self._delivered + 1:
+            number, delivered = _parse_reply(message.reply)
+            if delivered != self._delivered_count + 1:
                 raise Unreachable(f"{self.name}: a message did not arrive.")
             if self._subject is None and self._at is not None and number > self._at + 1:
                 if records:  # told before the next batch, which begins right behind it
-                    self._delivered = -1
+                    self._delivered_count = -1
                     break
-                gap = await self._missing(number)
-            self._delivered, self._at = delivered, number
-            records.append(self._record(message, number))
-        if self._delivered < 0:
-            await self._begin(self._at)
+                gap = await self._confirm_gap(number)
+            self._delivered_count, self._at = delivered, number
+            records.append(self._make_record(message, number))
+        if self._delivered_count < 0:
+            await self._start_consumer(self._at)
         if records and self._gap is not None:
             gap, self._gap = self._gap, None
-        self._count = next_count(self._count, records, most)
-        return polled(records, () if gap is None else (gap,), begun=begun)
+        self._poll_size = next_poll_size(self._poll_size, records, most)
+        return make_poll_result(records, () if gap is None else (gap,), begun=begun)
 
-    async def _missing(self, number: int) -> Gap:
+    async def _confirm_gap(self, number: int) -> Gap:
         """The messages right before this one are gone, or Unreachable if they are not."""
         from nats.js.errors import NotFoundError
 
@@ -243,7 +245,7 @@ class NatsSource:
         why = f"messages {at + 1} to {number - 1} of the stream {self._stream} are gone"
         return Gap(self._stream, at, number, number - at - 1, why)
 
-    def _record(self, message: Any, number: int) -> Record:
+    def _make_record(self, message: Any, number: int) -> Record:
         headers = {name.lower(): value for name, value in (message.headers or {}).items()}
         return Record(self._stream, number, message.data, headers)
 
@@ -254,7 +256,7 @@ class NatsSource:
 class NatsTarget:
     """Lines become messages of a subject, each acknowledged by the stream that keeps them."""
 
-    remembers = True
+    knows_last_line = True
 
     def __init__(self, address: Address, field: str) -> None:
         self.name = str(address)
@@ -277,27 +279,27 @@ class NatsTarget:
                 published = (
                     jetstream.publish(self._subject, line, stream=self._stream) for line in some
                 )
-                await self._connection.unless_lost(asyncio.gather(*published))
+                await self._connection.wait_unless_lost(asyncio.gather(*published))
         except BaseException as error:
             if type(error).__name__ == "NoStreamResponseError":
-                await self._insist_on_subject()
+                await self._check_subject()
             await self._connection.end()
             raise
 
-    async def _insist_on_subject(self) -> None:
+    async def _check_subject(self) -> None:
         """Raise BadRule if the stream is there, and takes nothing under our subject."""
         jetstream = await self._connection.jetstream()
         subjects = (await jetstream.stream_info(self._stream)).config.subjects or []
-        if not any(_matches(one, self._subject) for one in subjects):
+        if not any(_is_match(one, self._subject) for one in subjects):
             raise BadRule(
                 f"{self.name}: the stream {self._stream} takes {', '.join(subjects) or 'nothing'},"
                 f" and not the subject {self._subject!r}. Name one of its subjects, or add this."
             )
 
-    def last(self) -> bytes | None:
-        return self._connection.run(self._last())
+    def read_last_line(self) -> bytes | None:
+        return self._connection.run(self._read_last_line())
 
-    async def _last(self) -> bytes | None:
+    async def _read_last_line(self) -> bytes | None:
         from nats.js.errors import NotFoundError
 
         jetstream = await self._connection.jetstream()
@@ -313,7 +315,7 @@ class NatsTarget:
         self._connection.close()
 
 
-async def _connected(address: Address, ended: Any) -> Any:
+async def _connect(address: Address, on_end: Any) -> Any:
     try:
         import nats
     except ModuleNotFoundError as error:
@@ -326,9 +328,9 @@ async def _connected(address: Address, ended: Any) -> Any:
             context.load_cert_chain(files["cert_file"], files.get("key_file"))
         settings["tls"] = context
     if "user" in files:
-        settings |= {"user": files["user"], "password": address.password()}
+        settings |= {"user": files["user"], "password": address.read_password()}
     if "token_file" in files:
-        settings["token"] = address.secret("token_file")
+        settings["token"] = address.read_secret("token_file")
     if "creds_file" in files:
         settings["user_credentials"] = files["creds_file"]
 
@@ -344,8 +346,8 @@ async def _connected(address: Address, ended: Any) -> Any:
             connect_timeout=5,
             reconnect_time_wait=0,  # whoever needs it tries again, with pauses
             error_cb=ignore,
-            disconnected_cb=ended,
-            closed_cb=ended,
+            disconnected_cb=on_end,
+            closed_cb=on_end,
             **settings,
         )
     except BaseException:
@@ -355,7 +357,7 @@ async def _connected(address: Address, ended: Any) -> Any:
     return client
 
 
-def _matches(pattern: str, subject: str) -> bool:
+def _is_match(pattern: str, subject: str) -> bool:
     """Whether a subject is among those of a pattern: * is any one part, > all further ones."""
     parts, wanted = pattern.split("."), subject.split(".")
     if parts[-1] == ">":
@@ -368,7 +370,7 @@ def _matches(pattern: str, subject: str) -> bool:
     )
 
 
-def _numbers(reply: str) -> tuple[int, int]:
+def _parse_reply(reply: str) -> tuple[int, int]:
     """Of a message, its number in the stream and in what the consumer was given."""
     parts = reply.split(".")
     at = 7 if len(parts) > 9 else 5
@@ -376,7 +378,7 @@ def _numbers(reply: str) -> tuple[int, int]:
 
 
 @contextmanager
-def _told(address: Address) -> Iterator[None]:
+def _translate_errors(address: Address) -> Iterator[None]:
     """Errors of the client as ours: away for now, or wrong for good."""
     try:
         import nats.errors
@@ -390,7 +392,7 @@ def _told(address: Address) -> Iterator[None]:
     except nats.js.errors.NotFoundError:
         raise BadRule(f"{address}: there is no such stream. Make it first.") from None
     except nats.js.errors.BadRequestError as error:
-        if error.err_code in _FULL:
+        if error.err_code in _NO_ROOM_CODES:
             raise Unreachable(f"{address} has no room now: {error.description}.") from None
         raise BadRule(
             f"{address} refuses what is asked of this stream: {str(error.description)[:200]}."

@@ -19,13 +19,13 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from likewise.sources.remarks import Remark, shortened
+from likewise.sources.remarks import Remark, shorten
 
 Decimal: TypeAlias = Literal[".", ","]
 DECIMALS: tuple[Decimal, ...] = (".", ",")
 _SPACES = "[ \u00a0\u2009\u202f]"
 _GROUPS = {",": ",", ".": r"\.", " ": _SPACES, "'": "['’]"}
-_SIGNS = {
+_CURRENCY_SIGNS = {
     "€": "EUR", "Euro": "EUR", "$": "USD", "US$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR",
     "Fr.": "CHF", "zł": "PLN", "Kč": "CZK",
 }  # fmt: skip
@@ -33,7 +33,7 @@ _CODES = (
     "EUR", "USD", "GBP", "CHF", "JPY", "CNY", "INR", "CAD", "AUD", "NZD", "SEK", "NOK", "DKK",
     "PLN", "CZK", "HUF", "BRL", "MXN", "ZAR", "TRY",
 )  # fmt: skip
-_CURRENCY = "|".join(map(re.escape, sorted([*_SIGNS, *_CODES], key=len, reverse=True)))
+_CURRENCY = "|".join(map(re.escape, sorted([*_CURRENCY_SIGNS, *_CODES], key=len, reverse=True)))
 _LOOKED_AT = 200  # values of a column of words, after which it is known to be one
 _NAMES = {".": "point", ",": "comma"}
 _GROUP_NAMES = {",": "commas", ".": "dots", " ": "spaces", "'": "apostrophes"}
@@ -56,7 +56,9 @@ def _every_group(decimal: Decimal) -> str:
     return f"(?:[{signs}'’]|{_SPACES})"
 
 
-_ANY = {decimal: re.compile(_pattern(decimal, _every_group(decimal))) for decimal in DECIMALS}
+_ANY_NUMBER = {
+    decimal: re.compile(_pattern(decimal, _every_group(decimal))) for decimal in DECIMALS
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +74,12 @@ class NumberReading:
     """Whether a minus may stand behind, or brackets around."""
 
     @property
-    def plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether it is what every program writes."""
         return self == NumberReading()
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What is special about it."""
         parts = [f"a decimal {_NAMES[self.decimal]}"] if self.decimal == "," else []
         parts += [f"{_GROUP_NAMES[self.group]} between thousands"] if self.group else []
@@ -86,7 +88,7 @@ class NumberReading:
         parts += ["brackets or a minus at the end for less than zero"] if self.signs else []
         return ", ".join(parts)
 
-    def bare(self, text: pl.Series) -> pl.Series:
+    def normalize(self, text: pl.Series) -> pl.Series:
         """The same numbers as every program writes them; null where the text does not fit."""
         pattern = _pattern(self.decimal, _GROUPS.get(self.group, ""))
         parts = text.str.strip_chars().str.extract_groups(pattern).struct.unnest()
@@ -100,7 +102,7 @@ class NumberReading:
             & (percent.is_not_null() == self.percent)
         )
         for currency in (before, after):
-            named = currency.replace(_SIGNS)
+            named = currency.replace(_CURRENCY_SIGNS)
             fits = fits & (named.is_null() | (named == self.currency))
         if not self.signs:
             fits = fits & opened.is_null() & last.is_null()
@@ -119,14 +121,14 @@ PLAIN = NumberReading()
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class Examination:
     """What the first values of a column allow."""
 
     readings: tuple[NumberReading, ...] = ()
     """That fit all of them: none, one, or two that make different numbers of them."""
     is_plain: bool = False
     """Whether all are numbers as every program writes them."""
-    tells: Decimal | None = None
+    shown_decimal: Decimal | None = None
     """The decimal sign that the column shows beyond doubt."""
     example: str | None = None
     values: int = 0
@@ -138,20 +140,20 @@ class Examined:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class ColumnReading:
     """How a column is read if it holds numbers."""
 
     reading: NumberReading | None
     """None: its values fit no reading, or two."""
     remark: Remark | None = None
-    examined: Examined = Examined()
+    examined: Examination = Examination()
 
     @property
-    def ambiguous(self) -> bool:
+    def is_ambiguous(self) -> bool:
         return self.reading is None and len(self.examined.readings) > 1
 
 
-def examine(text: pl.Series, decimal: Decimal | None = None) -> Examined:
+def examine(text: pl.Series, decimal: Decimal | None = None) -> Examination:
     """What the first values of a column allow.
 
     text     its values, without those that are missing
@@ -161,26 +163,26 @@ def examine(text: pl.Series, decimal: Decimal | None = None) -> Examined:
         dotted = text.str.contains(".", literal=True)
         if not dotted.any() or not text.filter(dotted).str.contains(_THOUSANDS).all():
             tells: Decimal | None = "." if dotted.any() else None
-            return Examined((PLAIN,), True, tells, text[0], len(text), len(text))
+            return Examination((PLAIN,), True, tells, text[0], len(text), len(text))
     bare = text.str.strip_chars()
     bare = bare.filter(bare.str.len_bytes() > 0)
     if len(bare) == 0:
-        return Examined()
+        return Examination()
     different = bare.unique(maintain_order=True)
     is_plain = different.cast(pl.Float64, strict=False).null_count() == 0
-    return _examined(dict(Counter(bare.to_list())), is_plain, decimal)
+    return _examine_values(dict(Counter(bare.to_list())), is_plain, decimal)
 
 
 _THOUSANDS = r"^[-+]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+$"
 
 
-def _examined(counts: dict[str, int], is_plain: bool, decimal: Decimal | None) -> Examined:
+def _examine_values(counts: dict[str, int], is_plain: bool, decimal: Decimal | None) -> Examination:
     signs = DECIMALS if decimal is None else (decimal,)
     matches: dict[Decimal, list[re.Match[str] | None]] = {sign: [] for sign in signs}
     values = fitting = 0
     misfit = None
     for at, (value, count) in enumerate(counts.items()):
-        found = {sign: _fits(_ANY[sign].match(value)) for sign in signs}
+        found = {sign: _check_match(_ANY_NUMBER[sign].match(value)) for sign in signs}
         for sign, match in found.items():
             matches[sign].append(match)
         values += count
@@ -189,8 +191,8 @@ def _examined(counts: dict[str, int], is_plain: bool, decimal: Decimal | None) -
         elif misfit is None:
             misfit = value
         if at == _LOOKED_AT and fitting < values / 2:
-            return Examined((), False, None, value, values, fitting, misfit)
-    readings = [_reading(sign, one) for sign, one in matches.items() if all(one)]
+            return Examination((), False, None, value, values, fitting, misfit)
+    readings = [_find_reading(sign, one) for sign, one in matches.items() if all(one)]
     fit = [reading for reading in readings if reading is not None]
     if not any("," in value or "." in value for value in counts):
         fit = fit[:1]  # both signs make the same numbers of them
@@ -202,21 +204,28 @@ def _examined(counts: dict[str, int], is_plain: bool, decimal: Decimal | None) -
     ):
         tells = fit[0].decimal
     example = next((value for value in counts if not value.isdigit()), next(iter(counts)))
-    return Examined(tuple(fit), is_plain, tells, example, values, fitting, misfit)
+    return Examination(tuple(fit), is_plain, tells, example, values, fitting, misfit)
 
 
-def _fits(match: re.Match[str] | None) -> re.Match[str] | None:
+def _check_match(match: re.Match[str] | None) -> re.Match[str] | None:
     """The match, if what belongs together is there together."""
     if match is None or (match[1] is None) != (match[9] is None) or (match[3] and match[7]):
         return None
     return match if sum(match[at] is not None for at in (1, 2, 4, 8)) <= 1 else None
 
 
-def _reading(decimal: Decimal, matches: list[re.Match[str] | None]) -> NumberReading | None:
+def _find_reading(decimal: Decimal, matches: list[re.Match[str] | None]) -> NumberReading | None:
     """The one reading that fits all of these; None where they differ in more than their digits."""
     there = [match for match in matches if match is not None]
-    groups = {_group(sign) for match in there for sign in match[5] if not _is_digit(sign, decimal)}
-    currencies = {_SIGNS.get(one, one) for match in there for one in (match[3], match[7]) if one}
+    groups = {
+        _normalize_group(sign)
+        for match in there
+        for sign in match[5]
+        if not _is_digit(sign, decimal)
+    }
+    currencies = {
+        _CURRENCY_SIGNS.get(one, one) for match in there for one in (match[3], match[7]) if one
+    }
     percents = {match[6] is not None for match in there}
     if len(groups) > 1 or len(currencies) > 1 or len(percents) > 1:
         return None
@@ -230,40 +239,46 @@ def _is_digit(sign: str, decimal: str) -> bool:
     return sign.isdigit() or sign == decimal or sign in "eE+-"
 
 
-def _group(sign: str) -> str:
+def _normalize_group(sign: str) -> str:
     return "'" if sign in "'’" else sign if sign in ",." else " "
 
 
 def looks_like_number(text: str) -> bool:
     """Whether a text is a number, in whatever way it is written."""
     text = text.strip()
-    return any(_fits(pattern.match(text)) for pattern in _ANY.values())
+    return any(_check_match(pattern.match(text)) for pattern in _ANY_NUMBER.values())
 
 
-def settle(columns: Mapping[str, Examined]) -> dict[str, Settled]:
+def settle_columns(columns: Mapping[str, Examination]) -> dict[str, ColumnReading]:
     """How each column is read; one that allows two readings follows what the others tell."""
-    told = {one.tells for one in columns.values() if one.tells is not None}
+    told = {one.shown_decimal for one in columns.values() if one.shown_decimal is not None}
     (sign,) = told if len(told) == 1 else (None,)
-    teller = next((name for name, one in columns.items() if one.tells is not None), "")
-    return {name: _settled(name, one, sign, teller) for name, one in columns.items()}
+    teller = next((name for name, one in columns.items() if one.shown_decimal is not None), "")
+    return {name: _settle_column(name, one, sign, teller) for name, one in columns.items()}
 
 
-def _settled(name: str, column: Examined, sign: Decimal | None, teller: str) -> Settled:
+def _settle_column(
+    name: str, column: Examination, sign: Decimal | None, teller: str
+) -> ColumnReading:
     if len(column.readings) == 1:
-        return Settled(column.readings[0], _special(name, column, column.readings[0]), column)
+        return ColumnReading(
+            column.readings[0], _reading_remark(name, column, column.readings[0]), column
+        )
     if not column.readings:
-        return Settled(None, None, column)
+        return ColumnReading(None, None, column)
     by_sign = {reading.decimal: reading for reading in column.readings}
-    example = shortened(column.example or "")
+    example = shorten(column.example or "")
     if sign is not None:
         chosen = by_sign[sign]
-        why = f", since column {shortened(teller)} has a decimal {_NAMES[sign]}"
+        why = f", since column {shorten(teller)} has a decimal {_NAMES[sign]}"
         other = f"If that is not meant, say --decimal {'point' if sign == ',' else 'comma'}"
-        words = chosen.words or f"a decimal {_NAMES[sign]}"
-        return Settled(chosen, Remark(f"numbers are read with {words}{why}", name, column.example,
-                                      column.values, other), column)  # fmt: skip
+        words = chosen.description or f"a decimal {_NAMES[sign]}"
+        remark = Remark(
+            f"numbers are read with {words}{why}", name, column.example, column.values, other
+        )
+        return ColumnReading(chosen, remark, column)
     if column.is_plain:
-        return Settled(
+        return ColumnReading(
             PLAIN,
             Remark(
                 "every number with a dot has three digits behind it, and is read with a decimal"
@@ -275,7 +290,7 @@ def _settled(name: str, column: Examined, sign: Decimal | None, teller: str) -> 
             ),
             column,
         )
-    return Settled(
+    return ColumnReading(
         None,
         Remark(
             f"{example} may be a decimal comma or a comma between thousands"
@@ -290,15 +305,15 @@ def _settled(name: str, column: Examined, sign: Decimal | None, teller: str) -> 
     )
 
 
-def _special(name: str, column: Examined, reading: NumberReading) -> Remark | None:
-    if not reading.words or (column.is_plain and column.tells is None):
+def _reading_remark(name: str, column: Examination, reading: NumberReading) -> Remark | None:
+    if not reading.description or (column.is_plain and column.shown_decimal is None):
         return None
     return Remark(
-        f"numbers are read with {reading.words}",
+        f"numbers are read with {reading.description}",
         name,
         column.example,
         column.values,
         f"If that is not meant, say --decimal {'point' if reading.decimal == ',' else 'comma'}"
-        if column.tells is not None
+        if column.shown_decimal is not None
         else "",
     )

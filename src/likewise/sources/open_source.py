@@ -3,20 +3,20 @@
 from pathlib import Path
 
 from likewise.errors import BadRule
-from likewise.sources.address import address_of, is_address
+from likewise.sources.address import is_address, parse_address
 from likewise.sources.line_source import LineFile
 from likewise.sources.protocol import Source
 from likewise.sources.sinks import LineTarget
 
 
-def source_of(text: str) -> tuple[Source, str]:
+def make_source(text: str) -> tuple[Source, str]:
     """The source of an address or of a file of JSON lines, and the format of its records.
 
     Nothing is connected yet: `seek` does that.
     """
     if not is_address(text):
         return LineFile(Path(text)), "json"
-    address = address_of(text)
+    address = parse_address(text)
     if address.kind == "redis":
         from likewise.sources.redis import RedisSource
 
@@ -30,14 +30,14 @@ def source_of(text: str) -> tuple[Source, str]:
     return KafkaSource(address), address.format
 
 
-def target_of(text: str, field: str) -> LineTarget:
+def make_target(text: str, field: str) -> LineTarget:
     """The target of an address.
 
     field: what a line is called in an entry of a Redis stream
     """
     if not is_address(text):
         raise BadRule(f"{text!r} is no address; expected redis://…, nats://… or kafka://…")
-    address = address_of(text)
+    address = parse_address(text)
     if address.kind == "redis":
         from likewise.sources.redis import RedisTarget
 

@@ -55,7 +55,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Polled:
+class PollResult:
     """What a poll gave; nothing, if nothing came in time."""
 
     records: Sequence[Record] = ()
@@ -84,7 +84,7 @@ class Source(Protocol):
         Connects where there is something to connect to.
         """
 
-    def poll(self, most: int, seconds: float) -> Polled:
+    def poll(self, most: int, seconds: float) -> PollResult:
         """The next records, as soon as there are any; at most so many, after at most so long."""
 
     def close(self) -> None: ...
@@ -102,13 +102,13 @@ def just_before(position: Position) -> Position:
     return (first, second - 1) if second else (first - 1, (1 << 64) - 1)
 
 
-def polled(
+def make_poll_result(
     records: Sequence[Record],
     gaps: tuple[Gap, ...] = (),
     *,
     ended: bool = False,
     begun: Mapping[str, Position] | None = None,
-) -> Polled:
+) -> PollResult:
     """Records with the positions behind them.
 
     begun: positions behind which sequences begin
@@ -117,4 +117,4 @@ def polled(
     {'a': 2, 'b': 7}
     """
     positions = dict(begun or {}) | {record.source: record.position for record in records}
-    return Polled(records, positions, gaps, ended)
+    return PollResult(records, positions, gaps, ended)

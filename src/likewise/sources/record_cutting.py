@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadFile
-from likewise.sources.byte_streams import Stream
+from likewise.sources.byte_streams import ByteStream
 
 BLOCK = 1 << 23
 LONGEST = 1 << 25
@@ -26,7 +26,7 @@ Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RecordBlock:
     """Whole records."""
 
     data: bytes
@@ -59,41 +59,43 @@ class Block:
         at = self.delimiters(delimiter)
         return np.searchsorted(at, self.stops) - np.searchsorted(at, self.starts) + 1
 
-    def some(self, chosen: npt.NDArray[np.bool_]) -> "Block":
+    def select(self, chosen: npt.NDArray[np.bool_]) -> "RecordBlock":
         """Those records alone, close together."""
         if chosen.all():
             return self
         sizes = self.stops - self.starts
         begin = int(self.starts[0]) if len(self) else 0
         data = np.frombuffer(self.data, np.uint8)[begin : begin + int(sizes.sum())]
-        return _block(data[np.repeat(chosen, sizes)].tobytes(), sizes[chosen], self.lines[chosen])
+        return _make_block(
+            data[np.repeat(chosen, sizes)].tobytes(), sizes[chosen], self.lines[chosen]
+        )
 
-    def rewritten(self, data: bytes, sizes: Positions) -> "Block":
+    def with_data(self, data: bytes, sizes: Positions) -> "RecordBlock":
         """The same records written otherwise, each in so many bytes."""
-        return _block(data, sizes, self.lines)
+        return _make_block(data, sizes, self.lines)
 
-    def part(self, start: int, stop: int) -> "Block":
+    def part(self, start: int, stop: int) -> "RecordBlock":
         """Records from one to another."""
         stop = min(stop, len(self))
         if start >= stop:
-            return _block(b"", self.starts[:0], self.lines[:0])
+            return _make_block(b"", self.starts[:0], self.lines[:0])
         begin, end = int(self.starts[start]), int(self.stops[stop - 1])
         sizes = (self.stops - self.starts)[start:stop]
-        return _block(self.data[begin:end], sizes, self.lines[start:stop])
+        return _make_block(self.data[begin:end], sizes, self.lines[start:stop])
 
 
-def _block(data: bytes, sizes: Positions, lines: Positions) -> Block:
+def _make_block(data: bytes, sizes: Positions, lines: Positions) -> RecordBlock:
     stops = np.cumsum(sizes)
-    return Block(data, stops - sizes, stops, lines, _where(data, _QUOTE))
+    return RecordBlock(data, stops - sizes, stops, lines, _find_byte(data, _QUOTE))
 
 
-def _where(data: bytes, byte: int) -> Positions:
+def _find_byte(data: bytes, byte: int) -> Positions:
     if bytes([byte]) not in data:
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero(np.frombuffer(data, np.uint8) == byte)
 
 
-def blocks(stream: Stream, *, quoted: bool) -> Iterator[Block]:
+def read_blocks(stream: ByteStream, *, quoted: bool) -> Iterator[RecordBlock]:
     """The records of a stream that are not blank."""
     line, rest = 1, b""
     while True:
@@ -104,8 +106,8 @@ def blocks(stream: Stream, *, quoted: bool) -> Iterator[Block]:
             data = data.removeprefix(_MARK)
         if last and data and not data.endswith(b"\n"):
             data += b"\n"
-        feeds = _where(data, _FEED)
-        quotes = _where(data, _QUOTE) if quoted else np.empty(0, dtype=np.int64)
+        feeds = _find_byte(data, _FEED)
+        quotes = _find_byte(data, _QUOTE) if quoted else np.empty(0, dtype=np.int64)
         ends = feeds[np.searchsorted(quotes, feeds) & 1 == 0] if len(quotes) else feeds
         stop = int(ends[-1]) + 1 if len(ends) else 0
         if last and stop < len(data):
@@ -116,28 +118,28 @@ def blocks(stream: Stream, *, quoted: bool) -> Iterator[Block]:
                 path=stream.name,
             )
         if len(data) - stop > LONGEST:
-            raise _too_long(stream, line + int(np.searchsorted(feeds, stop)), len(quotes) > 0)
+            raise _too_long_error(stream, line + int(np.searchsorted(feeds, stop)), len(quotes) > 0)
         if stop:
             starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)
             lines = line + np.searchsorted(feeds, starts)
             long = np.flatnonzero(ends - starts > LONGEST)
             if len(long):
-                raise _too_long(stream, int(lines[long[0]]), len(quotes) > 0)
-            made = Block(data[:stop], starts, ends + 1, lines, quotes[quotes < stop])
-            yield made.some(~_blank(made))
+                raise _too_long_error(stream, int(lines[long[0]]), len(quotes) > 0)
+            made = RecordBlock(data[:stop], starts, ends + 1, lines, quotes[quotes < stop])
+            yield made.select(~_is_blank(made))
             line += int(np.searchsorted(feeds, stop))
         rest = data[stop:]
         if last:
             return
 
 
-def _blank(block: Block) -> npt.NDArray[np.bool_]:
+def _is_blank(block: RecordBlock) -> npt.NDArray[np.bool_]:
     first = np.frombuffer(block.data, np.uint8)[block.starts]
     sizes = block.stops - block.starts
     return np.asarray((sizes == 1) | ((sizes == 2) & (first == _RETURN)))
 
 
-def _too_long(stream: Stream, line: int, quotes: bool) -> BadFile:
+def _too_long_error(stream: ByteStream, line: int, quotes: bool) -> BadFile:
     why = " Perhaps a quotation mark is opened there and never closed." if quotes else ""
     return BadFile(
         f"{stream.name}, line {line} is longer than {LONGEST >> 20} MB, which no decision is.{why}"

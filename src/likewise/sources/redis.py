@@ -21,20 +21,20 @@ from typing import Any
 
 from likewise.errors import BadFile, BadRule, Unreachable
 from likewise.sources.address import Address, missing_extra
-from likewise.sources.protocol import Gap, Polled, Record, just_before, polled
-from likewise.sources.stream_messages import next_count
-from likewise.tables.positions import Position, numbers_of
+from likewise.sources.protocol import Gap, PollResult, Record, just_before, make_poll_result
+from likewise.sources.stream_messages import next_poll_size
+from likewise.tables.positions import Position, to_position_numbers
 
 FIELD = "decision"
 """Of an entry, the field with the decision."""
 _FIELD = FIELD.encode()
 _Id = tuple[int, int]
 _BEGINNING: _Id = (0, 0)
-_FEW = 64  # entries of the first poll, whose size nobody knows yet
+_FIRST_POLL_SIZE = 64  # entries of the first poll, whose size nobody knows yet
 _ANSWER_SECONDS = 30.0
 _LONGEST_WAIT = 5.0  # seconds of one XREAD, far less than an answer may take
 _SENT_TOGETHER = 4096  # lines of one script, which take the server some 10 milliseconds
-_PASSES = {
+_TEMPORARY_ERRORS = {
     "BUSY",
     "CLUSTERDOWN",
     "LOADING",
@@ -75,9 +75,9 @@ class RedisSource:
         self.name = str(address)
         self._client: Any = None
         self._at: dict[str, _Id] = {}
-        self._last_there: set[str] = set()  # streams emptied behind the last entry that was read
-        self._begun: dict[str, _Id] = {}  # where streams begin of which only new entries count
-        self._count = _FEW
+        self._emptied: set[str] = set()  # streams emptied behind the last entry that was read
+        self._new_starts: dict[str, _Id] = {}  # where streams begin of which only new entries count
+        self._poll_size = _FIRST_POLL_SIZE
 
     def owns(self, source: str) -> bool:
         return source in self._address.streams
@@ -85,90 +85,91 @@ class RedisSource:
     def seek(self, positions: Mapping[str, Position]) -> None:
         if self._client is None:
             self._client = _connect(self._address)
-            self._client.set_response_callback("XRANGE", _as_it_came)
-        self._last_there.clear()
-        with _told(self._address):
+            self._client.set_response_callback("XRANGE", _keep_answer)
+        self._emptied.clear()
+        with _translate_errors(self._address):
             self._client.ping()
             for stream in self._address.streams:
                 if stream in positions:
-                    self._at[stream] = _pair(stream, positions[stream])
+                    self._at[stream] = _check_position(stream, positions[stream])
                 elif self._address.start == "new":
-                    info = self._info(stream)
+                    info = self._stream_info(stream)
                     self._at[stream] = _BEGINNING if not info else info["last-generated-id"]
-                    self._begun[stream] = self._at[stream]
+                    self._new_starts[stream] = self._at[stream]
                 else:
                     self._at[stream] = _BEGINNING
 
-    def poll(self, most: int, seconds: float) -> Polled:
+    def poll(self, most: int, seconds: float) -> PollResult:
         until = clock.monotonic() + seconds
         while True:
-            with _told(self._address):
-                records, gaps = self._take(most)
+            with _translate_errors(self._address):
+                records, gaps = self._read_entries(most)
                 left = until - clock.monotonic()
-                if records or left <= 0 or self._begun:
-                    begun, self._begun = self._begun, {}
-                    return polled(records, tuple(gaps), begun=begun)
-                waiting = {stream: _text(at) for stream, at in self._at.items()}
+                if records or left <= 0 or self._new_starts:
+                    begun, self._new_starts = self._new_starts, {}
+                    return make_poll_result(records, tuple(gaps), begun=begun)
+                waiting = {stream: _format_id(at) for stream, at in self._at.items()}
                 block = max(1, round(1000 * min(left, _LONGEST_WAIT)))
                 self._client.xread(waiting, count=1, block=block)
 
-    def _take(self, most: int) -> tuple[list[Record], list[Gap]]:
+    def _read_entries(self, most: int) -> tuple[list[Record], list[Gap]]:
         """What is there behind the last entries that were read."""
-        each = max(1, min(self._count, most) // len(self._at))
+        each = max(1, min(self._poll_size, most) // len(self._at))
         pipeline = self._client.pipeline(transaction=False)
         for stream, at in self._at.items():
-            pipeline.xrange(stream, min=_text(at) if at > _BEGINNING else "-", count=each + 1)
+            pipeline.xrange(stream, min=_format_id(at) if at > _BEGINNING else "-", count=each + 1)
         records: list[Record] = []
         gaps: list[Gap] = []
         for stream, entries in zip(list(self._at), pipeline.execute(), strict=True):
-            fresh, gap = self._behind(stream, entries, each)
+            fresh, gap = self._read_behind(stream, entries, each)
             records += fresh
             gaps += [] if gap is None else [gap]
             if fresh:
-                self._at[stream] = numbers_of(fresh[-1].position)
-                self._last_there.discard(stream)
+                self._at[stream] = to_position_numbers(fresh[-1].position)
+                self._emptied.discard(stream)
         if len(self._at) > 1:
-            records.sort(key=lambda record: numbers_of(record.position))
-        self._count = next_count(self._count, records, most)
+            records.sort(key=lambda record: to_position_numbers(record.position))
+        self._poll_size = next_poll_size(self._poll_size, records, most)
         return records, gaps
 
-    def _behind(
+    def _read_behind(
         self, stream: str, entries: Sequence[Any], each: int
     ) -> tuple[list[Record], Gap | None]:
         """The records behind the last one that was read, and whether some before them are gone."""
         at = self._at[stream]
-        ids = [_id(number) for number, _ in entries[:1]]
+        ids = [_parse_id(number) for number, _ in entries[:1]]
         if at == _BEGINNING:
-            return _records(stream, entries[:each]), None
+            return _make_records(stream, entries[:each]), None
         if ids == [at]:
-            return _records(stream, entries[1:]), None
+            return _make_records(stream, entries[1:]), None
         if ids and at == just_before(ids[0]):  # of a gap that was told
-            return _records(stream, entries[:each]), None
+            return _make_records(stream, entries[:each]), None
         if not ids:
-            info = {} if stream in self._last_there else self._info(stream)
+            info = {} if stream in self._emptied else self._stream_info(stream)
             if info.get("last-generated-id") == at:
-                self._last_there.add(stream)  # emptied, but nothing was added since
+                self._emptied.add(stream)  # emptied, but nothing was added since
             return [], None
-        gap = None if stream in self._last_there else self._gap(stream, at, ids[0])
-        return _records(stream, entries[:each]), gap
+        gap = None if stream in self._emptied else self._find_gap(stream, at, ids[0])
+        return _make_records(stream, entries[:each]), gap
 
-    def _gap(self, stream: str, at: _Id, first: _Id) -> Gap | None:
+    def _find_gap(self, stream: str, at: _Id, first: _Id) -> Gap | None:
         """The last entry that was read is not there any more: is more gone than that one?"""
-        info = self._info(stream)
+        info = self._stream_info(stream)
         oldest = info.get("first-entry")
         deleted = info.get("max-deleted-entry-id", _BEGINNING)
         if oldest is not None and oldest < at and deleted <= at:
             return None  # it alone was deleted: older ones are still there
         why = (
             f"the stream {stream} was trimmed, or deleted and written again: the entry"
-            f" {_text(at)}, the last that was read, is gone, and {_text(first)} is the next"
+            f" {_format_id(at)}, the last that was read, is gone, and {_format_id(first)} is"
+            " the next"
         )
         if "entries-added" in info:  # since Redis 7
             removed = info["entries-added"] - info["length"]
             why += f" (of this stream the server has removed {removed:,} entries, read or not)"
         return Gap(stream, at, first, None, why)
 
-    def _info(self, stream: str) -> dict[str, Any]:
+    def _stream_info(self, stream: str) -> dict[str, Any]:
         """Ids and numbers that the server tells of a stream; nothing if there is no such stream."""
         import redis
 
@@ -182,7 +183,7 @@ class RedisSource:
         if entry:
             info["first-entry"] = entry[0]
         ids = {"first-entry", "last-generated-id", "max-deleted-entry-id"} & info.keys()
-        return info | {name: _id(info[name]) for name in ids}
+        return info | {name: _parse_id(info[name]) for name in ids}
 
     def close(self) -> None:
         if self._client is not None:
@@ -192,7 +193,7 @@ class RedisSource:
 class RedisTarget:
     """Lines become entries of a stream, each in one field."""
 
-    remembers = True
+    knows_last_line = True
 
     def __init__(self, address: Address, field: str) -> None:
         if len(address.streams) != 1:
@@ -205,22 +206,22 @@ class RedisTarget:
         self._trim = () if maxlen is None else ("MAXLEN", "~", maxlen)
         self._client: Any = None
 
-    def _connected(self) -> Any:
+    def _get_client(self) -> Any:
         if self._client is None:
             self._client = _connect(self._address)
         return self._client
 
     def send(self, lines: Sequence[bytes]) -> None:
         before = [*self._trim, "*", self._field]
-        with _told(self._address):
-            client = self._connected()
+        with _translate_errors(self._address):
+            client = self._get_client()
             for start in range(0, len(lines), _SENT_TOGETHER):
                 some = lines[start : start + _SENT_TOGETHER]
                 client.eval(_ADD_ALL, 1, self._stream, len(before), *before, *some)
 
-    def last(self) -> bytes | None:
-        with _told(self._address):
-            entries = self._connected().xrevrange(self._stream, count=1)
+    def read_last_line(self) -> bytes | None:
+        with _translate_errors(self._address):
+            entries = self._get_client().xrevrange(self._stream, count=1)
         if not entries:
             return None
         body: bytes | None = entries[0][1].get(self._field.encode())
@@ -252,7 +253,7 @@ def _connect(address: Address) -> Any:
         port,
         address.database,
         username=files.get("user"),
-        password=address.password(),
+        password=address.read_password(),
         socket_timeout=_ANSWER_SECONDS,
         socket_connect_timeout=5.0,
         retry=Retry(NoBackoff(), 0),
@@ -262,7 +263,7 @@ def _connect(address: Address) -> Any:
 
 
 @contextmanager
-def _told(address: Address) -> Iterator[None]:
+def _translate_errors(address: Address) -> Iterator[None]:
     """Errors of the client as ours: away for now, or wrong for good."""
     import redis
 
@@ -275,7 +276,7 @@ def _told(address: Address) -> Iterator[None]:
     except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
         raise Unreachable(f"{address} does not answer ({type(error).__name__}).") from None
     except redis.ResponseError as error:
-        words, why = _words(error)
+        words, why = _error_words(error)
         if words & {"NOAUTH", "NOPERM", "WRONGPASS"}:
             raise BadRule(f"{address} does not let us in: {why}.") from None
         if "WRONGTYPE" in words:
@@ -283,7 +284,7 @@ def _told(address: Address) -> Iterator[None]:
                 f"{address} is no stream, but another kind of key; expected a stream, or a name"
                 " that is free. Name another one, or remove that key."
             ) from None
-        if words & _PASSES:
+        if words & _TEMPORARY_ERRORS:
             raise Unreachable(f"{address} cannot do it now: {why}.") from None
         raise BadRule(
             f"{address} answers with an error that waiting does not mend: {why}. Nothing more was"
@@ -291,7 +292,7 @@ def _told(address: Address) -> Iterator[None]:
         ) from None
 
 
-def _words(error: Exception) -> tuple[set[str], str]:
+def _error_words(error: Exception) -> tuple[set[str], str]:
     """The words in capitals of an error, by which servers tell them apart, and its text.
 
     The client may put the command before the text, and takes the first word away where it has a
@@ -304,38 +305,38 @@ def _words(error: Exception) -> tuple[set[str], str]:
     return {first, *re.findall(r"\b[A-Z]{3,}\b", why)}, f"{first} {why}".strip()[:100]
 
 
-def _as_it_came(answer: Any, **_: Any) -> Any:
+def _keep_answer(answer: Any, **_: Any) -> Any:
     """Entries as the server sends them, [id, [field, value, …]]: the quickest to read."""
     return answer
 
 
-def _records(stream: str, entries: Sequence[Any]) -> list[Record]:
+def _make_records(stream: str, entries: Sequence[Any]) -> list[Record]:
     numbers = map(int, b"-".join([number for number, _ in entries]).split(b"-") if entries else ())
     ids = zip(numbers, numbers, strict=True)  # the first two numbers, the next two, …
     return [
         Record(stream, at, fields[1])
         if len(fields) == 2 and fields[0] == _FIELD
-        else Record(stream, at, b"", flaw=_flaw(fields))
+        else Record(stream, at, b"", flaw=_describe_flaw(fields))
         for at, (_, fields) in zip(ids, entries, strict=True)
     ]
 
 
-def _flaw(fields: Sequence[bytes]) -> str:
+def _describe_flaw(fields: Sequence[bytes]) -> str:
     names = ", ".join(name.decode(errors="replace") for name in fields[::2])
     return f"the entry has the fields {names[:100]}; expected one, {FIELD}"
 
 
-def _id(text: bytes | str) -> _Id:
+def _parse_id(text: bytes | str) -> _Id:
     text = text if isinstance(text, str) else text.decode()
     first, _, second = text.partition("-")
     return int(first), int(second)
 
 
-def _text(number: _Id) -> str:
+def _format_id(number: _Id) -> str:
     return f"{number[0]}-{number[1]}"
 
 
-def _pair(stream: str, position: Position) -> _Id:
+def _check_position(stream: str, position: Position) -> _Id:
     if not isinstance(position, tuple):
         raise BadFile(
             f"the ledger's position in {stream!r} is {position}, which is no id of a Redis entry."

@@ -29,8 +29,8 @@ class Remark:
     """What to do if that is not meant."""
 
     def __str__(self) -> str:
-        about = "" if self.column is None else f"column {shortened(self.column)}: "
-        some = [] if self.example is None else [f"such as {shortened(self.example)}"]
+        about = "" if self.column is None else f"column {shorten(self.column)}: "
+        some = [] if self.example is None else [f"such as {shorten(self.example)}"]
         some += [] if self.count is None else [f"{self.count:,} value{'s' * (self.count != 1)}"]
         brackets = f" ({', '.join(some)})" if some else ""
         return f"{about}{self.what}{brackets}.{f' {self.do}.' if self.do else ''}"
@@ -40,6 +40,6 @@ class Remark:
         return asdict(self)
 
 
-def shortened(value: str) -> str:
+def shorten(value: str) -> str:
     """A name or a value in quotation marks, not too long."""
     return repr(value if len(value) <= _SHOWN else value[: _SHOWN - 1] + "…")

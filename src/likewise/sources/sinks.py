@@ -33,16 +33,16 @@ _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
 _encode = msgspec.json.Encoder().encode
 _T = TypeVar("_T")
-Call = Callable[[Callable[[], Any], int], Any]
+CallMonitor = Callable[[Callable[[], Any], int], Any]
 """How the monitor is called: what is to be done, and how many decisions that is."""
 
 
-def at_once(call: Callable[[], _T], rows: int) -> _T:
+def call_directly(call: Callable[[], _T], rows: int) -> _T:
     """The call is made where it stands."""
     return call()
 
 
-class Ending(Exception):
+class StopRequested(Exception):
     """It is time to stop, and something could not be sent: the rest is left for the next run."""
 
 
@@ -57,7 +57,7 @@ class Retry:
         self.stopped = False
         self._pause = _FIRST_PAUSE
 
-    def until_back(self, call: Callable[[], None], error: Unreachable) -> bool:
+    def retry_until_back(self, call: Callable[[], None], error: Unreachable) -> bool:
         """Repeat a call until it is made; return False if it is time to stop.
 
         Pauses grow on if the other side fails again before `worked` is called: one that answers,
@@ -76,7 +76,7 @@ class Retry:
             return True
         return False
 
-    def worked(self) -> None:
+    def reset_pause(self) -> None:
         """Begin with short pauses again."""
         self._pause = _FIRST_PAUSE
 
@@ -88,7 +88,7 @@ class Sink(Protocol):
     def in_order(self) -> bool:
         """Whether no record may be judged before an earlier one that is refused was told."""
 
-    def begin(self, judge: StreamJudge, retry: Retry, call: Call) -> None:
+    def begin(self, judge: StreamJudge, retry: Retry, call: CallMonitor) -> None:
         """Called once, before the first record is read."""
 
     def take(self, messages: Messages, verdicts: Verdicts) -> None:
@@ -109,13 +109,13 @@ class LineTarget(Protocol):
     """
 
     name: str
-    remembers: bool
+    knows_last_line: bool
     """Whether it can say which line it holds last."""
 
     def send(self, lines: Sequence[bytes]) -> None:
         """Keep these lines."""
 
-    def last(self) -> bytes | None:
+    def read_last_line(self) -> bytes | None:
         """The last line that it holds; None if it holds none, or cannot tell."""
 
     def close(self) -> None: ...
@@ -132,13 +132,13 @@ class StreamSink:
     in_order = False
 
     def __init__(
-        self, target: LineTarget | None, dead: LineTarget | None, witnesses: int = 10
+        self, target: LineTarget | None, dead_letters: LineTarget | None, witnesses: int = 10
     ) -> None:
         self._target = target
-        self._dead = dead
+        self._dead_letters = dead_letters
         self._witnesses = witnesses
 
-    def begin(self, judge: StreamJudge, retry: Retry, call: Call) -> None:
+    def begin(self, judge: StreamJudge, retry: Retry, call: CallMonitor) -> None:
         """Send verdict lines of rows behind the last one that the target holds."""
         self._judge, self._retry, self._call = judge, retry, call
         target, monitor = self._target, judge.monitor
@@ -147,27 +147,27 @@ class StreamSink:
         held: list[bytes | None] = []
 
         def look() -> None:
-            held.append(target.last())
+            held.append(target.read_last_line())
 
         try:
             look()
         except Unreachable as error:
-            if not retry.until_back(look, error):
+            if not retry.retry_until_back(look, error):
                 return
         rows = call(lambda: monitor.rows, 0)
-        first = 0 if held[-1] is None else _row_in(held[-1], target.name) + 1
+        first = 0 if held[-1] is None else _parse_row(held[-1], target.name) + 1
         if first > rows:
             raise BadFile(
                 f"{target.name} holds the verdict of row {first - 1:,}, and the ledger has"
                 f" {rows:,} rows: it is another ledger's. Name another target.",
                 path=target.name,
             )
-        if held[-1] is None and not target.remembers:
+        if held[-1] is None and not target.knows_last_line:
             return
         try:
             for begin, lines in self._stored_lines(first, rows):
-                self._send(target, lines, partial(self._lines_now, begin, begin + len(lines)))
-        except Ending:
+                self._send(target, lines, partial(self._reread_lines, begin, begin + len(lines)))
+        except StopRequested:
             return
 
     def take(self, messages: Messages, verdicts: Verdicts) -> None:
@@ -175,29 +175,34 @@ class StreamSink:
         fresh = np.flatnonzero(~verdicts.known)
         if self._target is None or not len(fresh):
             return
-        lines = self._lines(messages, verdicts, fresh)
+        lines = self._make_lines(messages, verdicts, fresh)
         rows = verdicts.rows[fresh]
         named = np.concatenate([rows, verdicts.witnesses.rows])
 
-        def made_again() -> Sequence[bytes]:
+        def rebuild_lines() -> Sequence[bytes]:
             monitor = self._judge.monitor
             if not monitor.durable or self._call(lambda: monitor.past.alive(named), 0).all():
                 return lines
-            return self._lines_now(int(rows[0]), int(rows[-1]) + 1)
+            return self._reread_lines(int(rows[0]), int(rows[-1]) + 1)
 
-        self._send(self._target, lines, made_again)
+        self._send(self._target, lines, rebuild_lines)
 
     def refuse(self, record: Record, why: str, code: str) -> None:
         """Send a record to the dead letters, with the reason."""
-        if self._dead is not None:
-            letter = _line(record.source, record.position, _dead_letter(record, why, code))
-            self._send(self._dead, [letter], lambda: [letter])
+        if self._dead_letters is not None:
+            letter = _encode_line(
+                record.source, record.position, _make_dead_letter(record, why, code)
+            )
+            self._send(self._dead_letters, [letter], lambda: [letter])
 
     def flush(self) -> None:
         """Everything was sent already."""
 
     def _send(
-        self, target: LineTarget, lines: Sequence[bytes], made_again: Callable[[], Sequence[bytes]]
+        self,
+        target: LineTarget,
+        lines: Sequence[bytes],
+        rebuild_lines: Callable[[], Sequence[bytes]],
     ) -> None:
         """Have a target keep lines; wait while it is away. Raise Ending if told to stop then.
 
@@ -206,13 +211,13 @@ class StreamSink:
         try:
             target.send(lines)
         except Unreachable as error:
-            if not self._retry.until_back(lambda: target.send(made_again()), error):
-                raise Ending from None
-            self._retry.worked()
+            if not self._retry.retry_until_back(lambda: target.send(rebuild_lines()), error):
+                raise StopRequested from None
+            self._retry.reset_pause()
 
-    def _lines(self, messages: Messages, verdicts: Verdicts, places: Rows) -> list[bytes]:
+    def _make_lines(self, messages: Messages, verdicts: Verdicts, places: Rows) -> list[bytes]:
         """Verdict lines of the rows at some places."""
-        bodies = write_bodies(verdicts, self._witnesses, places, keys=self._judge.keyed)
+        bodies = write_bodies(verdicts, self._witnesses, places, keys=self._judge.has_key_column)
         records, sources = messages.row_records, dict[str, bytes]()
         lines = []
         for place, body in zip(places.tolist(), bodies, strict=True):
@@ -222,7 +227,7 @@ class StreamSink:
             lines.append(b'{"source":%b,"position":%b,%b' % (source, _encode(position), told))
         return lines
 
-    def _lines_now(self, first: int, stop: int) -> list[bytes]:
+    def _reread_lines(self, first: int, stop: int) -> list[bytes]:
         """The verdict lines of these rows, as the ledger has them now."""
         return [line for _, lines in self._stored_lines(first, stop) for line in lines]
 
@@ -234,8 +239,10 @@ class StreamSink:
             lines: list[bytes] = []
             for entry in ledger.entries(max(first, ledger.first), stop):
                 verdict = ledger.verdict_of(entry)
-                body = write_body(verdict, self._witnesses, keys=self._judge.keyed, over=False)
-                lines.append(_line(entry.source, entry.position, body))
+                body = write_body(
+                    verdict, self._witnesses, keys=self._judge.has_key_column, over=False
+                )
+                lines.append(_encode_line(entry.source, entry.position, body))
                 if len(lines) == _BATCH:
                     yield entry.row + 1 - len(lines), lines
                     lines = []
@@ -243,12 +250,12 @@ class StreamSink:
                 yield stop - len(lines), lines
 
 
-def _line(source: str | None, position: Position | None, told: Mapping[str, Any]) -> bytes:
+def _encode_line(source: str | None, position: Position | None, told: Mapping[str, Any]) -> bytes:
     where = {} if source is None else {"source": source, "position": position}
     return json.dumps({**where, **told}, separators=(",", ":")).encode()
 
 
-def _dead_letter(record: Record, why: str, code: str) -> dict[str, Any]:
+def _make_dead_letter(record: Record, why: str, code: str) -> dict[str, Any]:
     told = {"code": code, "error": why}
     try:
         return {**told, "body": record.body.decode()}
@@ -256,7 +263,7 @@ def _dead_letter(record: Record, why: str, code: str) -> dict[str, Any]:
         return {**told, "body_base64": base64.b64encode(record.body).decode()}
 
 
-def _row_in(line: bytes | None, name: str) -> int:
+def _parse_row(line: bytes | None, name: str) -> int:
     try:
         row = json.loads(line or b"")["row"]
     except (ValueError, TypeError, KeyError):

@@ -17,7 +17,7 @@ from likewise.tables.positions import Position
 _BATCH_BYTES = 1 << 23
 
 
-def next_count(count: int, records: Sequence[Record], most: int) -> int:
+def next_poll_size(count: int, records: Sequence[Record], most: int) -> int:
     """How many records to ask for next: more than these, or fewer where records are large."""
     size = sum(len(record.body) for record in records)
     if size > _BATCH_BYTES:
@@ -65,7 +65,7 @@ class Messages:
         both = zip(self.records, self.counts, strict=True)
         return [record for record, count in both for _ in range(count)]
 
-    def places(self) -> tuple[str | list[str | None], list[Position | None]]:
+    def sources_and_positions(self) -> tuple[str | list[str | None], list[Position | None]]:
         """Source and position for each row, as a monitor takes them.
 
         Of several rows the last one carries the position of their message.

@@ -17,7 +17,7 @@ MARKS = {codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}
 _PIECE = 1 << 18
 
 
-def known(name: str) -> str:
+def find_encoding(name: str) -> str:
     """An encoding's own name; raise BadFile if there is none of this name."""
     try:
         found = codecs.lookup(name)
@@ -30,7 +30,7 @@ def known(name: str) -> str:
     return found.name
 
 
-class Recoded(io.RawIOBase):
+class RecodingStream(io.RawIOBase):
     """Bytes in one encoding, given as UTF-8."""
 
     def __init__(self, raw: IO[bytes], encoding: str) -> None:
@@ -53,6 +53,6 @@ class Recoded(io.RawIOBase):
         return count
 
 
-def recoded(raw: IO[bytes], encoding: str) -> IO[bytes]:
+def recode(raw: IO[bytes], encoding: str) -> IO[bytes]:
     """A stream in UTF-8, of one in another encoding."""
-    return cast(IO[bytes], io.BufferedReader(Recoded(raw, encoding), _PIECE))
+    return cast(IO[bytes], io.BufferedReader(RecodingStream(raw, encoding), _PIECE))

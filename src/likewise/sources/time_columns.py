@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from likewise.errors import BadFile
-from likewise.sources.remarks import Remark, shortened
+from likewise.sources.remarks import Remark, shorten
 from likewise.tables.frames import is_missing
-from likewise.tables.times import moment_of, unit_meant
+from likewise.tables.times import guess_unit, moment_of
 
 DayOrder: TypeAlias = Literal["day-first", "month-first"]
 DAY_ORDERS: tuple[DayOrder, ...] = ("day-first", "month-first")
@@ -44,7 +44,7 @@ _FIRST, _LAST = 1e8, 4_102_444_800.0  # seconds: 1973, below which numbers count
 _UTC = datetime.UTC
 
 
-class Unfit(NamedTuple):
+class BadTime(NamedTuple):
     """A value that is no time of its column's form."""
 
     at: int
@@ -60,34 +60,34 @@ class TimeForm:
     form: Literal["ISO", "dots", "day-first", "month-first", "seconds"]
     remarks: tuple[Remark, ...] = ()
 
-    def moments(self, values: Sequence[Any]) -> tuple[list[datetime.datetime | None], list[Unfit]]:
+    def parse(self, values: Sequence[Any]) -> tuple[list[datetime.datetime | None], list[BadTime]]:
         """A moment for each value, and which values are none: None, as where a value is missing."""
         read = _READERS[self.form]
         moments: list[datetime.datetime | None] = []
-        unfit: list[Unfit] = []
+        unfit: list[BadTime] = []
         for at, value in enumerate(values):
-            if _is_nothing(value):
+            if _is_empty(value):
                 moments.append(None)
                 continue
             try:
-                moments.append(_typed(value) or read(value))
+                moments.append(_convert_typed(value) or read(value))
             except (ValueError, OverflowError) as error:
                 moments.append(None)
-                unfit.append(Unfit(at, self._why(value, error)))
+                unfit.append(BadTime(at, self._explain(value, error)))
         return moments, unfit
 
-    def _why(self, value: Any, error: Exception) -> str:
-        said = f" ({error})" if isinstance(error, _NoTime) else ""
-        shown = shortened(value) if isinstance(value, str) else repr(value)
+    def _explain(self, value: Any, error: Exception) -> str:
+        said = f" ({error})" if isinstance(error, _NotATime) else ""
+        shown = shorten(value) if isinstance(value, str) else repr(value)
         form = "" if self.form == "ISO" else f"; the column's first values are {_NAMES[self.form]}"
         return f"{self.column!r} is {shown}, which is no time{said}{form}. Expected {EXPECTED}"
 
 
-class _NoTime(ValueError):
+class _NotATime(ValueError):
     """Why a value is no time, in words for people."""
 
 
-def moments_of(
+def parse_times(
     values: Sequence[Any],
     *,
     column: str = "time",
@@ -104,8 +104,8 @@ def moments_of(
     >>> moments_of(["31.01.2024", "01.02.2024 09:30"])[1].isoformat()
     '2024-02-01T09:30:00+00:00'
     """
-    form = form_of(values, column=column, source=source, unit=unit, places=places, dates=dates)
-    moments, unfit = form.moments(values)
+    form = detect_form(values, column=column, source=source, unit=unit, places=places, dates=dates)
+    moments, unfit = form.parse(values)
     if unfit:
         where = unfit[0].at + 1 if places is None else int(places[unfit[0].at])
         more = f" So are {len(unfit) - 1:,} more." if len(unfit) > 1 else ""
@@ -113,7 +113,7 @@ def moments_of(
     return moments
 
 
-def form_of(
+def detect_form(
     values: Sequence[Any],
     *,
     column: str,
@@ -123,7 +123,7 @@ def form_of(
     dates: DayOrder | None = None,
 ) -> TimeForm:
     """The form that most of a column's first values have; raise BadFile if none can be read."""
-    there = [value for value in values if not _is_nothing(value)]
+    there = [value for value in values if not _is_empty(value)]
     texts = [value.strip() for value in there if isinstance(value, str)]
     if not texts:
         seconds = any(_is_number(value) for value in there)
@@ -137,15 +137,17 @@ def form_of(
         where = first + 1 if places is None else int(places[first])
         raise BadFile(
             f"{source}, {unit} {where:,}: the column {column!r} cannot be read as times: it has"
-            f" {shortened(values[first])}. Expected {EXPECTED}. Mend the column, or name another.",
+            f" {shorten(values[first])}. Expected {EXPECTED}. Mend the column, or name another.",
             path=source,
         )
     if form == "strokes":
-        form = _order(texts, column, source, dates)
+        form = _detect_day_order(texts, column, source, dates)
     return TimeForm(column, form, _remarks(column, form, texts, None, len(there)))
 
 
-def _order(texts: list[str], column: str, source: str, dates: DayOrder | None) -> DayOrder:
+def _detect_day_order(
+    texts: list[str], column: str, source: str, dates: DayOrder | None
+) -> DayOrder:
     """Whether the day or the month comes first."""
     parts = [
         (int(match[1]), int(match[2]), match[0])
@@ -158,15 +160,15 @@ def _order(texts: list[str], column: str, source: str, dates: DayOrder | None) -
         return dates
     if days is not None and months is not None:
         raise BadFile(
-            f"{source}: in the column {column!r} stand {shortened(days)}, where the day comes"
-            f" first, and {shortened(months)}, where the month does; expected one order. Mend the"
+            f"{source}: in the column {column!r} stand {shorten(days)}, where the day comes"
+            f" first, and {shorten(months)}, where the month does; expected one order. Mend the"
             " column, or say --dates day-first or --dates month-first: what does not fit is then a"
             " bad row.",
             path=source,
         )
     if days is None and months is None:
         raise BadFile(
-            f"{source}: the column {column!r} has times such as {shortened(parts[0][2])}, and no"
+            f"{source}: the column {column!r} has times such as {shorten(parts[0][2])}, and no"
             " value tells whether the day or the month comes first. Say --dates day-first or"
             " --dates month-first.",
             path=source,
@@ -206,7 +208,7 @@ def _remarks(
 # One value
 
 
-def _is_nothing(value: Any) -> bool:
+def _is_empty(value: Any) -> bool:
     return is_missing(value) or (isinstance(value, str) and not value.strip())
 
 
@@ -218,24 +220,24 @@ def _is_naive(value: Any) -> bool:
     return isinstance(value, datetime.datetime) and value.tzinfo is None
 
 
-def _typed(value: Any) -> datetime.datetime | None:
+def _convert_typed(value: Any) -> datetime.datetime | None:
     """A value that brings a type of its own; None for text."""
     if isinstance(value, str):
         return None
-    moment = _of_seconds(float(value)) if _is_number(value) else moment_of(value)
+    moment = _moment_from_seconds(float(value)) if _is_number(value) else moment_of(value)
     if moment is None:
-        raise _NoTime(f"it is of type {type(value).__name__}")
+        raise _NotATime(f"it is of type {type(value).__name__}")
     return moment.astimezone(_UTC)
 
 
-def _of_iso(text: str) -> datetime.datetime:
+def _parse_iso(text: str) -> datetime.datetime:
     moment = moment_of(text) if _ISO.fullmatch(text.strip()) else None
     if moment is None:
         raise ValueError(text)
     return moment.astimezone(_UTC)
 
 
-def _of_numbers(match: re.Match[str] | None, day: int, month: int) -> datetime.datetime:
+def _moment_from_match(match: re.Match[str] | None, day: int, month: int) -> datetime.datetime:
     if match is None:
         raise ValueError
     hour, minute, second = (int(match[at] or 0) for at in (4, 5, 6))
@@ -247,40 +249,40 @@ def _of_numbers(match: re.Match[str] | None, day: int, month: int) -> datetime.d
     moment = datetime.datetime(
         int(match[3]), int(match[month]), int(match[day]), hour, minute, second, micro
     )
-    return _of_iso(moment.isoformat() + (match[9] or ""))
+    return _parse_iso(moment.isoformat() + (match[9] or ""))
 
 
-def _with_dots(text: str) -> datetime.datetime:
-    return _of_numbers(_DOTS.fullmatch(text.strip()), 1, 2)
+def _parse_dots(text: str) -> datetime.datetime:
+    return _moment_from_match(_DOTS.fullmatch(text.strip()), 1, 2)
 
 
-def _day_first(text: str) -> datetime.datetime:
-    return _of_numbers(_STROKES.fullmatch(text.strip()), 1, 2)
+def _parse_day_first(text: str) -> datetime.datetime:
+    return _moment_from_match(_STROKES.fullmatch(text.strip()), 1, 2)
 
 
-def _month_first(text: str) -> datetime.datetime:
-    return _of_numbers(_STROKES.fullmatch(text.strip()), 2, 1)
+def _parse_month_first(text: str) -> datetime.datetime:
+    return _moment_from_match(_STROKES.fullmatch(text.strip()), 2, 1)
 
 
-def _from_seconds(text: str) -> datetime.datetime:
+def _parse_seconds(text: str) -> datetime.datetime:
     if not _SECONDS.fullmatch(text.strip()):
         raise ValueError(text)
-    return _of_seconds(float(text))
+    return _moment_from_seconds(float(text))
 
 
-def _of_seconds(seconds: float) -> datetime.datetime:
+def _moment_from_seconds(seconds: float) -> datetime.datetime:
     if not math.isfinite(seconds) or not _FIRST <= seconds < _LAST:
-        meant = unit_meant(seconds, _FIRST, _LAST)
-        raise _NoTime(meant or "as seconds since 1970 it is not between 1973 and 2100")
+        meant = guess_unit(seconds, _FIRST, _LAST)
+        raise _NotATime(meant or "as seconds since 1970 it is not between 1973 and 2100")
     return datetime.datetime.fromtimestamp(seconds, _UTC)
 
 
 _READERS: dict[str, Callable[[Any], datetime.datetime]] = {
-    "ISO": _of_iso,
-    "dots": _with_dots,
-    "day-first": _day_first,
-    "month-first": _month_first,
-    "seconds": _from_seconds,
+    "ISO": _parse_iso,
+    "dots": _parse_dots,
+    "day-first": _parse_day_first,
+    "month-first": _parse_month_first,
+    "seconds": _parse_seconds,
 }
 _NAMES = {
     "dots": "days with dots, such as 31.01.2024",

@@ -20,9 +20,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from likewise.sources.chunk import Chunk, Refused, Table, Types, joined
+from likewise.sources.chunk import Chunk, ColumnTypes, RefusedRow, Table, join_tables
 from likewise.sources.file_source import ROWS, DecisionFile
-from likewise.sources.time_columns import DayOrder, TimeForm, form_of
+from likewise.sources.time_columns import DayOrder, TimeForm, detect_form
 
 Times: TypeAlias = npt.NDArray[np.datetime64]
 Arrangement: TypeAlias = Literal["as it is", "newest first", "sorted"]
@@ -31,7 +31,7 @@ NEWEST_FIRST: Arrangement = "newest first"
 SORTED: Arrangement = "sorted"
 
 
-class InTimeOrder:
+class TimeOrderedSource:
     """A source whose chunks come in order of time, and have times.
 
     column  the times
@@ -44,35 +44,37 @@ class InTimeOrder:
         source: DecisionFile,
         column: str,
         *,
-        again: Callable[[], AbstractContextManager[DecisionFile]],
+        reopen: Callable[[], AbstractContextManager[DecisionFile]],
         dates: DayOrder | None = None,
     ) -> None:
         self._source = source
         self._column = column
-        self._again = again
+        self._reopen = reopen
         self._dates = dates
         self.form: TimeForm | None = None
         """How times are written, once the first were read."""
         self.arrangement: Arrangement = AS_IT_IS
         """What was done with the file, once the first rows were given."""
 
-    def chunks(self, types: Types, wanted: Sequence[str], rows: int = ROWS) -> Iterator[Chunk]:
+    def chunks(
+        self, types: ColumnTypes, columns: Sequence[str], rows: int = ROWS
+    ) -> Iterator[Chunk]:
         """The wanted columns, in order of time, so many rows at a time at most."""
-        if self._source.rereadable and self._already_in_order(types, rows):
-            yield from self._timed(self._source, types, wanted, rows)
+        if self._source.is_rereadable and self._is_in_order(types, rows):
+            yield from self._add_times_to_all(self._source, types, columns, rows)
             return
-        read = list(self._timed(self._source, types, wanted, rows))
-        whole = _sorted(read)
+        read = list(self._add_times_to_all(self._source, types, columns, rows))
+        whole = _sort_by_time(read)
         self.arrangement = whole[0]
         for start in range(0, max(len(whole[1]), 1), rows):
             part = whole[1][start : start + rows]
             yield replace(part, refused=whole[1].refused) if start == 0 else part
 
-    def _already_in_order(self, types: Types, rows: int) -> bool:
+    def _is_in_order(self, types: ColumnTypes, rows: int) -> bool:
         """Whether the lines are in order of time, oldest first."""
         last: np.datetime64 | None = None
-        with self._again() as source:
-            for chunk in self._timed(source, types, [self._column], rows):
+        with self._reopen() as source:
+            for chunk in self._add_times_to_all(source, types, [self._column], rows):
                 times = chunk.times
                 if times is None or len(times) == 0:
                     continue
@@ -81,18 +83,18 @@ class InTimeOrder:
                 last = times[-1]
         return True
 
-    def _timed(
-        self, source: DecisionFile, types: Types, wanted: Sequence[str], rows: int
+    def _add_times_to_all(
+        self, source: DecisionFile, types: ColumnTypes, wanted: Sequence[str], rows: int
     ) -> Iterator[Chunk]:
         """Chunks with times; rows without one are among the refused."""
         for chunk in source.chunks(types, wanted, rows):
-            yield self.with_times(chunk)
+            yield self.add_times(chunk)
 
-    def with_times(self, chunk: Chunk) -> Chunk:
+    def add_times(self, chunk: Chunk) -> Chunk:
         """A chunk with its times; rows without one are among the refused."""
         values, places = _values(chunk.table, self._column), chunk.places.tolist()
         if self.form is None:
-            self.form = form_of(
+            self.form = detect_form(
                 values,
                 column=self._column,
                 source=self._source.name,
@@ -100,13 +102,15 @@ class InTimeOrder:
                 places=places,
                 dates=self._dates,
             )
-        moments, unfit = self.form.moments(values)
+        moments, unfit = self.form.parse(values)
         why = {one.at: one.why for one in unfit}
         good = np.array([moment is not None for moment in moments], dtype=np.bool_)
         refused = [
-            Refused(places[at], why[at], "bad-time", self._column)
+            RefusedRow(places[at], why[at], "bad-time", self._column)
             if at in why
-            else Refused(places[at], self._without_time(), "missing-value", self._column)
+            else RefusedRow(
+                places[at], self._describe_missing_time(), "missing-value", self._column
+            )
             for at in np.flatnonzero(~good).tolist()
         ]
         times = np.array(
@@ -114,18 +118,18 @@ class InTimeOrder:
             dtype="datetime64[us]",
         )
         together = sorted([*chunk.refused, *refused], key=lambda one: one.place)
-        return Chunk(_chosen(chunk.table, good), chunk.places[good], tuple(together), times)
+        return Chunk(_filter_rows(chunk.table, good), chunk.places[good], tuple(together), times)
 
-    def _without_time(self) -> str:
+    def _describe_missing_time(self) -> str:
         return f"{self._column!r} is missing, so it has no place in the order of time"
 
 
-def _sorted(read: list[Chunk]) -> tuple[Arrangement, Chunk]:
+def _sort_by_time(read: list[Chunk]) -> tuple[Arrangement, Chunk]:
     """All rows in order of time, and what had to be done for it."""
     times = np.concatenate([_times(chunk) for chunk in read])
     places = np.concatenate([chunk.places for chunk in read])
     refused = tuple(one for chunk in read for one in chunk.refused)
-    table = joined([chunk.table for chunk in read])
+    table = join_tables([chunk.table for chunk in read])
     later = times[1:] > times[:-1]
     earlier = times[1:] < times[:-1]
     if not earlier.any():
@@ -136,7 +140,7 @@ def _sorted(read: list[Chunk]) -> tuple[Arrangement, Chunk]:
     else:
         order = np.argsort(times, kind="stable")
         arrangement = SORTED
-    return arrangement, Chunk(_taken(table, order), places[order], refused, times[order])
+    return arrangement, Chunk(_take_rows(table, order), places[order], refused, times[order])
 
 
 def _times(chunk: Chunk) -> Times:
@@ -150,11 +154,11 @@ def _values(table: Table, column: str) -> list[Any]:
     return table[column].to_list() if len(table) else []
 
 
-def _chosen(table: Table, chosen: npt.NDArray[np.bool_]) -> Table:
-    return table if chosen.all() else _taken(table, np.flatnonzero(chosen))
+def _filter_rows(table: Table, chosen: npt.NDArray[np.bool_]) -> Table:
+    return table if chosen.all() else _take_rows(table, np.flatnonzero(chosen))
 
 
-def _taken(table: Table, rows: npt.NDArray[np.int64]) -> Table:
+def _take_rows(table: Table, rows: npt.NDArray[np.int64]) -> Table:
     if isinstance(table, list):
         return [table[i] for i in rows.tolist()]
     return table[rows]

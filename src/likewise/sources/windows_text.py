@@ -13,7 +13,7 @@ import re
 
 import numpy as np
 
-from likewise.sources.record_cutting import Block
+from likewise.sources.record_cutting import RecordBlock
 
 _WINDOWS = "cp1252"
 _SEQUENCE = re.compile(  # a character of UTF-8 that is not ASCII
@@ -27,7 +27,7 @@ _SIZES = np.array(
 )
 
 
-class Detector:
+class EncodingDetector:
     """Whether the blocks of a file are UTF-8 or Windows-1252."""
 
     def __init__(self) -> None:
@@ -36,19 +36,19 @@ class Detector:
         self.example: str | None = None
         """A word that shows it, of Windows-1252."""
 
-    def __call__(self, block: Block) -> tuple[Block, Block]:
+    def __call__(self, block: RecordBlock) -> tuple[RecordBlock, RecordBlock]:
         """A block in UTF-8, and those of its records that are not defined."""
         if self.encoding is None and not block.data.isascii():
-            self._settle(block.data)
+            self._decide(block.data)
         if self.encoding != _WINDOWS or len(block) == 0:
             return block, block.part(0, 0)
         values = np.frombuffer(block.data, np.uint8)
         undefined = np.logical_or.reduceat(_UNDEFINED[values], block.starts)
         sizes = np.add.reduceat(_SIZES[values], block.starts)
-        made = block.rewritten(block.data.decode(_WINDOWS, "replace").encode(), sizes)
-        return made.some(~undefined), block.some(undefined)
+        made = block.with_data(block.data.decode(_WINDOWS, "replace").encode(), sizes)
+        return made.select(~undefined), block.select(undefined)
 
-    def _settle(self, data: bytes) -> None:
+    def _decide(self, data: bytes) -> None:
         try:
             data.decode()
             self.encoding = "utf-8"

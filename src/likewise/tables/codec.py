@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadFile, UnexpectedValue
-from likewise.tables.normalize import as_list, scalar, short_repr
+from likewise.tables.normalize import as_list, short_repr, to_python_scalar
 
 _READ: dict[str, Callable[[str], Any]] = {
     "date": datetime.date.fromisoformat,
@@ -57,7 +57,7 @@ def read_word(text: str) -> Any:
 
 def form_of(value: Any) -> Any:
     """Return what JSON can hold and `value_of` reads back; raise TypeError if there is none."""
-    value = scalar(value)
+    value = to_python_scalar(value)
     if value is None or isinstance(value, bool):
         return value
     for kind, form in _FORMS:
@@ -108,13 +108,13 @@ def json_value(value: Any) -> Any:
     """
     if isinstance(value, np.ndarray | list | tuple):
         return [json_value(part) for part in as_list(value) or ()]
-    value = scalar(value)
+    value = to_python_scalar(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def as_text(value: Any) -> str:
+def to_query_text(value: Any) -> str:
     """Return how a query says a value."""
     if isinstance(value, bool):
         return "true" if value else "false"

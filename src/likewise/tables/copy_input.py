@@ -16,24 +16,24 @@ from likewise.tables.normalize import array_of_tensor, is_tensor
 _UNCHANGING = {bool, bytes, complex, float, int, str, type(None)}
 
 
-def as_given(x: Any, columns: bool = False) -> Any:
+def copy_input(x: Any, columns: bool = False) -> Any:
     """A copy of an input, for a rule about columns, or about vectors.
 
     Tensors, sparse matrices and, where columns have no names, frames become arrays.
     """
     kind = type(x)
     if kind is np.ndarray:
-        return x if _stays(x) else x.copy()
+        return x if _is_immutable(x) else x.copy()
     if kind in _UNCHANGING:
         return x
     if kind is dict:
-        return {name: as_given(one) for name, one in x.items()}
+        return {name: copy_input(one) for name, one in x.items()}
     if kind is list or kind is tuple:
-        return kind(map(as_given, x))
-    return _copied(x, columns)
+        return kind(map(copy_input, x))
+    return _copy_object(x, columns)
 
 
-def _stays(x: Any) -> bool:
+def _is_immutable(x: Any) -> bool:
     """Whether an array is read-only, down to the one that owns the numbers."""
     while type(x) is np.ndarray and not x.flags.writeable:
         if x.base is None:
@@ -42,7 +42,7 @@ def _stays(x: Any) -> bool:
     return type(x) is bytes
 
 
-def _copied(x: Any, columns: bool) -> Any:
+def _copy_object(x: Any, columns: bool) -> Any:
     if is_tensor(x):
         array = array_of_tensor(x)
         return array.copy() if x.device.type == "cpu" else array

@@ -14,7 +14,7 @@ NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 _FORMULA, _NUMBER = re.compile(FORMULA), re.compile(NUMBER)
 
 
-def cell_of(value: Any) -> Any:
+def escape_cell(value: Any) -> Any:
     """A value for a cell; text that looks like a formula is marked.
 
     >>> [cell_of(value) for value in ("=1+1", "-1.5", "p7", 3, None)]
@@ -23,6 +23,6 @@ def cell_of(value: Any) -> Any:
     if value is None:
         return ""
     if not isinstance(value, str):
-        return value if isinstance(value, int | float) else cell_of(str(value))
+        return value if isinstance(value, int | float) else escape_cell(str(value))
     plain = _FORMULA.match(value) is None or _NUMBER.fullmatch(value) is not None
     return value if plain else f"'{value}"

@@ -25,7 +25,7 @@ from likewise.errors import BadFile, LikewiseError, UnexpectedValue
 from likewise.tables.codec import form_of, value_of
 from likewise.tables.frames import is_missing
 from likewise.tables.named_array import names_of, with_names
-from likewise.tables.normalize import array_of_tensor, as_list, is_tensor, scalar
+from likewise.tables.normalize import array_of_tensor, as_list, is_tensor, to_python_scalar
 from likewise.tables.strict_json import MOST_PARTS
 
 _WORD, _TUPLE, _ARRAY = 1, 2, 3
@@ -39,11 +39,11 @@ _encode = msgspec.msgpack.Encoder().encode
 _T = TypeVar("_T")
 
 
-class BadMessage(ValueError):
+class BadMessagePack(ValueError):
     """The bytes are no MessagePack, or no values of likewise."""
 
 
-class TooManyMessageParts(BadMessage):
+class TooManyMessageParts(BadMessagePack):
     """The bytes have more arrays, maps and extensions than are read."""
 
 
@@ -56,20 +56,20 @@ def pack(value: Any, what: str = "what was sent") -> bytes:
     what: how an error calls it
     """
     try:
-        return _encode(_plain(value, what))
+        return _encode(_to_messagepack(value, what))
     except UnicodeEncodeError:
         raise _unsendable(what, value) from None
 
 
-def _plain(value: Any, what: str) -> Any:
+def _to_messagepack(value: Any, what: str) -> Any:
     """Return a value as MessagePack's own types and extensions."""
     kind = type(value)
     if kind in _PLAIN or (kind is int and _LEAST <= value <= _MOST):
         return value
     if kind is list:
-        return _listed(value, what)
+        return _convert_list(value, what)
     if kind is tuple:
-        return msgspec.msgpack.Ext(_TUPLE, _encode(_listed(value, what)))
+        return msgspec.msgpack.Ext(_TUPLE, _encode(_convert_list(value, what)))
     if isinstance(value, Mapping):
         for name in value:
             if not isinstance(name, str):
@@ -77,27 +77,27 @@ def _plain(value: Any, what: str) -> Any:
                     f"{what} has a column {name!r} of type {type(name).__name__}; expected names"
                     " of columns that are text."
                 )
-        return {str(name): _plain(one, what) for name, one in value.items()}
+        return {str(name): _to_messagepack(one, what) for name, one in value.items()}
     if isinstance(value, msgspec.Struct):  # a body that JSON can hold
         return value
-    return _other(value, what)
+    return _convert_other(value, what)
 
 
-def _listed(values: Any, what: str) -> list[Any]:
+def _convert_list(values: Any, what: str) -> list[Any]:
     kinds = set(map(type, values))
     if kinds <= _PLAIN or (kinds == {int} and min(values) >= _LEAST and max(values) <= _MOST):
         return list(values)
-    return [_plain(one, what) for one in values]
+    return [_to_messagepack(one, what) for one in values]
 
 
-def _other(value: Any, what: str) -> Any:
+def _convert_other(value: Any, what: str) -> Any:
     if is_tensor(value):
         value = array_of_tensor(value)
     if isinstance(value, np.ma.MaskedArray):
         raise _unsendable(what, value)
     if isinstance(value, np.ndarray):
-        return _array(value, what) if value.ndim else _plain(value[()], what)
-    value = scalar(value)
+        return _array(value, what) if value.ndim else _to_messagepack(value[()], what)
+    value = to_python_scalar(value)
     if is_missing(value) and not isinstance(value, float):  # pandas' own
         return None
     try:
@@ -107,7 +107,7 @@ def _other(value: Any, what: str) -> Any:
     values = as_list(value)  # of a series, an Arrow array
     if values is None:
         raise _unsendable(what, value)
-    return _listed(values, what)
+    return _convert_list(values, what)
 
 
 def _word(value: Any) -> Any:
@@ -122,7 +122,7 @@ def _word(value: Any) -> Any:
 
 def _array(array: np.ndarray[Any, Any], what: str) -> Any:
     if array.dtype.kind not in _KINDS or array.dtype.itemsize > 8:
-        return _plain(array.tolist(), what)
+        return _to_messagepack(array.tolist(), what)
     numbers = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     told = [numbers.dtype.str, list(array.shape), numbers.tobytes(), list(names_of(array))]
     return msgspec.msgpack.Ext(_ARRAY, _encode(told))
@@ -152,9 +152,9 @@ def unpack(body: bytes, decode: Callable[[bytes], _T] | None = None) -> _T:
     except msgspec.ValidationError:
         raise
     except RecursionError:
-        raise BadMessage("it is nested without end") from None
+        raise BadMessagePack("it is nested without end") from None
     except (msgspec.MsgspecError, ValueError, TypeError, BadFile) as error:
-        raise BadMessage(str(error).rstrip(".")) from None
+        raise BadMessagePack(str(error).rstrip(".")) from None
     return value
 
 
@@ -173,22 +173,22 @@ def _extension(code: int, content: memoryview) -> Any:
         if code == _TUPLE:
             return tuple(_decode_list(content))
     except msgspec.ValidationError as error:  # of the body it would say that its type is another
-        raise BadMessage(str(error)) from None
+        raise BadMessagePack(str(error)) from None
     if code == _WORD:
         if len(content) > _MOST_WORD:
-            raise BadMessage(f"it has a word of {len(content)} bytes; at most {_MOST_WORD}")
+            raise BadMessagePack(f"it has a word of {len(content)} bytes; at most {_MOST_WORD}")
         return value_of(json.loads(bytes(content)))
-    raise BadMessage(f"it has the extension type {code}; expected 1, 2 or 3")
+    raise BadMessagePack(f"it has the extension type {code}; expected 1, 2 or 3")
 
 
 def _array_of(sent: _Numbers) -> Any:
     if not _TYPE.fullmatch(sent.type) or len(sent.shape) > _MOST_AXES:
-        raise BadMessage("it has an array of a type or shape that is not known")
+        raise BadMessagePack("it has an array of a type or shape that is not known")
     dtype = np.dtype(sent.type)
     if min(sent.shape, default=0) < 0:
-        raise BadMessage("it has an array with a negative length")
+        raise BadMessagePack("it has an array with a negative length")
     if math.prod(sent.shape) * dtype.itemsize != len(sent.numbers):
-        raise BadMessage("it has an array with more or fewer numbers than its shape says")
+        raise BadMessagePack("it has an array with more or fewer numbers than its shape says")
     array = np.frombuffer(sent.numbers, dtype).reshape(sent.shape)
     return with_names(array, tuple(sent.names)) if sent.names else array
 

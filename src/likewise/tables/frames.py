@@ -23,14 +23,14 @@ import numpy.typing as npt
 from likewise.errors import BadDecision, MissingColumn, UnexpectedValue, UnknownColumn, WrongShape
 from likewise.tables.known_names import did_you_mean
 from likewise.tables.normalize import (
-    BEYOND,
-    EXACT,
-    OFFSET,
+    BEYOND_EXACT,
+    MAX_EXACT_INT,
+    OFFSET_ADVICE,
     is_rounded,
-    list_of,
-    scalar,
+    require_list,
     short_repr,
-    unmasked,
+    to_python_scalar,
+    unmask,
 )
 
 Column: TypeAlias = list[Any] | npt.NDArray[Any]
@@ -50,7 +50,7 @@ class ColumnTable:
 
     def row(self, i: int) -> dict[str, Any]:
         """One row."""
-        return {name: scalar(column[i]) for name, column in self.columns.items()}
+        return {name: to_python_scalar(column[i]) for name, column in self.columns.items()}
 
     def drop(self, names: Collection[str]) -> "ColumnTable":
         """The same without these columns, whether it has them or not."""
@@ -61,7 +61,7 @@ class ColumnTable:
 _NO_VALUES = ("NAType", "NaTType")
 _NAMED = 50  # columns that a message names
 _NOT_NUMPY = ("Int128", "UInt128")
-FOR_YES_AND_NO = 'For yes and no, say kind = "category" in the rule, or send 0 and 1.'
+BOOLEAN_ADVICE = 'For yes and no, say kind = "category" in the rule, or send 0 and 1.'
 """What to do where true or false stands in a column of numbers."""
 
 
@@ -75,7 +75,7 @@ def is_missing(value: Any) -> bool:
         return False
 
 
-def row_of(given: Any) -> Mapping[str, Any] | None:
+def as_row(given: Any) -> Mapping[str, Any] | None:
     """A single row as a mapping from names of columns to values; None for anything else.
 
     A dictionary or any other mapping, a named tuple, a dataclass, a pydantic model, or a row of a
@@ -91,12 +91,12 @@ def row_of(given: Any) -> Mapping[str, Any] | None:
         names = [field.name for field in fields(given)]
     elif isinstance(declared := getattr(type(given), "model_fields", None), Mapping):  # pydantic's
         names = list(declared)
-    elif type(given).__name__ == "Series" and _named(getattr(given, "index", ())):
+    elif type(given).__name__ == "Series" and _has_text_names(getattr(given, "index", ())):
         return dict(zip(given.index, given.to_list(), strict=True))
     return {name: getattr(given, name) for name in names} or None
 
 
-def _named(index: Any) -> bool:
+def _has_text_names(index: Any) -> bool:
     return len(index) > 0 and all(isinstance(name, str) for name in index)
 
 
@@ -108,7 +108,7 @@ def columns_of(given: Any, names: Sequence[str], known: Sequence[str] | None) ->
     if isinstance(given, ColumnTable):
         _check_names(list(given.columns), names, known)
         return {name: given.columns[name] for name in names}
-    row = row_of(given)
+    row = as_row(given)
     if row is not None:
         given = [row]
     if isinstance(given, np.ndarray):
@@ -122,8 +122,8 @@ def table_columns(given: Any) -> dict[str, Column]:
     """All columns of a table, by the names that it has itself."""
     if isinstance(given, np.ndarray):
         names = list(given.dtype.names or ())
-    elif isinstance(given, Sequence) and given and row_of(given[0]) is not None:
-        names = list(row_of(given[0]) or ())
+    elif isinstance(given, Sequence) and given and as_row(given[0]) is not None:
+        names = list(as_row(given[0]) or ())
     else:
         names = list(_frame(given).columns) if not isinstance(given, Sequence) else []
     if not names:
@@ -165,20 +165,20 @@ def _of_array(
 ) -> dict[str, Any]:
     if given.dtype.names is not None:
         _check_names(given.dtype.names, names, known)
-        return {name: _unmasked(name, given[name]) for name in names}
+        return {name: _unmask_column(name, given[name]) for name in names}
     if given.ndim != 2 or given.shape[1] != len(names):
         raise WrongShape(
             f"the array has shape {given.shape}; expected {len(names)} columns, in the order"
             f" {', '.join(map(repr, names))}."
         )
-    return {name: _unmasked(name, given[:, j]) for j, name in enumerate(names)}
+    return {name: _unmask_column(name, given[:, j]) for j, name in enumerate(names)}
 
 
-def _unmasked(name: str, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return unmasked(column, repr(name)) if isinstance(column, np.ma.MaskedArray) else column
+def _unmask_column(name: str, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return unmask(column, repr(name)) if isinstance(column, np.ma.MaskedArray) else column
 
 
-def _one_shape(given: Sequence[Any]) -> tuple[Any, ...] | None:
+def _find_common_names(given: Sequence[Any]) -> tuple[Any, ...] | None:
     """The names of rows that are dictionaries with the same names in the same order."""
     if set(map(type, given)) != {dict}:
         return None
@@ -190,13 +190,13 @@ def _of_rows(
     given: Sequence[Any], names: Sequence[str], known: Sequence[str] | None
 ) -> dict[str, Any]:
     wanted, allowed = set(names), None if known is None else set(known)
-    shape = _one_shape(given)
+    shape = _find_common_names(given)
     if shape is not None and wanted.issubset(shape) and (allowed is None or allowed >= set(shape)):
         columns = dict(zip(shape, zip(*map(dict.values, given), strict=True), strict=True))
         return {name: list(columns[name]) for name in names}
     rows = []
     for i, one in enumerate(given):
-        row = row_of(one)
+        row = as_row(one)
         if row is None:
             raise UnexpectedValue(
                 f"the decision is {one!r}; expected a dictionary, a named tuple or the like.",
@@ -206,7 +206,7 @@ def _of_rows(
             try:
                 _check_names(list(row), names, known)
             except BadDecision as error:
-                raise error.at(i) from None
+                raise error.with_place(i) from None
         rows.append(row)
     return {name: [row[name] for row in rows] for name in names}
 
@@ -252,13 +252,13 @@ def _of_frame(given: Any, names: Sequence[str], known: Sequence[str] | None) -> 
     return columns
 
 
-def numbers_of(name: str, column: Column) -> npt.NDArray[np.float64]:
+def read_number_column(name: str, column: Column) -> npt.NDArray[np.float64]:
     """A column as float64, NaN where missing; raise BadDecision at the first that is no number."""
     _refuse_flags(name, column)
     if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and column.ndim == 1:
         numbers = column.astype(np.float64)
     else:
-        column = list_of(column)
+        column = require_list(column)
         odd = {kind for kind in set(map(type, column)) if not issubclass(kind, int | float)}
         for i, value in enumerate(column) if odd else ():
             if isinstance(value, str | bytes) or not (is_missing(value) or _is_number(value)):
@@ -266,7 +266,9 @@ def numbers_of(name: str, column: Column) -> npt.NDArray[np.float64]:
                     f"{name!r} is {short_repr(value)}; expected a number.", place=i, column=name
                 )
         if odd:
-            column = [math.nan if is_missing(value) else scalar(value) for value in column]
+            column = [
+                math.nan if is_missing(value) else to_python_scalar(value) for value in column
+            ]
         try:
             numbers = np.array(column, dtype=np.float64)
         except OverflowError:
@@ -291,7 +293,7 @@ def _refuse_flags(name: str, column: Column) -> None:
             f"{name!r} is {bool(column[at])}; expected a number.",
             place=at,
             column=name,
-            advice=FOR_YES_AND_NO,
+            advice=BOOLEAN_ADVICE,
         )
 
 
@@ -299,13 +301,13 @@ def _check_exact(name: str, column: Column, numbers: npt.NDArray[np.float64]) ->
     """Raise at the first whole number that is another one as float64."""
     if isinstance(column, np.ndarray) and column.dtype.kind == "f":
         return
-    for i in np.flatnonzero(np.abs(numbers) >= EXACT).tolist():
+    for i in np.flatnonzero(np.abs(numbers) >= MAX_EXACT_INT).tolist():
         if is_rounded(column[i]):
             raise UnexpectedValue(
-                f"{name!r} is {short_repr(column[i])}, {BEYOND}",
+                f"{name!r} is {short_repr(column[i])}, {BEYOND_EXACT}",
                 place=i,
                 column=name,
-                advice=OFFSET,
+                advice=OFFSET_ADVICE,
             )
 
 
@@ -313,7 +315,7 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, np.ma.MaskedArray):  # which becomes NaN, with a warning
         return False
     try:
-        float(scalar(value))
+        float(to_python_scalar(value))
     except (TypeError, ValueError, OverflowError, RuntimeError):
         return False
     return True

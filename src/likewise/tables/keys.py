@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadDecision, BadRow, ErasedKey, RepeatedKey, UnexpectedValue, WrongShape
-from likewise.tables.normalize import label_of, scalar, short_repr
+from likewise.tables.normalize import label_of, short_repr, to_python_scalar
 from likewise.tables.rows import Rows
 
 Key = str | int | None
@@ -25,9 +25,9 @@ def list_keys(keys: Any) -> list[Any]:
     )
 
 
-def plain_key(key: Any, what: str = "the key") -> Any:
+def normalize_key(key: Any, what: str = "the key") -> Any:
     """As a ledger keeps it: a string or a whole number; raise BadDecision if it is neither."""
-    key = scalar(key)
+    key = to_python_scalar(key)
     if isinstance(key, float) and key.is_integer():
         key = int(key)
     if isinstance(key, int) and not isinstance(key, bool) and -(2**63) <= key < 2**63:
@@ -53,8 +53,8 @@ class Keys:
     kept_as: a key as it is kept; raises BadDecision if it cannot be
     """
 
-    def __init__(self, kept_as: Callable[[Any, str], Any] = label_of) -> None:
-        self._kept_as = kept_as
+    def __init__(self, normalize_key: Callable[[Any, str], Any] = label_of) -> None:
+        self._normalize_key = normalize_key
         self.is_erased: Callable[[Any], bool] | None = None
         """Whether a key that is not here was erased, where that can be told."""
         self.reset()
@@ -62,7 +62,7 @@ class Keys:
     def reset(self) -> None:
         self._row_of: dict[Any, int] = {}
         self._key_of: dict[int, Any] = {}
-        self._left: dict[Any, int] = {}  # rows that left the window and are still on disk
+        self._left_window: dict[Any, int] = {}  # rows that left the window and are still on disk
         self._on_disk = 0  # the first row that is
 
     @property
@@ -73,8 +73,8 @@ class Keys:
         except RuntimeError:  # one was added by another thread, just now
             key = 0
         each = sys.getsizeof(key) + sys.getsizeof(1 << 30)
-        maps = (self._row_of, self._key_of, self._left)
-        return sum(map(sys.getsizeof, maps)) + each * (len(self._row_of) + len(self._left))
+        maps = (self._row_of, self._key_of, self._left_window)
+        return sum(map(sys.getsizeof, maps)) + each * (len(self._row_of) + len(self._left_window))
 
     def check(
         self, given: Sequence[Any] | None, count: int, first: int, *, column: bool = False
@@ -89,14 +89,14 @@ class Keys:
             raise WrongShape(
                 f"there are {count} decisions and {len(given)} keys; expected one for each."
             )
-        keys = self.plain(given)
+        keys = self.normalize(given)
         if self._are_new(keys):
             return keys
         seen: dict[Any, int] = {}
         for i, key in enumerate(keys):
             if key is None:
                 continue
-            self._refuse_left(key)
+            self._refuse_key_on_disk(key)
             before = self._row_of.get(key, seen.get(key))
             if before is not None:
                 raise RepeatedKey(
@@ -126,22 +126,23 @@ class Keys:
         return (
             len(different) == len(keys)
             and self._row_of.keys().isdisjoint(different)
-            and self._left.keys().isdisjoint(different)
+            and self._left_window.keys().isdisjoint(different)
         )
 
-    def plain(self, given: Sequence[Any]) -> list[Any]:
+    def normalize(self, given: Sequence[Any]) -> list[Any]:
         """Keys as they are kept; None for a decision without one."""
         given = list(given)
-        if self._kept_as is plain_key and set(map(type, given)) == {str}:
+        if self._normalize_key is normalize_key and set(map(type, given)) == {str}:
             with contextlib.suppress(UnicodeEncodeError):  # which of them, is found below
                 "".join(given).encode()
                 return given
-        return [None if key is None else self._kept_as(key, "the key") for key in given]
+        return [None if key is None else self._normalize_key(key, "the key") for key in given]
 
-    def _refuse_left(self, key: Any) -> None:
-        if key in self._left:
+    def _refuse_key_on_disk(self, key: Any) -> None:
+        if key in self._left_window:
             raise BadDecision(
-                f"the key {key!r} was given to row {self._left[key]} already, which has left the"
+                f"the key {key!r} was given to row {self._left_window[key]} already, which"
+                " has left the"
                 " window but is still on disk.",
                 advice="Keys are unique; give another, or erase that row.",
             )
@@ -167,11 +168,13 @@ class Keys:
         if self._key_of:
             for row in rows.tolist():
                 self._row_of.pop(self._key_of.pop(row, None), None)
-        if self._left:
+        if self._left_window:
             gone = set(rows.tolist())
-            self._left = {key: row for key, row in self._left.items() if row not in gone}
+            self._left_window = {
+                key: row for key, row in self._left_window.items() if row not in gone
+            }
 
-    def leave(self, rows: Rows, first: int) -> None:
+    def leave_window(self, rows: Rows, first: int) -> None:
         """Rows leave the window, in their order; before `first` they are not on disk any more.
 
         Rows leave the disk many at a time: only then are all keys gone through.
@@ -181,18 +184,18 @@ class Keys:
                 key = self._key_of.pop(row, None)
                 if key is not None:
                     self._row_of.pop(key, None)
-                    self._left[key] = row
+                    self._left_window[key] = row
         if first > self._on_disk:
             self._on_disk = first
-            self._left = {key: row for key, row in self._left.items() if row >= first}
+            self._left_window = {key: row for key, row in self._left_window.items() if row >= first}
 
     def row_of(self, key: Any) -> int | None:
-        return self._row_of.get(self._kept_as(key, "the key"))
+        return self._row_of.get(self._normalize_key(key, "the key"))
 
     def row_on_disk(self, key: Any) -> int:
         """The row of a key, though it may have left the window; raise BadRow if there is none."""
-        plain = self._kept_as(key, "the key")
-        row = self._row_of.get(plain, self._left.get(plain))
+        plain = self._normalize_key(key, "the key")
+        row = self._row_of.get(plain, self._left_window.get(plain))
         if row is None:
             raise BadRow(f"no decision here has the key {key!r}. Nothing was changed.")
         return row

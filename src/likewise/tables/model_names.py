@@ -6,10 +6,10 @@ Invariant: what is not a name is refused before anything changes.
 from typing import Any
 
 from likewise.errors import UnexpectedValue, WrongShape
-from likewise.tables.normalize import list_of, short_repr
+from likewise.tables.normalize import require_list, short_repr
 
 
-def model_of(given: Any, what: str = "the model") -> str | None:
+def check_name(given: Any, what: str = "the model") -> str | None:
     """A model's name as it is kept, None where there is none; raise BadDecision if it is neither.
 
     >>> model_of("credit-7")
@@ -25,7 +25,7 @@ def model_of(given: Any, what: str = "the model") -> str | None:
     )
 
 
-def models_of(given: Any, count: int, what: str = "model") -> list[str | None] | None:
+def check_names(given: Any, count: int, what: str = "model") -> list[str | None] | None:
     """The models of so many decisions, or other names; None if none is given.
 
     >>> models_of("credit-7", 2)
@@ -34,9 +34,9 @@ def models_of(given: Any, count: int, what: str = "model") -> list[str | None] |
     if given is None:
         return None
     if isinstance(given, str):
-        return [model_of(given, f"the {what}")] * count
+        return [check_name(given, f"the {what}")] * count
     expected = "one name for all decisions, or a list with a name or None for each"
-    several = list_of(given, f"the {what}s", expected)
+    several = require_list(given, f"the {what}s", expected)
     if len(several) != count:
         raise WrongShape(
             f"there are {count} decisions and {len(several)} {what}s; expected one for each, or"
@@ -47,7 +47,7 @@ def models_of(given: Any, count: int, what: str = "model") -> list[str | None] |
     for i, one in enumerate(several):
         name = one
         if name is not None and (type(name) is not str or name not in known):
-            name = model_of(one, f"the {what} of decision {i}")
+            name = check_name(one, f"the {what} of decision {i}")
             known.add(name)
         models.append(name)
     return models

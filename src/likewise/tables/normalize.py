@@ -26,9 +26,13 @@ import numpy.typing as npt
 
 from likewise.errors import BadDecision, UnexpectedValue, WrongShape
 
-EXACT = 2**53
-BEYOND = "a whole number beyond 2**53. Numbers are compared as float64, which rounds it to another."
-OFFSET = "Subtract an offset from such numbers, or send them as float if rounding does not matter."
+MAX_EXACT_INT = 2**53
+BEYOND_EXACT = (
+    "a whole number beyond 2**53. Numbers are compared as float64, which rounds it to another."
+)
+OFFSET_ADVICE = (
+    "Subtract an offset from such numbers, or send them as float if rounding does not matter."
+)
 """Up to here every whole number is a float64."""
 
 Array = npt.NDArray[Any]
@@ -85,7 +89,7 @@ def array_of(given: Any, what: str, expected: str = "numbers") -> Array:
         array = np.asarray(given)
         if array.dtype.kind in "fiub" and hasattr(given, "get_columns"):
             _check_columns(given, what, expected)
-        if array.dtype.kind == "f" and _largest(array) >= EXACT:
+        if array.dtype.kind == "f" and _largest(array) >= MAX_EXACT_INT:
             _check_rounded(given, array, what)
         return array
     except BadDecision:
@@ -97,7 +101,7 @@ def array_of(given: Any, what: str, expected: str = "numbers") -> Array:
         ) from None
 
 
-def numbers_of(given: Any, what: str, expected: str = "numbers") -> Array:
+def to_number_array(given: Any, what: str, expected: str = "numbers") -> Array:
     """Numbers as an array, with no guesses about anything else.
 
     Raises BadDecision, also for whole numbers that float64 rounds.
@@ -108,22 +112,26 @@ def numbers_of(given: Any, what: str, expected: str = "numbers") -> Array:
             f"{what} is {short_repr(given)}, an array of type {type_name(array.dtype)}; expected"
             f" {expected}."
         )
-    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and _largest(array) > EXACT:
-        raise too_large(array, what)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and _largest(array) > MAX_EXACT_INT:
+        raise rounded_integer_error(array, what)
     return array
 
 
-def too_large(array: Array, what: str) -> BadDecision:
+def rounded_integer_error(array: Array, what: str) -> BadDecision:
     """For an array of integers of which one is beyond EXACT."""
-    at = np.unravel_index(int(((array > EXACT) | (array < -EXACT)).argmax()), array.shape)
+    at = np.unravel_index(
+        int(((array > MAX_EXACT_INT) | (array < -MAX_EXACT_INT)).argmax()), array.shape
+    )
     place = "" if array.ndim == 0 else f" at position {_place(at)}"
-    return UnexpectedValue(f"{what} has {int(array[at])}{place}, {BEYOND}", advice=OFFSET)
+    return UnexpectedValue(
+        f"{what} has {int(array[at])}{place}, {BEYOND_EXACT}", advice=OFFSET_ADVICE
+    )
 
 
 def _readable(given: Any, what: str) -> Any:
     """What NumPy reads without losing a mask or failing at a gradient."""
     if isinstance(given, np.ma.MaskedArray):
-        return unmasked(given, what)
+        return unmask(given, what)
     if is_tensor(given):
         return array_of_tensor(given)
     if isinstance(given, list | tuple) and not set(map(type, given)) <= _NUMBERS:
@@ -131,12 +139,12 @@ def _readable(given: Any, what: str) -> Any:
     return given
 
 
-def unmasked(given: Any, what: str) -> Array:
+def unmask(given: Any, what: str) -> Array:
     """The values of a masked array that masks none of them."""
     mask = np.ma.getmaskarray(given)
     if mask.dtype.names is not None:  # columns by name, each with a mask of its own
         for name in mask.dtype.names:
-            unmasked(given[name], f"{what}, column {name!r},")
+            unmask(given[name], f"{what}, column {name!r},")
     elif mask.any():
         at = np.unravel_index(int(mask.argmax()), mask.shape)
         place = "masked" if mask.ndim == 0 else f"masked at position {_place(at)}"
@@ -162,22 +170,26 @@ def _check_rounded(given: Any, array: Array, what: str) -> None:
     if hasattr(given, "columns") and array.ndim == 2:
         for j, column in enumerate(_columns(given)):
             part = np.asarray(column)
-            if part.dtype.kind in "iu" and _largest(part) > EXACT:
-                raise too_large(part, f"{what}, column {j},")
+            if part.dtype.kind in "iu" and _largest(part) > MAX_EXACT_INT:
+                raise rounded_integer_error(part, f"{what}, column {j},")
         return
     values = np.asarray(given, dtype=object)
-    for at in zip(*np.nonzero(np.abs(array) >= EXACT), strict=True):
+    for at in zip(*np.nonzero(np.abs(array) >= MAX_EXACT_INT), strict=True):
         if is_rounded(values[at]):
             place = "" if array.ndim == 0 else f" at position {_place(at)}"
-            raise UnexpectedValue(f"{what} has {values[at]}{place}, {BEYOND}", advice=OFFSET)
+            raise UnexpectedValue(
+                f"{what} has {values[at]}{place}, {BEYOND_EXACT}", advice=OFFSET_ADVICE
+            )
 
 
 def is_rounded(value: Any) -> bool:
     """Whether a number is beyond EXACT and was no float before."""
-    plain = scalar(value)  # as Python has it: -2**63 has no opposite in NumPy
+    plain = to_python_scalar(value)  # as Python has it: -2**63 has no opposite in NumPy
     if isinstance(plain, Decimal) and plain.is_nan():  # which cannot be compared
         return False
-    return isinstance(plain, int | Decimal | Fraction) and not -EXACT <= plain <= EXACT
+    return (
+        isinstance(plain, int | Decimal | Fraction) and not -MAX_EXACT_INT <= plain <= MAX_EXACT_INT
+    )
 
 
 def _columns(frame: Any) -> Any:
@@ -229,7 +241,7 @@ def as_list(given: Any) -> list[Any] | None:
     return list(given) if sized and not hasattr(given, "columns") else None
 
 
-def list_of(given: Any, what: str = "the values", expected: str = "a list") -> list[Any]:
+def require_list(given: Any, what: str = "the values", expected: str = "a list") -> list[Any]:
     """Return the same as `as_list`; raise BadDecision if it is no list, array or series."""
     values = given if type(given) is list else as_list(given)
     if values is None:
@@ -277,7 +289,7 @@ def _numeric(given: Any) -> Array | None:
 # Single values
 
 
-def scalar(value: Any) -> Any:
+def to_python_scalar(value: Any) -> Any:
     """A NumPy or torch scalar as what Python has for it; anything else as it is."""
     if not hasattr(value, "dtype") or getattr(value, "ndim", 1) != 0:
         return value
@@ -310,18 +322,20 @@ def number_of(value: Any, what: str) -> float:
     """
     if isinstance(value, float):
         return value
-    if type(value) is int and -EXACT <= value <= EXACT:
+    if type(value) is int and -MAX_EXACT_INT <= value <= MAX_EXACT_INT:
         return value
     if isinstance(value, np.ma.MaskedArray):
-        value = unmasked(value, what)
+        value = unmask(value, what)
     held = value
     shape = getattr(value, "shape", None)
     if isinstance(value, list | tuple) or (isinstance(shape, tuple) and len(shape) == 1):
         # Not value[0]: a series may number its values otherwise.
         held = next(iter(value)) if len(value) == 1 else value
-    plain = scalar(held)
+    plain = to_python_scalar(held)
     if is_rounded(plain):
-        raise UnexpectedValue(f"{what} is {short_repr(plain)}, {BEYOND}", advice=OFFSET)
+        raise UnexpectedValue(
+            f"{what} is {short_repr(plain)}, {BEYOND_EXACT}", advice=OFFSET_ADVICE
+        )
     try:
         if not isinstance(plain, _NO_NUMBERS) and getattr(plain, "ndim", 0) == 0:
             return float(plain)
@@ -337,7 +351,7 @@ def number_of(value: Any, what: str) -> float:
 def numbers_of_each(values: Any, what: str) -> npt.NDArray[np.float64]:
     """One number for each decision of a batch, each as `number_of` reads it."""
     if isinstance(values, np.ma.MaskedArray):
-        values = unmasked(values, what)
+        values = unmask(values, what)
     array = values if isinstance(values, np.ndarray) else _plain_array(values)
     if array is not None and array.dtype.kind in "fiu":
         if array.ndim == 2 and array.shape[1] == 1:
@@ -346,7 +360,9 @@ def numbers_of_each(values: Any, what: str) -> npt.NDArray[np.float64]:
             raise WrongShape(
                 f"the outputs have shape {array.shape}; expected one number for each decision."
             )
-        exact = array.dtype.kind == "f" or array.dtype.itemsize < 8 or _largest(array) <= EXACT
+        exact = (
+            array.dtype.kind == "f" or array.dtype.itemsize < 8 or _largest(array) <= MAX_EXACT_INT
+        )
         if exact:
             return np.ascontiguousarray(array, dtype=np.float64)
     return np.array(_of_each(number_of, values, what), dtype=np.float64)
@@ -355,7 +371,7 @@ def numbers_of_each(values: Any, what: str) -> npt.NDArray[np.float64]:
 def probabilities_of(value: Any, what: str) -> npt.NDArray[np.float64]:
     """One vector of numbers."""
     if isinstance(value, np.ma.MaskedArray):
-        value = unmasked(value, what)
+        value = unmask(value, what)
     if not isinstance(value, list | tuple):
         value = array_of(value, what, "probabilities")
     array = value if isinstance(value, np.ndarray) else _plain_array(value)
@@ -390,7 +406,7 @@ def _of_each(read: Any, values: Any, what: str) -> list[Any]:
         try:
             answers.append(read(value, what))
         except BadDecision as error:
-            raise error.at(place) from None
+            raise error.with_place(place) from None
     return answers
 
 
@@ -403,7 +419,7 @@ def _plain_array(values: Any) -> Array | None:
         array = np.asarray(values)
     except _UNREADABLE:
         return None
-    rounded = len(kinds) > 1 and _largest(array) >= EXACT
+    rounded = len(kinds) > 1 and _largest(array) >= MAX_EXACT_INT
     return None if rounded else array
 
 
@@ -413,7 +429,7 @@ def _probability(value: Any, what: str) -> float:
     try:
         return number_of(value if alone else None, what)
     except UnexpectedValue:
-        if alone and is_rounded(scalar(value)):
+        if alone and is_rounded(to_python_scalar(value)):
             raise
         raise UnexpectedValue(
             f"{what} has {short_repr(value)} of type {type(value).__name__}; expected a vector of"
@@ -430,8 +446,8 @@ def label_of(value: Any, what: str) -> Hashable:
         label: Hashable = value
         return label
     if isinstance(value, np.ma.MaskedArray):
-        value = unmasked(value, what)
-    value = scalar(value)
+        value = unmask(value, what)
+    value = to_python_scalar(value)
     if isinstance(value, tuple | frozenset):
         parts = [label_of(one, what) for one in value]
         if any(part is not one for part, one in zip(parts, value, strict=True)):
@@ -451,7 +467,7 @@ def label_of(value: Any, what: str) -> Hashable:
             advice="Round it, or send text.",
         )
     if isinstance(same, bool | np.bool_) and same:
-        return _told_apart(value, what)
+        return _require_value_equality(value, what)
     if getattr(value, "ndim", 0):
         raise UnexpectedValue(
             f"{what} is {short_repr(value)} of type {type(value).__name__}, which holds several"
@@ -463,7 +479,7 @@ def label_of(value: Any, what: str) -> Hashable:
     )
 
 
-def _told_apart(value: Hashable, what: str) -> Hashable:
+def _require_value_equality(value: Hashable, what: str) -> Hashable:
     kind = type(value)
     by_identity = kind.__eq__ is object.__eq__ or kind.__hash__ is object.__hash__
     if by_identity and not isinstance(value, _SINGLE):

@@ -8,6 +8,6 @@ CODE, VECTOR = "f0", "f1"
 """The two parts, as NumPy calls them."""
 
 
-def with_vector(vector: np.dtype[Any]) -> str:
+def make_column_type(vector: np.dtype[Any]) -> str:
     """The type of such a column."""
     return f"<i4,({vector.shape[0]},){vector.base.newbyteorder('<').str}"

@@ -17,17 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadDecision, UnexpectedValue, WrongShape
-from likewise.tables.model_names import model_of, models_of
-from likewise.tables.normalize import list_of, short_repr
+from likewise.tables.model_names import check_name, check_names
+from likewise.tables.normalize import require_list, short_repr
 
 Position: TypeAlias = int | tuple[int, int]
-Numbers: TypeAlias = npt.NDArray[np.uint64]
+PositionNumbers: TypeAlias = npt.NDArray[np.uint64]
 """Two for each decision: a whole number is followed by 0."""
 
 _END = 1 << 64
 
 
-def numbers_of(position: Position) -> tuple[int, int]:
+def to_position_numbers(position: Position) -> tuple[int, int]:
     """A position as it is kept and compared.
 
     >>> numbers_of(17), numbers_of((1700, 3))
@@ -43,24 +43,24 @@ def position_of(numbers: Sequence[int], pair: bool) -> Position:
 
 
 @dataclass(frozen=True)
-class Places:
+class SourcePositions:
     """Of some decisions the source of each, and its position there."""
 
     sources: list[str | None]
-    numbers: Numbers
+    numbers: PositionNumbers
     pairs: frozenset[str]
     """Sources whose positions are pairs."""
 
     def __len__(self) -> int:
         return len(self.sources)
 
-    def some(self, chosen: slice | list[int]) -> "Places":
+    def select(self, chosen: slice | list[int]) -> "SourcePositions":
         """Those of a stretch, or at these places."""
         if isinstance(chosen, slice):
-            return Places(self.sources[chosen], self.numbers[chosen], self.pairs)
-        return Places([self.sources[i] for i in chosen], self.numbers[chosen], self.pairs)
+            return SourcePositions(self.sources[chosen], self.numbers[chosen], self.pairs)
+        return SourcePositions([self.sources[i] for i in chosen], self.numbers[chosen], self.pairs)
 
-    def last(self) -> dict[str, Position]:
+    def last_positions(self) -> dict[str, Position]:
         """By source the last position; those of a source are in order."""
         sources, numbers = self.sources, self.numbers
         begin = len(sources) - 1 if len(set(sources)) == 1 else 0  # of one source, the last place
@@ -69,7 +69,7 @@ class Places:
         return {name: position_of(numbers[i], name in self.pairs) for name, i in places.items()}
 
 
-def joined_places(parts: Sequence[tuple[Places | None, int]]) -> Places | None:
+def join_positions(parts: Sequence[tuple[SourcePositions | None, int]]) -> SourcePositions | None:
     """One after the other; of parts without any, so many that come from nowhere."""
     there = [part for part, _ in parts if part is not None]
     if not there:
@@ -81,17 +81,17 @@ def joined_places(parts: Sequence[tuple[Places | None, int]]) -> Places | None:
         np.zeros((count, 2), np.uint64) if part is None else part.numbers for part, count in parts
     ]
     pairs = frozenset[str]().union(*(part.pairs for part in there))
-    return Places(sources, np.concatenate(numbers), pairs)
+    return SourcePositions(sources, np.concatenate(numbers), pairs)
 
 
-def place_of(source: Any, position: Any) -> Places | None:
+def check_position(source: Any, position: Any) -> SourcePositions | None:
     """Where a single decision comes from; None if that is not said."""
     if source is None and position is None:
         return None
-    return _places([model_of(source, "the source")], [position])
+    return _build_positions([check_name(source, "the source")], [position])
 
 
-def places_of(sources: Any, positions: Any, count: int) -> Places | None:
+def check_positions(sources: Any, positions: Any, count: int) -> SourcePositions | None:
     """Where so many decisions come from; None if that is not said of any.
 
     sources     one name for all, or a name, or None, for each
@@ -102,24 +102,26 @@ def places_of(sources: Any, positions: Any, count: int) -> Places | None:
     """
     if sources is None and positions is None:
         return None
-    names = models_of(sources, count, "source") or [None] * count
+    names = check_names(sources, count, "source") or [None] * count
     given = [None] * count
     if positions is not None:
         expected = "a list with a position or None for each decision"
-        given = list_of(positions, "the positions", expected)
+        given = require_list(positions, "the positions", expected)
     if len(given) != count:
         raise WrongShape(
             f"there are {count} decisions and {len(given)} positions; expected one for each."
         )
-    return _places(names, given)
+    return _build_positions(names, given)
 
 
-def _places(names: list[str | None], given: list[Any]) -> Places | None:
+def _build_positions(names: list[str | None], given: list[Any]) -> SourcePositions | None:
     """Names and positions put together, each checked."""
     plain = _plain_numbers(given) if len(set(names)) == 1 and names[0] is not None else None
     if plain is not None:
         named = str(names[0])
-        return Places(names, plain, frozenset({named} if isinstance(given[0], tuple) else ()))
+        return SourcePositions(
+            names, plain, frozenset({named} if isinstance(given[0], tuple) else ())
+        )
     numbers: list[tuple[int, int]] = []
     shapes: dict[str, bool] = {}  # whether the positions of a source are pairs
     for i, (name, position) in enumerate(zip(names, given, strict=True)):
@@ -135,14 +137,14 @@ def _places(names: list[str | None], given: list[Any]) -> Places | None:
             numbers.append(_pair(position))
             pair = not _is_whole(position)
         if shapes.setdefault(name, pair) != pair:
-            raise other_shape(name, position, pair)
+            raise mixed_positions_error(name, position, pair)
     if not shapes:
         return None
     pairs = frozenset(name for name, pair in shapes.items() if pair)
-    return Places(names, np.array(numbers, np.uint64).reshape(-1, 2), pairs)
+    return SourcePositions(names, np.array(numbers, np.uint64).reshape(-1, 2), pairs)
 
 
-def _plain_numbers(given: list[Any]) -> Numbers | None:
+def _plain_numbers(given: list[Any]) -> PositionNumbers | None:
     """All positions as an array, if they are all ints, or all pairs of ints, within bounds."""
     kinds = set(map(type, given))
     if kinds == {tuple} and set(map(len, given)) == {2}:
@@ -161,7 +163,7 @@ def _plain_numbers(given: list[Any]) -> Numbers | None:
     return numbers
 
 
-def other_shape(source: str, position: Any, pair: bool) -> BadDecision:
+def mixed_positions_error(source: str, position: Any, pair: bool) -> BadDecision:
     expected = "whole numbers" if pair else "pairs of them"
     return UnexpectedValue(
         f"the position is {position!r}, but positions of the source {source!r} are {expected}.",

@@ -18,31 +18,31 @@ def with_bounded_repr(cls: _ClassT) -> _ClassT:
     used = len(f"{cls.__name__}()") + sum(len(f"{name}=, ") for name in names)
     room = (_LONGEST - used) // len(names)
 
-    def bounded(self: Any) -> str:
+    def bounded_repr(self: Any) -> str:
         text: str = whole(self)
         if len(text) <= _LONGEST:
             return text
-        shown = (f"{name}={shortened_repr(getattr(self, name), room)}" for name in names)
+        shown = (f"{name}={shorten_repr(getattr(self, name), room)}" for name in names)
         return f"{cls.__name__}({', '.join(shown)})"
 
-    kind.__repr__ = bounded
+    kind.__repr__ = bounded_repr
     return cls
 
 
-def shortened_repr(value: Any, most: int) -> str:
+def shorten_repr(value: Any, most: int) -> str:
     """Return the repr of a value, cut off after so many characters."""
     text = repr(value)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def visible(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Text on one line that no terminal obeys: what cannot be printed is shown as an escape."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
-def text_of(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A name or a value on one line, with escapes for whatever cannot be printed."""
     if value is None:
         return "missing"
@@ -77,7 +77,7 @@ def missing_in_words(
     return told
 
 
-def figure(value: float) -> str:
+def format_number(value: float) -> str:
     """A number as a person would write it."""
     if float(value).is_integer() and abs(value) < 1e15:
         return f"{int(value):,}"
@@ -94,7 +94,7 @@ def percent(share: float) -> str:
     return f"{hundred:.1f}%" if hundred >= 1 else f"{hundred:.2g}%"
 
 
-def listed(names: Iterable[Any], most: int = _FEW) -> str:
+def join_names(names: Iterable[Any], most: int = _FEW) -> str:
     """a, b and c."""
     texts = [str(name) for name in names]
     if len(texts) > most:

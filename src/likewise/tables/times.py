@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadRule, UnexpectedValue, WrongShape
-from likewise.tables.normalize import list_of, short_repr
+from likewise.tables.normalize import require_list, short_repr
 
 Digits: TypeAlias = Literal["seconds", "milliseconds"]
 Times: TypeAlias = npt.NDArray[np.int64]
@@ -60,7 +60,7 @@ def moment_of(value: Any) -> datetime.datetime | None:
     return moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment
 
 
-def microseconds(time: Any) -> int:
+def to_microseconds(time: Any) -> int:
     """Return one time; raise BadDecision if it is none."""
     if isinstance(time, np.generic):
         if time.dtype.kind == "M":
@@ -82,15 +82,19 @@ def microseconds(time: Any) -> int:
     return rounded
 
 
-def all_microseconds(times: Any, count: int) -> Times:
+def to_microseconds_each(times: Any, count: int) -> Times:
     """Return one for each decision of a batch."""
     of_numpy = isinstance(times, np.ndarray) and times.dtype.kind == "M" and times.ndim == 1
-    each: Any = times if of_numpy else list_of(times, "the times", "a list, one for each decision")
+    each: Any = (
+        times if of_numpy else require_list(times, "the times", "a list, one for each decision")
+    )
     if len(each) != count:
         raise WrongShape(
             f"there are {count} decisions and {len(each)} times; expected one for each."
         )
-    return _of_numpy(each) if of_numpy else np.array([microseconds(one) for one in each], np.int64)
+    return (
+        _of_numpy(each) if of_numpy else np.array([to_microseconds(one) for one in each], np.int64)
+    )
 
 
 def _of_numpy(times: npt.NDArray[np.datetime64]) -> Times:
@@ -101,7 +105,7 @@ def _of_numpy(times: npt.NDArray[np.datetime64]) -> Times:
     return times.astype("datetime64[us]").astype(np.int64)
 
 
-def unit_meant(seconds: float, first: float, last: float) -> str:
+def guess_unit(seconds: float, first: float, last: float) -> str:
     """Return which unit was most likely meant, where seconds lie outside of a range; else ""."""
     for factor, unit in _OTHER_UNITS.items():
         if first * factor <= seconds <= last * factor:
@@ -110,7 +114,7 @@ def unit_meant(seconds: float, first: float, last: float) -> str:
 
 
 def _unit_advice(seconds: float) -> str:
-    meant = unit_meant(seconds, _PLAUSIBLE, clock.time() + _UNITS["day"])
+    meant = guess_unit(seconds, _PLAUSIBLE, clock.time() + _UNITS["day"])
     return f"{meant[0].upper()}{meant[1:]}." if meant else ""
 
 
@@ -141,7 +145,7 @@ def readable_time(moment: datetime.datetime | np.datetime64) -> str:
     return str(np.asarray(moment, "datetime64[s]")).replace("T", " ").removesuffix(" 00:00:00")
 
 
-def ago(seconds: float) -> str:
+def describe_age(seconds: float) -> str:
     """Return how long that is, in words.
 
     >>> ago(4.2), ago(200), ago(90_000)
@@ -179,7 +183,7 @@ def duration(given: Any) -> int | None:
 
 
 @dataclass(frozen=True)
-class Ahead:
+class MaxAhead:
     """How far a time that is given may be ahead of the clock.
 
     >>> Ahead.of("5 minutes").microseconds
@@ -191,7 +195,7 @@ class Ahead:
     """None: as far as it likes."""
 
     @classmethod
-    def of(cls, given: Any) -> "Ahead":
+    def of(cls, given: Any) -> "MaxAhead":
         """From words, as for a window; from seconds; or "any"."""
         if given == "any":
             return cls("any", None)

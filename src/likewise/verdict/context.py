@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from likewise.verdict.group_effects import Groups
+from likewise.verdict.group_effects import GroupEffects
 from likewise.verdict.model_counts import ModelCounts
 from likewise.verdict.side_by_side import SideBySide
-from likewise.verdict.slope import Steepest
+from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.witnesses import Witnesses
 
 
@@ -19,13 +19,13 @@ class VerdictPast(Protocol):
 
     def explain(self, verdict: Any, count: int) -> SideBySide: ...
 
-    def by_group(self, verdicts: Any, column: str) -> Groups: ...
+    def by_group(self, verdicts: Any, column: str) -> GroupEffects: ...
 
     def by_model(self, verdicts: Any) -> tuple[ModelCounts, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedRows:
     """The rows that a verdict ranges over: from `first` up to `stop`, less those `absent`."""
 
     first: int
@@ -34,17 +34,17 @@ class Compared:
     """Rows between that were erased, and could not be compared with."""
 
     @property
-    def reduced(self) -> bool:
+    def is_reduced(self) -> bool:
         """Whether a part of the past was not there."""
         return self.first > 0 or self.absent > 0
 
 
-class Beside(NamedTuple):
+class VerdictContext(NamedTuple):
     """What a monitor says beside the witnesses of one decision."""
 
     past: "VerdictPast | None" = None
     """Where the rows that a verdict names can be looked up."""
-    over: Compared | None = None
+    over: ComparedRows | None = None
     neighbours: int | None = None
     alarm: bool = False
     key: Any = None
@@ -58,11 +58,11 @@ class Beside(NamedTuple):
     known: bool = False
     omitted: int = 0
     incomplete: int = 0
-    question: Steepest | None = None
+    question: SlopeQuestion | None = None
     """Where slopes are asked for: the one witness is the steepest past decision."""
 
 
-NOTHING_BESIDE = Beside()
+EMPTY_CONTEXT = VerdictContext()
 
 
 class AnyVerdict(Protocol):
@@ -75,7 +75,7 @@ class AnyVerdict(Protocol):
     def witnesses(self) -> Witnesses: ...
 
     @property
-    def beside(self) -> Beside: ...
+    def context(self) -> VerdictContext: ...
 
     @property
     def violation(self) -> bool: ...

@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from likewise.verdict.context import Beside, Compared, VerdictPast
-from likewise.verdict.slope import Steepest
+from likewise.verdict.context import ComparedRows, VerdictContext, VerdictPast
+from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.verdict_body import write_body
 from likewise.verdict.verdicts import Verdict, Verdicts
 from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
 
-EXACT = "application/vnd.likewise+msgpack"
+EXACT_CONTENT_TYPE = "application/vnd.likewise+msgpack"
 """The content type of bodies with exact values (tables/exact_values.py)."""
 _COLUMNS = tuple(one.name for one in fields(Verdicts) if one.name not in ("past", "witnesses"))
 _STRUCTURED = ("past", "over", "witness_keys", "witness_models", "question")
-_BESIDE = tuple(name for name in Beside._fields if name not in _STRUCTURED)
+_CONTEXT_FIELDS = tuple(name for name in VerdictContext._fields if name not in _STRUCTURED)
 
 
 def exact_body(verdict: Verdict, most: int | None = None) -> dict[str, Any]:
@@ -32,34 +32,34 @@ def exact_body(verdict: Verdict, most: int | None = None) -> dict[str, Any]:
 
     most    how many witnesses are named, the nearest; all of them if it is None
     """
-    found, beside = verdict.witnesses, verdict.beside
+    found, beside = verdict.witnesses, verdict.context
     keys, models, omitted = beside.witness_keys, beside.witness_models, beside.omitted
     if most is not None and len(found) > most:
         places = sorted(found.nearest_places(most))
         omitted += len(found) - len(places)
-        found = found.some(np.array(places, np.int64))
+        found = found.select(np.array(places, np.int64))
         keys = None if keys is None else tuple(keys[i] for i in places)
         models = None if models is None else tuple(models[i] for i in places)
     body = write_body(verdict, 0)
     named: dict[str, Any] = {} if not len(found) else _columns(found)
     exact = {"key": beside.key, "values": beside.values, "slope": verdict.slope}
-    named |= _known({"keys": keys, "models": models})
+    named |= _drop_none({"keys": keys, "models": models})
     exact["question"] = None if beside.question is None else beside.question.to_dict()
     exact["witnesses"] = named
-    return body | _known(exact) | {"omitted": omitted, "missing": beside.missing}
+    return body | _drop_none(exact) | {"omitted": omitted, "missing": beside.missing}
 
 
 def verdict_of(body: dict[str, Any], past: VerdictPast | None) -> Verdict:
     """Make the verdict of an exact body, whose rows can be looked up in a past."""
     named, over, question = body["witnesses"], body.get("over"), body.get("question")
     keys, models = named.get("keys"), named.get("models")
-    beside = Beside(
+    beside = VerdictContext(
         past=past,
-        over=None if over is None else Compared(**over),
+        over=None if over is None else ComparedRows(**over),
         witness_keys=None if keys is None else tuple(keys),
         witness_models=None if models is None else tuple(models),
-        question=None if question is None else Steepest.of(question),
-        **{name: body[name] for name in _BESIDE if name in body},
+        question=None if question is None else SlopeQuestion.of(question),
+        **{name: body[name] for name in _CONTEXT_FIELDS if name in body},
     )
     return Verdict(body["row"], _witnesses_of(named) if "rows" in named else NO_WITNESSES, beside)
 
@@ -69,7 +69,7 @@ def exact_columns(verdicts: Verdicts, most: int | None = None) -> dict[str, Any]
     repeats, left_out = verdicts.repeats, verdicts.left_out
     if most is not None and (np.diff(verdicts.offsets) > most).any():
         before = np.diff(verdicts.offsets)
-        verdicts = verdicts.some_witnesses(verdicts.are_nearest(most))
+        verdicts = verdicts.select_witnesses(verdicts.mark_nearest(most))
         cut = before - np.diff(verdicts.offsets)
         left_out = cut if left_out is None else cut + left_out
     named = {name: getattr(verdicts, name) for name in _COLUMNS}
@@ -81,7 +81,7 @@ def exact_columns(verdicts: Verdicts, most: int | None = None) -> dict[str, Any]
     for name in ("keys", "witness_keys", "models", "witness_models", "values"):
         if named[name] is not None:
             named[name] = list(named[name])
-    return _known(named)
+    return _drop_none(named)
 
 
 def verdicts_of(columns: dict[str, Any], past: VerdictPast | None) -> Verdicts:
@@ -95,7 +95,7 @@ def verdicts_of(columns: dict[str, Any], past: VerdictPast | None) -> Verdicts:
             None if one is None else verdict_of(one, past) for one in made["repeats"]
         )
     if "question" in made:
-        made["question"] = Steepest.of(made["question"])
+        made["question"] = SlopeQuestion.of(made["question"])
     return Verdicts(**made, witnesses=_witnesses_of(columns["witnesses"]), past=past)
 
 
@@ -108,5 +108,5 @@ def _witnesses_of(named: dict[str, Any]) -> Witnesses:
     return Witnesses(named["rows"], named["input_distances"], named["output_distances"])
 
 
-def _known(named: dict[str, Any]) -> dict[str, Any]:
+def _drop_none(named: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in named.items() if value is not None}

@@ -11,7 +11,7 @@ Not here: how it is counted (comparing.py), how it is told (reports/group_words.
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from likewise.tables.printing import text_of
+from likewise.tables.printing import format_value
 
 
 class _Others:
@@ -78,7 +78,7 @@ class ShuffleTest:
     neighbourhoods: int
 
     @property
-    def beyond_chance(self) -> bool:
+    def is_beyond_chance(self) -> bool:
         """Whether the difference stands out among all comparisons that were looked at."""
         return self.p_corrected <= 0.05
 
@@ -103,7 +103,7 @@ class GroupComparison:
         return self.pairs - self.one_less - self.other_less
 
     @property
-    def one_direction(self) -> bool:
+    def is_one_directional(self) -> bool:
         """Whether the like cases of either side tell the same direction as the test.
 
         They weigh people, and the test neighbourhoods. Where a group got less among many like cases
@@ -112,9 +112,9 @@ class GroupComparison:
         return (self.one.gap or 0.0) > 0.0 > (self.other.gap or 0.0)
 
     @property
-    def supported(self) -> bool:
+    def is_supported(self) -> bool:
         """Whether `one` got less than `other`, beyond chance and whichever way it is weighed."""
-        return self.test is not None and self.test.beyond_chance and self.one_direction
+        return self.test is not None and self.test.is_beyond_chance and self.is_one_directional
 
     @property
     def conclusion(self) -> str:
@@ -123,13 +123,15 @@ class GroupComparison:
             return "nothing to compare"
         if self.test is None:
             return "too few to conclude anything"
-        if not self.test.beyond_chance:
+        if not self.test.is_beyond_chance:
             return "not beyond chance"
-        return "beyond chance" if self.one_direction else "beyond chance, but in no one direction"
+        return (
+            "beyond chance" if self.is_one_directional else "beyond chance, but in no one direction"
+        )
 
 
 @dataclass(frozen=True)
-class Groups:
+class GroupEffects:
     """Everything about one protected column."""
 
     column: str
@@ -155,7 +157,7 @@ class Groups:
     sampled: float
     """The share of distinct inputs that were looked at: 1, unless there are too many like pairs."""
 
-    def between(self, one: Any, other: Any) -> GroupComparison | None:
+    def find_comparison(self, one: Any, other: Any) -> GroupComparison | None:
         """The comparison of two groups by value, whichever way round it is kept."""
         for comparison in self.comparisons:
             if {comparison.one.group.value, comparison.other.group.value} == {one, other}:
@@ -171,11 +173,13 @@ class Groups:
 
     def __str__(self) -> str:
         many = sum(one.decisions for one in self.groups)
-        lines = [f"who got less, by {text_of(self.column)}: {many:,} decisions"]
+        lines = [f"who got less, by {format_value(self.column)}: {many:,} decisions"]
         for one in self.comparisons:
             lines += _lines(one)
         if len(self.groups) == 1:
-            lines.append(f"  all of them are {text_of(self.groups[0].name)}: nothing to compare")
+            lines.append(
+                f"  all of them are {format_value(self.groups[0].name)}: nothing to compare"
+            )
         return "\n".join([*lines, *(f"  {note}" for note in self.left_out)])
 
     @property
@@ -207,13 +211,13 @@ def _comparison_dict(comparison: GroupComparison) -> dict[str, Any]:
         "other_less": comparison.other_less,
         "neither_less": comparison.neither_less,
         "test": None if test is None else asdict(test),
-        "supported": comparison.supported,
+        "supported": comparison.is_supported,
     }
 
 
 def _lines(comparison: GroupComparison) -> list[str]:
     one, other = comparison.one, comparison.other
-    names = text_of(one.group.name), text_of(other.group.name)
+    names = format_value(one.group.name), format_value(other.group.name)
     if comparison.pairs == 0:
         return [f"  {names[0]} and {names[1]}: no like pair"]
     lines = [

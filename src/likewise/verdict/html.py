@@ -14,7 +14,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from likewise.tables.printing import figure, percent
+from likewise.tables.printing import format_number, percent
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -33,10 +33,10 @@ def readable(value: Any, longest: int | None = LONGEST) -> str:
     text = str(value)
     if longest is not None and len(text) > longest:
         text = f"{text[: longest - 20]}… ({len(text):,} characters)"
-    return _UNSEEN.sub(_written_out, text)
+    return _UNSEEN.sub(_escape_character, text)
 
 
-def safe(value: Any, longest: int | None = LONGEST) -> str:
+def escape_html(value: Any, longest: int | None = LONGEST) -> str:
     """A value as HTML text, for pictures; templates escape by themselves (html.py).
 
     >>> safe("<b>bold</b>")
@@ -45,30 +45,30 @@ def safe(value: Any, longest: int | None = LONGEST) -> str:
     return html.escape(readable(value, longest), quote=True)
 
 
-def shown(value: Any) -> str:
+def display_value(value: Any) -> str:
     """A value as a person would read it, not yet safe."""
     if value is None:
         return "missing"
     if isinstance(value, list | tuple):
-        return ", ".join(map(shown, value))
+        return ", ".join(map(display_value, value))
     text = f"{value:.7g}" if isinstance(value, float) else str(value)
     return text if text.strip() else "(blank)"
 
 
-def both_shown(one: Any, other: Any) -> tuple[str, str]:
+def display_both(one: Any, other: Any) -> tuple[str, str]:
     """Two values; with all their digits if they would look the same and are not."""
-    texts = shown(one), shown(other)
+    texts = display_value(one), display_value(other)
     if texts[0] == texts[1] and one != other:
         return repr(one), repr(other)
     return texts
 
 
-def shortened(text: str, longest: int) -> str:
+def shorten(text: str, longest: int) -> str:
     """Cut to fit a label, not yet safe."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def _written_out(match: re.Match[str]) -> str:
+def _escape_character(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
@@ -91,12 +91,12 @@ def _environment() -> "Environment":
         "whole": lambda value: _upto(value, None),
         "lines": _lines,
         "column": _column,
-        "shown": shown,
+        "shown": display_value,
         "percent": lambda share: "–" if share is None else percent(share),
-        "figure": figure,
-        "distance": lambda it: "–" if it is None else figure(float(f"{it:.3g}")),
+        "figure": format_number,
+        "distance": lambda it: "–" if it is None else format_number(float(f"{it:.3g}")),
         "count": lambda it: "–" if it is None else f"{it:,}",
-        "many": many,
+        "many": format_count,
     }
     environment.globals["zip"] = zip
     return environment
@@ -118,7 +118,7 @@ def render_in_notebook(template: str, **data: Any) -> "Markup | None":
     return None if find_spec("jinja2") is None else render(template, **data)
 
 
-def many(count: int, what: str) -> str:
+def format_count(count: int, what: str) -> str:
     """How many there are, in words.
 
     >>> many(1, "pair"), many(2_000, "pair")

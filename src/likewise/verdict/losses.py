@@ -58,7 +58,7 @@ class Loss:
                     f"`{name}` of a loss is {value!r}; expected a whole number, or None."
                 )
 
-    def and_then(self, other: "Loss") -> "Loss":
+    def merge(self, other: "Loss") -> "Loss":
         """Both as one; they have the same reason."""
         return Loss(
             self.count + other.count,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-Likes = Mapping[str | None, tuple[int, int]]
+ComparablesByModel = Mapping[str | None, tuple[int, int]]
 """By model: decisions with an earlier like case of the same model, and of another one."""
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-class Codes(NamedTuple):
+class CodedColumn(NamedTuple):
     """Values of one column, as codes: many rows at little cost."""
 
     codes: npt.NDArray[np.int64]
@@ -19,7 +19,7 @@ class Codes(NamedTuple):
     """By code."""
 
 
-class Span(NamedTuple):
+class ComparisonSpan(NamedTuple):
     """How far apart in time two decisions may be to be compared, and when some were made."""
 
     text: str

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from likewise.tables.codec import json_value
-from likewise.tables.printing import missing_in_words, text_of
+from likewise.tables.printing import format_value, missing_in_words
 from likewise.verdict.html import render_in_notebook
 from likewise.verdict.witnesses import Witness
 
@@ -45,7 +45,9 @@ class Pair:
     @property
     def headings(self) -> tuple[str, str]:
         mine = "this one" if self.row is None else f"row {self.row}"
-        return _heading(mine, self.models[0]), _heading(f"row {self.witness.row}", self.models[1])
+        return _format_heading(mine, self.models[0]), _format_heading(
+            f"row {self.witness.row}", self.models[1]
+        )
 
     def title(self) -> str:
         mine, other = self.headings
@@ -79,9 +81,9 @@ class Pair:
         lines = [("", *self.headings, "")]
         lines += [
             (
-                text_of(name),
-                text_of(self.mine[name]),
-                text_of(self.other[name]),
+                format_value(name),
+                format_value(self.mine[name]),
+                format_value(self.other[name]),
                 "*" if self.differs(name) else "",
             )
             for name in self.columns
@@ -107,8 +109,8 @@ class Pair:
         return self.draw(self)
 
 
-def _heading(row: str, model: str | None) -> str:
-    return row if model is None else f"{row} ({text_of(model)})"
+def _format_heading(row: str, model: str | None) -> str:
+    return row if model is None else f"{row} ({format_value(model)})"
 
 
 @dataclass(frozen=True)

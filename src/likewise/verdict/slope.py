@@ -24,7 +24,7 @@ Slopes: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Steepest:
+class SlopeQuestion:
     """What makes a slope, and from which slope on it is a violation."""
 
     input_exponent: float = 1.0

@@ -90,7 +90,7 @@ def write_body(
     keys        whether keys are named
     over        whether the rows that it was compared with are named
     """
-    context = verdict.beside
+    context = verdict.context
     near = len(verdict.witnesses)
     count = near + context.omitted
     body: dict[str, Any] = {"row": verdict.row}
@@ -126,7 +126,7 @@ def _nearest_fields(verdict: AnyVerdict, most: int | None, keys: bool) -> list[d
     """Write the nearest witnesses of a verdict."""
     rows, near, far = verdict.witnesses.columns()
     nearest = near.argsort(kind="stable")[:most]
-    context = verdict.beside
+    context = verdict.context
     named = context.witness_keys if keys else None
     return _witness_fields(nearest, (rows, near, far), named, context.witness_models)
 

@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from likewise.errors import BadRow, BadRule
 from likewise.tables.rows import Floats, Rows
-from likewise.verdict.context import NOTHING_BESIDE, Beside, Compared, VerdictPast
-from likewise.verdict.group_effects import Groups
+from likewise.verdict.context import EMPTY_CONTEXT, ComparedRows, VerdictContext, VerdictPast
+from likewise.verdict.group_effects import GroupEffects
 from likewise.verdict.model_counts import ModelCounts
 from likewise.verdict.notebook_views import html_of_verdict, html_of_verdicts
 from likewise.verdict.side_by_side import SideBySide
-from likewise.verdict.slope import Steepest
+from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.verdict_body import write_body
 from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
 
@@ -38,14 +38,14 @@ class Verdict:
 
     row: int | None
     witnesses: Witnesses
-    _beside: Beside = field(repr=False, compare=False)
+    _context: VerdictContext = field(repr=False, compare=False)
 
     def __init__(
-        self, row: int | None, witnesses: Witnesses, beside: Beside = NOTHING_BESIDE
+        self, row: int | None, witnesses: Witnesses, context: VerdictContext = EMPTY_CONTEXT
     ) -> None:
         _set_row(self, row)  # half the time of a frozen dataclass's own __init__, once a decision
         _set_witnesses(self, witnesses)
-        _set_beside(self, beside)
+        _set_context(self, context)
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -56,10 +56,10 @@ class Verdict:
     @property
     def violation(self) -> bool:
         """Whether a near past input got a different output; of slopes, one above the limit."""
-        question = self._beside.question
+        question = self._context.question
         if question is not None:
             return (self.slope or 0.0) > question.limit
-        return len(self.witnesses) > 0 or self._beside.omitted > 0
+        return len(self.witnesses) > 0 or self._context.omitted > 0
 
     @property
     def slope(self) -> float | None:
@@ -68,7 +68,7 @@ class Verdict:
         0 if no past output differs, NaN if an erasure has destroyed the distances. None where
         contradictions are asked for (`Monitor(rule, slope=True)` asks for slopes).
         """
-        question = self._beside.question
+        question = self._context.question
         if question is None:
             return None
         return question.slope(*self.witnesses.first[1:]) if len(self.witnesses) else 0.0
@@ -76,7 +76,7 @@ class Verdict:
     @property
     def count(self) -> int:
         """How many witnesses there are, those that are not told included."""
-        return len(self.witnesses) + self._beside.omitted
+        return len(self.witnesses) + self._context.omitted
 
     @property
     def known(self) -> bool:
@@ -84,12 +84,12 @@ class Verdict:
 
         A ledger keeps the nearest witnesses only; `omitted` says how many there were beside them.
         """
-        return self._beside.known
+        return self._context.known
 
     @property
     def omitted(self) -> int:
         """How many witnesses are counted but not told."""
-        return self._beside.omitted
+        return self._context.omitted
 
     @property
     def comparable(self) -> bool | None:
@@ -97,7 +97,7 @@ class Verdict:
 
         None where that was not asked (`Monitor(rule, comparable=True)`).
         """
-        return self._beside.comparable
+        return self._context.comparable
 
     @property
     def missing(self) -> int:
@@ -105,14 +105,14 @@ class Verdict:
 
         What is missing cannot contradict anything, so a verdict without a witness says less.
         """
-        return self._beside.missing
+        return self._context.missing
 
     @property
     def incomplete(self) -> int:
         """How many past decisions it was not compared with, since the shards of a cluster that hold
         them were down (`lw.cluster(when_down="incomplete")`). `late()` tells what was missed.
         """
-        return self._beside.incomplete
+        return self._context.incomplete
 
     @property
     def clean(self) -> bool:
@@ -122,7 +122,7 @@ class Verdict:
         case: where that was not asked (`comparable` is None), it is not held against it. What a
         window or an erasure left out of the comparison was the owner's choice; `over` tells it.
         """
-        beside = self._beside
+        beside = self._context
         return (
             not self.violation
             and (beside.question is None or not isnan(self.slope or 0.0))
@@ -133,9 +133,9 @@ class Verdict:
         )
 
     @property
-    def over(self) -> Compared | None:
+    def over(self) -> ComparedRows | None:
         """What it was compared with, where a ledger keeps that; else all remembered then."""
-        return self._beside.over
+        return self._context.over
 
     @property
     def neighbours(self) -> int | None:
@@ -143,61 +143,63 @@ class Verdict:
 
         None where the monitor has no burst to count.
         """
-        return self._beside.neighbours
+        return self._context.neighbours
 
     @property
     def alarm(self) -> bool:
         """Whether there are so many neighbours that the burst's alarm is raised."""
-        return self._beside.alarm
+        return self._context.alarm
 
     @property
     def key(self) -> Any:
         """The caller's own key of this decision, if it was given one."""
-        return self._beside.key
+        return self._context.key
 
     @property
     def witness_keys(self) -> tuple[Any, ...]:
         """The keys of the witnesses, in their order; None for a decision without one."""
-        known = self._beside.witness_keys
+        known = self._context.witness_keys
         return (None,) * len(self.witnesses) if known is None else known
 
     @property
     def model(self) -> str | None:
         """The model that made this decision, if that was said."""
-        return self._beside.model
+        return self._context.model
 
     @property
     def witness_models(self) -> tuple[str | None, ...]:
         """The models of the witnesses, in their order; None for a decision without one."""
-        known = self._beside.witness_models
+        known = self._context.witness_models
         return (None,) * len(self.witnesses) if known is None else known
 
     def explain(self, count: int = 3) -> SideBySide:
         """The decision beside its nearest witnesses, what differs first, in its own units."""
-        if self._beside.past is None:
+        if self._context.past is None:
             raise BadRow("this verdict was made without a monitor, so its rows cannot be shown.")
-        _insist_on_contradictions(self._beside.question)
-        return self._beside.past.explain(self, count)
+        _require_contradictions(self._context.question)
+        return self._context.past.explain(self, count)
 
     @property
-    def beside(self) -> Beside:
+    def context(self) -> VerdictContext:
         """All that is said beside the witnesses."""
-        return self._beside
+        return self._context
 
     @property
     def values(self) -> Mapping[str, Any] | None:
         """The row of a table as it came, if it was only checked; else the monitor's past has it."""
-        return self._beside.values
+        return self._context.values
 
     def __reduce__(self) -> Any:
         """What is pickled or copied: all but the monitor's past."""
-        return Verdict, (self.row, self.witnesses, self._beside._replace(past=None))
+        return Verdict, (self.row, self.witnesses, self._context._replace(past=None))
 
-    def whole(self) -> "Verdict":
+    def detach(self) -> "Verdict":
         """The same verdict, without the arrays of a batch behind its witnesses."""
         if isinstance(self.witnesses._rows, bytes):  # a verdict alone has no batch behind it
             return self
-        return Verdict(self.row, self.witnesses.some(np.arange(len(self.witnesses))), self._beside)
+        return Verdict(
+            self.row, self.witnesses.select(np.arange(len(self.witnesses))), self._context
+        )
 
     def to_dict(self, witnesses: int | None = None) -> dict[str, Any]:
         """For JSON, by the names that every verdict has there; see verdict_body.py.
@@ -210,12 +212,12 @@ class Verdict:
         return write_body(self, witnesses)
 
     def _repr_html_(self) -> str | None:
-        return html_of_verdict(self) if self._beside.question is None else None
+        return html_of_verdict(self) if self._context.question is None else None
 
 
 _set_row = vars(Verdict)["row"].__set__
 _set_witnesses = vars(Verdict)["witnesses"].__set__
-_set_beside = vars(Verdict)["_beside"].__set__
+_set_context = vars(Verdict)["_context"].__set__
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -258,7 +260,7 @@ class Verdicts:
     """The row of each, where some were sent before; else they count from `first_row` on."""
     incomplete: Rows | None = None
     """How many past decisions each was not compared with, since shards were down; None: none."""
-    question: Steepest | None = None
+    question: SlopeQuestion | None = None
     """Where slopes are asked for: the one witness of each is the steepest past decision."""
 
     past: VerdictPast | None = None
@@ -297,7 +299,7 @@ class Verdicts:
 
         comparable: whether each says if it was
         """
-        beside = [verdict.beside for verdict in checks]
+        beside = [verdict.context for verdict in checks]
         overs = [one.over for one in beside if one.over is not None]
         near = [one.neighbours for one in beside if one.neighbours is not None]
         named = [one.witness_keys for one in beside if one.witness_keys is not None]
@@ -327,22 +329,22 @@ class Verdicts:
 
     @classmethod
     def with_repeats(
-        cls, first_row: int, each: "Sequence[Verdict]", fresh: "Verdicts | None"
+        cls, first_row: int, each: "Sequence[Verdict]", new_verdicts: "Verdicts | None"
     ) -> "Verdicts":
         """A batch of which some were sent before (`known`); the others are `fresh`, in order.
 
         Where those sent before are not counted, there are zeros.
         """
-        beside = [verdict.beside for verdict in each]
-        overs = [Compared(0, 0, 0) if one.over is None else one.over for one in beside]
+        beside = [verdict.context for verdict in each]
+        overs = [ComparedRows(0, 0, 0) if one.over is None else one.over for one in beside]
         more: dict[str, Any] = {}
-        if fresh is not None:
+        if new_verdicts is not None:
             kept = ("alarm_from", "missing")
-            more = {name: getattr(fresh, name) for name in kept}
-            if fresh.firsts is not None:
+            more = {name: getattr(new_verdicts, name) for name in kept}
+            if new_verdicts.firsts is not None:
                 more["firsts"] = np.array([over.first for over in overs], np.int64)
                 more["absent"] = np.array([over.absent for over in overs], np.int64)
-            if fresh.neighbours is not None:
+            if new_verdicts.neighbours is not None:
                 more["neighbours"] = np.array([one.neighbours or 0 for one in beside], np.int64)
         if any(one.incomplete for one in beside):
             more["incomplete"] = np.array([one.incomplete for one in beside], np.int64)
@@ -364,23 +366,23 @@ class Verdicts:
             **more,
         )
 
-    def some_witnesses(self, chosen: npt.NDArray[np.bool_]) -> "Verdicts":
+    def select_witnesses(self, chosen: npt.NDArray[np.bool_]) -> "Verdicts":
         """The same verdicts with these witnesses only."""
         counts = np.bincount(self.owners[chosen], minlength=len(self))
         return replace(
             self,
             offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            witnesses=self.witnesses.some(chosen),
-            witness_keys=_chosen(self.witness_keys, chosen),
-            witness_models=_chosen(self.witness_models, chosen),
+            witnesses=self.witnesses.select(chosen),
+            witness_keys=_select_names(self.witness_keys, chosen),
+            witness_models=_select_names(self.witness_models, chosen),
         )
 
-    def are_nearest(self, most: int) -> npt.NDArray[np.bool_]:
+    def mark_nearest(self, most: int) -> npt.NDArray[np.bool_]:
         """Which of `witnesses` are among the `most` nearest of their decision.
 
         The earlier row counts as nearer where two are equally near.
         """
-        owners, near, sizes = self.owners, self.witnesses.input_distances, self._told
+        owners, near, sizes = self.owners, self.witnesses.input_distances, self._named_counts
         order = _nearest_first(near, self.offsets[:-1], np.where(sizes > most, sizes, 0))
         nearest = np.empty(len(near), np.bool_)
         nearest[order] = np.arange(len(near)) - self.offsets[owners] < most
@@ -392,14 +394,14 @@ class Verdicts:
         By decision, nearest first; the earlier row first where equally near.
         """
         owners, near = self.owners, self.witnesses.input_distances
-        order = _nearest_first(near, self.offsets[:-1], self._told)
+        order = _nearest_first(near, self.offsets[:-1], self._named_counts)
         nearest = np.arange(len(near)) - self.offsets[owners] < most
         return owners[nearest], order[nearest]
 
     @property
     def owners(self) -> Rows:
         """For each of `witnesses`, the place in the batch of the decision that it belongs to."""
-        return np.arange(len(self), dtype=np.int64).repeat(self._told)
+        return np.arange(len(self), dtype=np.int64).repeat(self._named_counts)
 
     @property
     def known(self) -> npt.NDArray[np.bool_]:
@@ -434,11 +436,11 @@ class Verdicts:
     def counts(self) -> Rows:
         """Witnesses per decision, those that are not told included."""
         if self.repeats is None and self.left_out is None:
-            return self._told
-        return self._told + self.omitted
+            return self._named_counts
+        return self._named_counts + self.omitted
 
     @property
-    def _told(self) -> Rows:
+    def _named_counts(self) -> Rows:
         """Witnesses per decision that are told."""
         told: Rows = self.offsets[1:] - self.offsets[:-1]  # a fifth of the time of np.diff
         return told
@@ -457,7 +459,7 @@ class Verdicts:
         if self.question is not None:
             found = self.witnesses
             steepest = self.question.slopes(found.input_distances, found.output_distances)
-            slopes[self._told > 0] = steepest
+            slopes[self._named_counts > 0] = steepest
         slopes.flags.writeable = False
         return slopes
 
@@ -516,20 +518,20 @@ class Verdicts:
         return Verdict(
             self._row(i) if self.values is None else None,
             Witnesses(found.rows[part], found.input_distances[part], found.output_distances[part]),
-            self._beside(i, part),
+            self._make_context(i, part),
         )
 
     def _row(self, i: int) -> int:
         return self.first_row + i if self.row_numbers is None else int(self.row_numbers[i])
 
-    def _beside(self, i: int, part: slice) -> Beside:
+    def _make_context(self, i: int, part: slice) -> VerdictContext:
         over, near = None, None
         if self.firsts is not None and self.absent is not None:
             stop = self._row(i) if self.values is None else self.first_row
-            over = Compared(int(self.firsts[i]), stop, int(self.absent[i]))
+            over = ComparedRows(int(self.firsts[i]), stop, int(self.absent[i]))
         if self.neighbours is not None:
             near = int(self.neighbours[i])
-        return Beside(
+        return VerdictContext(
             self.past,
             over,
             near,
@@ -546,7 +548,7 @@ class Verdicts:
             question=self.question,
         )
 
-    def by_group(self, column: str) -> Groups:
+    def by_group(self, column: str) -> GroupEffects:
         """Who got less, by protected group: these decisions and all before them, compared."""
         if self.past is None:
             raise BadRow("these verdicts were made without a monitor, so nothing can be counted.")
@@ -560,7 +562,7 @@ class Verdicts:
         """
         if self.past is None:
             raise BadRow("these verdicts were made without a monitor, so nothing can be counted.")
-        _insist_on_contradictions(self.question)
+        _require_contradictions(self.question)
         return self.past.by_model(self)
 
     def to_dicts(self, witnesses: int | None = None) -> list[dict[str, Any]]:
@@ -574,7 +576,7 @@ class Verdicts:
         return (self[i] for i in range(len(self)))
 
 
-def _insist_on_contradictions(question: Steepest | None) -> None:
+def _require_contradictions(question: SlopeQuestion | None) -> None:
     if question is not None:
         raise BadRule(
             "these verdicts name slopes, and this is about contradictions: ask for `slope` and"
@@ -583,7 +585,9 @@ def _insist_on_contradictions(question: Steepest | None) -> None:
         )
 
 
-def _chosen(names: tuple[Any, ...] | None, chosen: npt.NDArray[np.bool_]) -> tuple[Any, ...] | None:
+def _select_names(
+    names: tuple[Any, ...] | None, chosen: npt.NDArray[np.bool_]
+) -> tuple[Any, ...] | None:
     return None if names is None else tuple(compress(names, chosen.tolist()))
 
 

@@ -125,7 +125,7 @@ class Witnesses:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def some(self, chosen: "npt.NDArray[np.bool_] | Rows") -> "Witnesses":
+    def select(self, chosen: "npt.NDArray[np.bool_] | Rows") -> "Witnesses":
         """Those that are chosen, in arrays of their own."""
         rows, near, far = self.columns()
         return Witnesses(rows[chosen], near[chosen], far[chosen])

@@ -22,13 +22,13 @@ from typing import Any
 
 from likewise.monitor.protocol import Decision
 from likewise.monitor.readers.protocol import FROM_ROW
-from likewise.queueing.buffer import Buffered, buffered
-from likewise.runtime.forking import copied_by_fork
+from likewise.queueing.buffer import DecisionBuffer, buffered
+from likewise.runtime.forking import register_after_fork
 from likewise.runtime.log import logger
 from likewise.tables.printing import with_bounded_repr
 from likewise.watching.background import Backlog
-from likewise.watching.delivery import rule_known_here
-from likewise.watching.settings import Told
+from likewise.watching.delivery import get_known_rule
+from likewise.watching.settings import WatchTarget
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -36,7 +36,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_LOST = "unwatched"
+_LOSS_REASON = "unwatched"
 _QUEUE_CALLS = 1000
 _CLOSE_SECONDS = 10.0
 
@@ -54,7 +54,7 @@ class Exchanged:
     """Of the request, names in lower case."""
 
 
-Read = Callable[[Exchanged], "Decision | Iterable[Decision] | None"]
+ReadDecision = Callable[[Exchanged], "Decision | Iterable[Decision] | None"]
 """The decision in an exchange, several, or None if there is none."""
 
 
@@ -96,7 +96,7 @@ class WatchRequests:
         monitor: Any,
         *,
         path: str | Callable[[str], bool],
-        read: Read | None = None,
+        read: ReadDecision | None = None,
         output: str = "output",
         key: str | None = None,
         model: str | None = None,
@@ -104,25 +104,25 @@ class WatchRequests:
         queue_calls: int = _QUEUE_CALLS,
     ) -> None:
         self.app = app
-        told = Told.of(monitor)
+        told = WatchTarget.from_argument(monitor)
         if told is None or told.monitor is None:
             raise TypeError(f"the monitor is {monitor!r}; expected a client, a monitor or a buffer")
         self._monitor, self._buffer = told.monitor, told.buffer
-        self._owned = told.buffer is None
+        self._owns_buffer = told.buffer is None
         self._is_watched = path if callable(path) else (lambda one: one == path)
-        self._read = read or partial(decision_in_json, self._is_table, output, key, model)
+        self._read = read or partial(read_json_decision, self._is_table, output, key, model)
         self._max_bytes = max_bytes
-        self._backlog: Backlog[Callable[[], None]] = Backlog(_do_each, most=queue_calls)
+        self._backlog: Backlog[Callable[[], None]] = Backlog(_run_all, most=queue_calls)
         self._lock = Lock()
         self._counts = RequestCounts()
-        self._untold = 0  # that were not submitted, and that the monitor is to be told of
-        copied_by_fork(self)
+        self._unreported = 0  # that were not submitted, and that the monitor is to be told of
+        register_after_fork(self)
 
     def _after_fork(self) -> None:
         """In a forked process: what waits is the parent's to submit."""
         self._lock = Lock()
-        self._untold = 0
-        if self._owned:
+        self._unreported = 0
+        if self._owns_buffer:
             self._buffer = None
 
     @property
@@ -130,7 +130,7 @@ class WatchRequests:
         return self._counts
 
     @property
-    def buffer(self) -> Buffered | None:
+    def buffer(self) -> DecisionBuffer | None:
         """Where decisions are submitted; None before the first one."""
         return self._buffer
 
@@ -146,16 +146,16 @@ class WatchRequests:
         if scope["type"] != "http" or not self._is_watched(scope["path"]):
             await self.app(scope, receive, send)
             return
-        request, response = _Copy(self._max_bytes), _Copy(self._max_bytes)
+        request, response = _BodyCopy(self._max_bytes), _BodyCopy(self._max_bytes)
         status = 0
 
-        async def receiving() -> Message:
+        async def receive_and_copy() -> Message:
             message = await receive()
             if message["type"] == "http.request":
                 request.add(message.get("body", b""), message.get("more_body", False))
             return message
 
-        async def sending(message: Message) -> None:
+        async def send_and_copy(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -163,51 +163,53 @@ class WatchRequests:
                 response.add(message.get("body", b""), message.get("more_body", False))
             await send(message)
 
-        await self.app(scope, receiving, sending)
+        await self.app(scope, receive_and_copy, send_and_copy)
         if 200 <= status < 300:
-            self._answered(scope, status, request, response)
+            self._queue_exchange(scope, status, request, response)
 
-    def _answered(self, scope: Scope, status: int, request: "_Copy", response: "_Copy") -> None:
+    def _queue_exchange(
+        self, scope: Scope, status: int, request: "_BodyCopy", response: "_BodyCopy"
+    ) -> None:
         if request.too_large or response.too_large:
-            self._lose("too_large")
+            self._count_lost("too_large")
             return
         exchanged = Exchanged(
             scope["path"], request.body, response.body, status, tuple(scope.get("headers", ()))
         )
-        whole = request.ended and response.ended
-        if not self._backlog.put(partial(self._settle, exchanged, whole)):
-            self._lose("dropped")
+        whole = request.is_complete and response.is_complete
+        if not self._backlog.put(partial(self._submit_decisions, exchanged, whole)):
+            self._count_lost("dropped")
 
     # In the thread
 
-    def _settle(self, exchanged: Exchanged, whole: bool) -> None:
-        buffer = self._buffered()
+    def _submit_decisions(self, exchanged: Exchanged, is_complete: bool) -> None:
+        buffer = self._get_buffer()
         try:
-            if not whole:
+            if not is_complete:
                 raise ValueError("a body did not pass through here to its end")
-            decisions = self._decisions(exchanged)
+            decisions = self._read_decisions(exchanged)
         except Exception as error:
-            self._lose("unread")
-            self._say(exchanged, error)
+            self._count_lost("unread")
+            self._log_unread(exchanged, error)
             return
         for x, z, key, time, model, *_ in decisions:
             try:
                 receipt = buffer.submit(x, z, key=key, time=time, model=model)
-                self._count("submitted" if receipt.lost is None else "dropped")
+                self._add_count("submitted" if receipt.lost is None else "dropped")
             except Exception as error:
-                self._lose("unread")
-                self._say(exchanged, error)
+                self._count_lost("unread")
+                self._log_unread(exchanged, error)
 
-    def _tell(self) -> None:
+    def _report_losses(self) -> None:
         """Tell the monitor what was lost, if anything was and it can be told."""
-        if self._untold:
-            self._buffered()
+        if self._unreported:
+            self._get_buffer()
 
-    def _say(self, exchanged: Exchanged, error: Exception) -> None:
+    def _log_unread(self, exchanged: Exchanged, error: Exception) -> None:
         kind = type(error).__name__
         logger.warning("an answer of %s was not watched: %s", exchanged.path, kind)
 
-    def _decisions(self, exchanged: Exchanged) -> list[Decision]:
+    def _read_decisions(self, exchanged: Exchanged) -> list[Decision]:
         read = self._read(exchanged)
         if read is None:
             return []
@@ -215,64 +217,64 @@ class WatchRequests:
 
     def _is_table(self) -> bool | None:
         """Whether the rule is about a table; None if only a service knows, and was not asked."""
-        rule = rule_known_here(self._monitor)
+        rule = get_known_rule(self._monitor)
         return None if rule is None else rule.features is not None
 
-    def _buffered(self) -> Buffered:
+    def _get_buffer(self) -> DecisionBuffer:
         """The buffer; made with the first decision. Losses are told if the service is there."""
         if self._buffer is None:
             self._buffer = buffered(self._monitor, when_full="drop_newest")
-        if self._untold and self._buffer.stats.failing is None:
+        if self._unreported and self._buffer.stats.failing is None:
             with self._lock:
-                untold, self._untold = self._untold, 0
+                untold, self._unreported = self._unreported, 0
             try:
-                self._monitor.lost(untold, _LOST)
+                self._monitor.record_loss(untold, _LOSS_REASON)
             except Exception as error:
                 with self._lock:
-                    self._untold += untold
+                    self._unreported += untold
                 logger.warning("%d losses were not told: %s", untold, type(error).__name__)
         return self._buffer
 
     # Counting
 
-    def _count(self, name: str) -> None:
+    def _add_count(self, name: str) -> None:
         with self._lock:
             self._counts = replace(self._counts, **{name: getattr(self._counts, name) + 1})
 
-    def _lose(self, name: str) -> None:
-        self._count(name)
+    def _count_lost(self, name: str) -> None:
+        self._add_count(name)
         with self._lock:
-            self._untold += 1
+            self._unreported += 1
 
     # The end
 
     def flush(self, seconds: float = _CLOSE_SECONDS) -> bool:
         """Wait until what passed is judged, and losses are told; whether that is so."""
-        self._backlog.put(self._tell)
+        self._backlog.put(self._report_losses)
         judged = self._backlog.drain(seconds)
         return judged and (self._buffer is None or self._buffer.flush(seconds))
 
     def close(self) -> None:
         """Judge what waits, within some seconds. The application goes on, unwatched."""
-        self._backlog.put(self._tell)
+        self._backlog.put(self._report_losses)
         self._backlog.drain(_CLOSE_SECONDS)
-        if self._owned and self._buffer is not None:
+        if self._owns_buffer and self._buffer is not None:
             self._buffer.close(_CLOSE_SECONDS)
 
 
-def _do_each(pieces: list[Callable[[], None]]) -> None:
+def _run_all(pieces: list[Callable[[], None]]) -> None:
     for piece in pieces:
         piece()
 
 
-class _Copy:
+class _BodyCopy:
     """A body as it passes, up to a bound."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._pieces: list[bytes] = []
         self._size = 0
-        self.ended = False
+        self.is_complete = False
         self.too_large = False
 
     def add(self, piece: bytes, more: bool) -> None:
@@ -282,14 +284,14 @@ class _Copy:
             self._pieces.clear()
         elif piece:
             self._pieces.append(piece)
-        self.ended = not more
+        self.is_complete = not more
 
     @property
     def body(self) -> bytes:
         return b"".join(self._pieces)
 
 
-def decision_in_json(
+def read_json_decision(
     is_table: Callable[[], bool | None],
     output: str,
     key: str | None,

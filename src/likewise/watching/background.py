@@ -17,9 +17,9 @@ from functools import partial
 from math import prod
 from typing import Any, Generic, TypeVar
 
-from likewise.queueing.bounded_queue import FULL, NEVER, Entry
+from likewise.queueing.bounded_queue import NO_ROOM, UNLIMITED, Entry
 from likewise.queueing.worker import Worker
-from likewise.runtime.forking import copied_by_fork
+from likewise.runtime.forking import register_after_fork
 from likewise.runtime.log import logger
 
 _EXIT_SECONDS = 10.0  # that the end of the program waits at most
@@ -35,31 +35,31 @@ class Backlog(Generic[PieceT]):
 
     def __init__(
         self,
-        do: Callable[[list[PieceT]], None],
+        process: Callable[[list[PieceT]], None],
         *,
         most: int,
-        most_bytes: int = NEVER,
+        most_bytes: int = UNLIMITED,
         batch: int = 1,
     ) -> None:
         def work(entries: list[Entry[PieceT]]) -> None:
-            do([piece for _, _, piece in entries])
+            process([piece for _, _, piece in entries])
 
         self._worker: Worker[PieceT] = Worker(
             work, name="likewise-watch", most=most, most_bytes=most_bytes, batch=batch
         )
         self._queue = self._worker.queue
         # Registered after the monitor's own end, so it runs before it.
-        at_exit = partial(_drain, weakref.ref(self))
+        at_exit = partial(_drain_at_exit, weakref.ref(self))
         atexit.register(at_exit)
         weakref.finalize(self, atexit.unregister, at_exit).atexit = False
-        copied_by_fork(self)
+        register_after_fork(self)
 
     def _after_fork(self) -> None:
         """In a forked process: what waits is the parent's to do."""
         self._worker.after_fork()
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """Pieces that are not done yet."""
         with self._queue.lock:
             return len(self._queue) + self._queue.in_hand
@@ -73,7 +73,7 @@ class Backlog(Generic[PieceT]):
         """Have a piece of work done later; whether there was room for it."""
         with self._queue.lock:
             number = self._queue.put(piece, size)
-        return number != FULL
+        return number != NO_ROOM
 
     def drain(self, seconds: float) -> bool:
         """Wait until nothing waits; whether that came about within `seconds`.
@@ -99,7 +99,7 @@ def size_of(value: Any) -> int:
     return 64 * prod(shape) if isinstance(shape, tuple) else 100
 
 
-def _drain(known: "weakref.ref[Backlog[PieceT]]") -> None:
-    backlog = known()
+def _drain_at_exit(reference: "weakref.ref[Backlog[PieceT]]") -> None:
+    backlog = reference()
     if backlog is not None and not backlog.drain(_EXIT_SECONDS):
-        logger.warning("the program ends before %d watched calls are judged", backlog.waiting)
+        logger.warning("the program ends before %d watched calls are judged", backlog.waiting_count)

@@ -8,11 +8,11 @@ import sys
 import warnings
 from typing import Any, NamedTuple
 
-_MOST = 1000
-_INSIDE = ("likewise.watching.", "torch.nn.")
+_MAX_TEXTS = 1000
+_INTERNAL_MODULES = ("likewise.watching.", "torch.nn.")
 
 
-class Line(NamedTuple):
+class CallerLine(NamedTuple):
     """A line of the user's code."""
 
     filename: str
@@ -20,27 +20,29 @@ class Line(NamedTuple):
     module: str | None
 
 
-def calling_line() -> Line:
+def find_caller_line() -> CallerLine:
     """The line that called the model."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+        _INTERNAL_MODULES
+    ):
         frame = frame.f_back
-    return Line(frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__"))
+    return CallerLine(frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__"))
 
 
-def warn(message: Warning, known: dict[Any, Any], line: Line | None = None) -> None:
+def warn(message: Warning, registry: dict[Any, Any], line: CallerLine | None = None) -> None:
     """Warn at the line that called the model. A text in `known` is not shown again, by default.
 
     line    where that is, if the call is over by now
     """
-    line = calling_line() if line is None else line
-    if len(known) > _MOST:
-        known.clear()
+    line = find_caller_line() if line is None else line
+    if len(registry) > _MAX_TEXTS:
+        registry.clear()
     warnings.warn_explicit(
         message,
         None,  # its own class
         line.filename,
         line.number,
         module=line.module,
-        registry=known,
+        registry=registry,
     )

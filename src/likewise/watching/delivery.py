@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 from likewise.errors import BadDecision
 from likewise.monitor.protocol import AnyMonitor
 from likewise.monitor.readers.protocol import FROM_ROW
-from likewise.queueing.buffer import Buffered, buffered
+from likewise.queueing.buffer import DecisionBuffer, buffered
 from likewise.queueing.receipt import Receipt
 from likewise.rule.rule import Rule
-from likewise.runtime.forking import copied_by_fork
+from likewise.runtime.forking import register_after_fork
 from likewise.tables.frames import table_columns
-from likewise.tables.normalize import list_of
+from likewise.tables.normalize import require_list
 
 CLOSE_SECONDS = 5.0  # that the end of a watch waits for a service
 
@@ -39,13 +39,13 @@ class Ticket:
     def __init__(self, call: Any, answer: Any, batched: bool) -> None:
         self.call, self.answer, self.batched = call, answer, batched
         self.submitted = 0
-        self.settled: SimpleQueue[None] = SimpleQueue()
+        self.arrivals: SimpleQueue[None] = SimpleQueue()
         self.failed: list[tuple[int | None, Exception]] = []
         self.outcomes: list[Any] | None = None
         """What came out, if somebody waits for it; None if nobody does, or not any more."""
 
 
-class Patience:
+class VerdictWaiter:
     """Waits for what comes of calls.
 
     After a wait in vain nobody waits until something comes: a service that is away, or a disk that
@@ -53,23 +53,23 @@ class Patience:
     """
 
     def __init__(self) -> None:
-        self._in_vain = False
+        self._last_wait_failed = False
 
     def wait(self, ticket: Ticket, seconds: float) -> int:
         """Wait for the verdicts of a call; how many did not come within `seconds`."""
-        until = monotonic() + (0.0 if self._in_vain else seconds)
+        until = monotonic() + (0.0 if self._last_wait_failed else seconds)
         for came in range(ticket.submitted):
             try:
-                ticket.settled.get(timeout=max(0.0, until - monotonic()))
+                ticket.arrivals.get(timeout=max(0.0, until - monotonic()))
             except Empty:
-                self._in_vain = True
+                self._last_wait_failed = True
                 return ticket.submitted - came
         return 0
 
-    def came(self, ticket: Ticket) -> None:
+    def notify(self, ticket: Ticket) -> None:
         """Something came: whoever waits for this call hears of it."""
-        self._in_vain = False
-        ticket.settled.put(None)
+        self._last_wait_failed = False
+        ticket.arrivals.put(None)
 
 
 class _Pending(NamedTuple):
@@ -79,11 +79,11 @@ class _Pending(NamedTuple):
     output: Any
 
 
-Settle = Callable[[Ticket, int | None, Any, Receipt | None], None]
+HandleReceipt = Callable[[Ticket, int | None, Any, Receipt | None], None]
 """Takes a ticket, a place in its batch, the output, and the receipt; None for a lost decision."""
 
 
-class Delivery:
+class DecisionDelivery:
     """A buffer before a service, or the user's own.
 
     monitor the one that is told in the end
@@ -92,31 +92,35 @@ class Delivery:
     """
 
     def __init__(
-        self, monitor: AnyMonitor, buffer: Buffered | None, capacity: int, settle: Settle
+        self,
+        monitor: AnyMonitor,
+        buffer: DecisionBuffer | None,
+        capacity: int,
+        handle_receipt: HandleReceipt,
     ) -> None:
-        self._own = buffer is None
+        self._owns_buffer = buffer is None
         self.monitor = monitor
-        self._capacity, self._settle = capacity, settle
+        self._capacity, self._handle_receipt = capacity, handle_receipt
         self._buffer = buffer
         self._pending: deque[_Pending] = deque()
         self._lock = RLock()  # since a signal handler may call the model
-        self.patience = Patience()
-        copied_by_fork(self)
+        self.waiter = VerdictWaiter()
+        register_after_fork(self)
 
     def _after_fork(self) -> None:
         """In a forked process: what waits is the parent's to deliver."""
         self._lock = RLock()
         self._pending.clear()
-        if self._own:
+        if self._owns_buffer:
             self._buffer = None
 
     @property
     def rule(self) -> Rule | None:
         """The monitor's rule, if it is known without asking a service."""
-        return rule_known_here(self.monitor)
+        return get_known_rule(self.monitor)
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         if self._buffer is None:
             return 0
         stats = self._buffer.stats
@@ -128,9 +132,14 @@ class Delivery:
         with self._lock:  # verdicts come in order, so they are looked up from the first on
             if self._buffer is None:
                 self._buffer = buffered(
-                    self.monitor, self._capacity, when_full="drop_newest", on_verdict=self._answer
+                    self.monitor,
+                    self._capacity,
+                    when_full="drop_newest",
+                    on_verdict=self._match_verdict,
                 )
-            for place, (one, output, name) in enumerate(_decisions(ticket.batched, x, z, key)):
+            for place, (one, output, name) in enumerate(
+                _split_decisions(ticket.batched, x, z, key)
+            ):
                 at = place if ticket.batched else None
                 try:
                     receipt = self._buffer.submit(one, output, key=name)
@@ -139,13 +148,13 @@ class Delivery:
                     continue
                 if receipt.lost is not None:
                     lost += 1
-                elif self._own:
+                elif self._owns_buffer:
                     ticket.submitted += 1
                     told = output if ticket.batched else ticket.answer
                     self._pending.append(_Pending(receipt.number, ticket, at, told))
         return lost
 
-    def _answer(self, receipt: Receipt) -> None:
+    def _match_verdict(self, receipt: Receipt) -> None:
         """Give a verdict back; what was submitted before it and is still pending was lost."""
         with self._lock:
             done = []
@@ -154,9 +163,9 @@ class Delivery:
         for one in done:
             known = receipt if one.number == receipt.number else None
             try:
-                self._settle(one.ticket, one.place, one.output, known)
+                self._handle_receipt(one.ticket, one.place, one.output, known)
             finally:
-                self.patience.came(one.ticket)
+                self.waiter.notify(one.ticket)
 
     def flush(self, seconds: float) -> bool:
         return self._buffer is None or self._buffer.flush(seconds)
@@ -166,22 +175,22 @@ class Delivery:
 
         A user's own buffer stays open.
         """
-        if self._own and self._buffer is not None:
+        if self._owns_buffer and self._buffer is not None:
             self._buffer.close(CLOSE_SECONDS)
 
 
-def rule_known_here(monitor: AnyMonitor) -> Rule | None:
+def get_known_rule(monitor: AnyMonitor) -> Rule | None:
     """The rule of a monitor, or None where a service would have to be asked for it."""
     remote = monitor.remote
     return monitor.rule if remote is None else remote.known_rule
 
 
-def _decisions(batched: bool, x: Any, z: Any, key: Any) -> Iterator[tuple[Any, Any, Any]]:
+def _split_decisions(batched: bool, x: Any, z: Any, key: Any) -> Iterator[tuple[Any, Any, Any]]:
     """Yield input, output and key of each decision of a call."""
     if not batched:
         yield x, z, key
         return
-    rows = _rows(x)
+    rows = _split_rows(x)
     outputs = [FROM_ROW] * len(rows) if z is FROM_ROW else list(z)
     keys = [None] * len(rows) if key is None else list(key)
     if not len(rows) == len(outputs) == len(keys):
@@ -192,10 +201,10 @@ def _decisions(batched: bool, x: Any, z: Any, key: Any) -> Iterator[tuple[Any, A
     yield from zip(rows, outputs, keys, strict=True)
 
 
-def _rows(x: Any) -> list[Any]:
+def _split_rows(x: Any) -> list[Any]:
     """The rows of a batch; those of a frame as dictionaries."""
     if not hasattr(x, "columns"):
         return list(x)
     columns = table_columns(x)
-    values = (list_of(column) for column in columns.values())
+    values = (require_list(column) for column in columns.values())
     return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]

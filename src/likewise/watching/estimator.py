@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from likewise.errors import BadRule
 from likewise.rule.rule import Rule
-from likewise.watching.predictor import Looks
-from likewise.watching.settings import KEEP, WAIT_SECONDS, Choices, Told
+from likewise.watching.predictor import WatcherView
+from likewise.watching.settings import KEEP, WAIT_SECONDS, WatchSettings, WatchTarget
 from likewise.watching.watcher import Watcher
 
 try:
@@ -27,11 +27,11 @@ except ImportError:
     ) from None
 
 
-_THAT_FIT = ("fit_predict", "fit_transform", "partial_fit")
+_FITTING_METHODS = ("fit_predict", "fit_transform", "partial_fit")
 """Methods of an estimator that would change it and not begin a new history."""
 
 
-def _has(name: str) -> Callable[[Any], bool]:
+def _require_method(name: str) -> Callable[[Any], bool]:
     """Whether the inner estimator has this method; raises as it would, if not."""
 
     def check(self: "WatchedEstimator") -> bool:
@@ -41,12 +41,12 @@ def _has(name: str) -> Callable[[Any], bool]:
     return check
 
 
-def _method_of(watcher: Watcher) -> str:
+def _decision_method(watcher: Watcher) -> str:
     """Which method makes decisions; `predict` while a service that is away has the rule."""
     return "predict_proba" if watcher.output == "probabilities" else "predict"
 
 
-class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class WatchedEstimator(WatcherView, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """An estimator whose predictions are watched; itself an estimator, for pipelines and searches.
 
     >>> import likewise as lw
@@ -105,13 +105,13 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
         self.monitor_settings = monitor_settings
 
     @classmethod
-    def _around(
+    def _wrap_fitted(
         cls, fitted: Any, rule: Any, settings: dict[str, Any], chosen: dict[str, Any]
     ) -> Self:
         """Around an estimator that is fitted already."""
         chosen = dict(chosen)
         key = chosen.pop("key")
-        told, known = Told.of(rule), rule
+        told, known = WatchTarget.from_argument(rule), rule
         if told is not None and told.monitor is not None:  # no service is asked for its rule yet
             known = told.monitor if told.monitor.remote is not None else told.monitor.rule
         watched = cls(fitted, known, monitor_settings=settings or None, **chosen)
@@ -125,7 +125,7 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
             rule,
             name=type(self.estimator).__name__,
             batched=True,
-            choices=Choices(
+            choices=WatchSettings(
                 on_violation=self.on_violation,
                 on_failure=self.on_failure,
                 on_bad_row=self.on_bad_row,
@@ -140,7 +140,7 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
             ),
             settings=self.monitor_settings,
         )
-        method = _method_of(watcher)
+        method = _decision_method(watcher)
         if not hasattr(self.estimator, method):
             raise BadRule(
                 f"the rule's output is {watcher.output!r}, but {self.estimator!r} has no {method}."
@@ -150,7 +150,7 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Fit a clone of the estimator, and begin a new history."""
-        if hasattr(self, "_watcher") and not self._watcher.owned:
+        if hasattr(self, "_watcher") and not self._watcher.owns_monitor:
             raise BadRule(
                 f"this {type(self).__name__} tells a {type(self._watcher.monitor).__name__} that"
                 " it was given; fit would leave that history and begin another in memory. Fit the"
@@ -169,60 +169,62 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
         """What the estimator predicts."""
         return self._watch("predict", X, params)
 
-    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
+    @available_if(_require_method("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, **params: Any) -> Any:
         """The probabilities that the estimator predicts."""
         return self._watch("predict_proba", X, params)
 
     def _watch(self, method: str, X: Any, params: dict[str, Any]) -> Any:
         known = self.__dict__  # `__getattr__` makes other ways to attributes slower
-        model = getattr(known["estimator_"] if "estimator_" in known else self._fitted(), method)
+        model = getattr(
+            known["estimator_"] if "estimator_" in known else self._require_fitted(), method
+        )
         watcher = known["_watcher"]
-        if method != _method_of(watcher) or watcher.closed:
+        if method != _decision_method(watcher) or watcher.closed:
             return model(X, **params)
-        given = watcher.given((X,), params)
+        given = watcher.capture_input((X,), params)
         answer = model(X, **params)
-        watcher.answered(given, answer)
+        watcher.observe_answer(given, answer)
         return answer
 
     # Passed on
 
-    @available_if(_has("predict_log_proba"))  # type: ignore[untyped-decorator]
+    @available_if(_require_method("predict_log_proba"))  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any, **params: Any) -> Any:
         """The estimator's own; not watched."""
-        return self._fitted().predict_log_proba(X, **params)
+        return self._require_fitted().predict_log_proba(X, **params)
 
-    @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
+    @available_if(_require_method("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any, **params: Any) -> Any:
         """The estimator's own; not watched."""
-        return self._fitted().decision_function(X, **params)
+        return self._require_fitted().decision_function(X, **params)
 
-    @available_if(_has("score"))  # type: ignore[untyped-decorator]
+    @available_if(_require_method("score"))  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any = None, **params: Any) -> Any:
         """The estimator's own; not watched."""
-        return self._fitted().score(X, y, **params)
+        return self._require_fitted().score(X, y, **params)
 
-    @available_if(_has("score_samples"))  # type: ignore[untyped-decorator]
+    @available_if(_require_method("score_samples"))  # type: ignore[untyped-decorator]
     def score_samples(self, X: Any) -> Any:
         """The estimator's own; not watched."""
-        return self._fitted().score_samples(X)
+        return self._require_fitted().score_samples(X)
 
-    @available_if(_has("transform"))  # type: ignore[untyped-decorator]
+    @available_if(_require_method("transform"))  # type: ignore[untyped-decorator]
     def transform(self, X: Any, **params: Any) -> Any:
         """The estimator's own; not watched."""
-        return self._fitted().transform(X, **params)
+        return self._require_fitted().transform(X, **params)
 
-    @available_if(_has("inverse_transform"))  # type: ignore[untyped-decorator]
+    @available_if(_require_method("inverse_transform"))  # type: ignore[untyped-decorator]
     def inverse_transform(self, X: Any, **params: Any) -> Any:
         """The estimator's own; not watched."""
-        return self._fitted().inverse_transform(X, **params)
+        return self._require_fitted().inverse_transform(X, **params)
 
     def __getattr__(self, name: str) -> Any:
         """What the fitted estimator has: its attributes, and methods that are not watched."""
         fitted = vars(self).get("estimator_")
         if fitted is None and isinstance(getattr(type(self), name, None), property):
-            self._fitted()  # what is shown of a watch that has not begun
-        if fitted is None or name.startswith("_") or name in _THAT_FIT:
+            self._require_fitted()  # what is shown of a watch that has not begun
+        if fitted is None or name.startswith("_") or name in _FITTING_METHODS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         try:
             return getattr(fitted, name)
@@ -234,7 +236,7 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
 
     # An estimator among others
 
-    def _fitted(self) -> Any:
+    def _require_fitted(self) -> Any:
         try:
             return self.estimator_
         except AttributeError:
@@ -243,8 +245,8 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
                 " that is fitted with lw.watch(estimator, rule)."
             ) from None
 
-    def _watching(self) -> Watcher:
-        self._fitted()
+    def _get_watcher(self) -> Watcher:
+        self._require_fitted()
         return self._watcher
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from likewise.errors import BadDecision, RepeatedKey, UnexpectedValue
-from likewise.monitor.bad_rows import Unfit, sifted
+from likewise.monitor.bad_rows import RejectedRow, isolate_bad_rows
 from likewise.monitor.protocol import AnyMonitor, Decision
-from likewise.tables.copy_input import as_given
+from likewise.tables.copy_input import copy_input
 from likewise.tables.frames import columns_of
-from likewise.tables.normalize import array_of_tensor, is_tensor, list_of, scalar
+from likewise.tables.normalize import array_of_tensor, is_tensor, require_list, to_python_scalar
 from likewise.verdict.verdicts import Verdict
 from likewise.watching.watch_records import Flagged
 
 
-def as_answered(z: Any) -> Any:
+def normalize_output(z: Any) -> Any:
     """Outputs as lists, arrays or plain values."""
     if type(z) is np.ndarray and z.ndim:
         return z
@@ -30,10 +30,10 @@ def as_answered(z: Any) -> Any:
         z = array_of_tensor(z)
     elif hasattr(z, "to_numpy"):  # a series or a frame, whose z[0] may be anything
         z = z.to_numpy()
-    return scalar(z)
+    return to_python_scalar(z)
 
 
-def some_rows(x: Any, at: list[int]) -> Any:
+def select_rows(x: Any, at: list[int]) -> Any:
     """The rows of a batch, or its outputs, at these places."""
     if isinstance(x, list | tuple):
         return [x[i] for i in at]
@@ -44,26 +44,26 @@ def some_rows(x: Any, at: list[int]) -> Any:
     return x.take(at)  # an Arrow table
 
 
-def one_row(x: Any, columns: bool) -> Any:
+def extract_only_row(x: Any, is_table: bool) -> Any:
     """The only row of a batch of one, for `observe`; None where only `observe_many` can read it.
 
     Judging a row as a batch takes many times as long as judging a row.
     """
     if isinstance(x, np.ndarray):
-        return x[0] if x.ndim > 1 and not columns else None
+        return x[0] if x.ndim > 1 and not is_table else None
     if type(x) is not list:
         return None
-    return x[0] if type(x[0]) is dict or (not columns and type(x[0]) is list) else None
+    return x[0] if type(x[0]) is dict or (not is_table and type(x[0]) is list) else None
 
 
-def one_output(z: Any, number: bool) -> Any:
+def extract_only_output(z: Any, is_number: bool) -> Any:
     """The only output of a batch of one."""
-    if type(z) is np.ndarray and (z.ndim == 1 or (number and z.size == 1)):
-        return scalar(z.reshape(-1)[0])
-    return scalar(z[0])
+    if type(z) is np.ndarray and (z.ndim == 1 or (is_number and z.size == 1)):
+        return to_python_scalar(z.reshape(-1)[0])
+    return to_python_scalar(z[0])
 
 
-class Outcome(NamedTuple):
+class CallOutcome(NamedTuple):
     """What came out of one call."""
 
     decisions: int = 0
@@ -78,9 +78,9 @@ class Outcome(NamedTuple):
     failed: Sequence[tuple[int | None, Exception]] = ()
     """Places in the batch, and why they could not be judged; None for the rest of the batch."""
 
-    def and_then(self, other: "Outcome") -> "Outcome":
+    def merge(self, other: "CallOutcome") -> "CallOutcome":
         """Both: counts are added up, sequences joined."""
-        return Outcome(
+        return CallOutcome(
             self.decisions + other.decisions,
             self.violations + other.violations,
             self.alarms + other.alarms,
@@ -91,15 +91,15 @@ class Outcome(NamedTuple):
         )
 
 
-Call: TypeAlias = tuple[Any, Any, Any, Any]
+WatchedCall: TypeAlias = tuple[Any, Any, Any, Any]
 """What a call was given, its output, its key, and its answer."""
 
-NOTHING_FOUND = Outcome(decisions=1)
+NOTHING_FOUND = CallOutcome(decisions=1)
 """What comes out of most calls."""
-REPEATED = Outcome(repeated=1)
+REPEATED = CallOutcome(repeated=1)
 
 
-class Judge:
+class CallJudge:
     """A monitor, and how it is told.
 
     skip    whether a bad row fails alone, and not its batch
@@ -112,15 +112,15 @@ class Judge:
         self._batched = batched
         self._skip = skip
         self._keep = keep
-        self._columns = monitor.rule.features is not None
-        self._number = monitor.rule.output == "number"
+        self._is_table = monitor.rule.features is not None
+        self._is_number = monitor.rule.output == "number"
 
-    def judge(self, x: Any, z: Any, key: Any, answer: Any) -> Outcome:
+    def judge(self, x: Any, z: Any, key: Any, answer: Any) -> CallOutcome:
         """Raise what the monitor raises, unless it is about a row that is skipped."""
         if not self._batched:
-            return self._one(x, z, key, answer)
+            return self._judge_one(x, z, key, answer)
         try:
-            return self._part(x, z, key)
+            return self._judge_part(x, z, key)
         except RepeatedKey:
             pass
         except BadDecision:
@@ -128,44 +128,48 @@ class Judge:
                 raise
         _check_rows(x)
         if len(x) != len(z) or (key is not None and len(key) != len(z)):
-            return self._many(x, z, key)  # which says what does not fit
-        return self._sifted(x, z, key)
+            return self._judge_many(x, z, key)  # which says what does not fit
+        return self._judge_in_parts(x, z, key)
 
-    def judge_each(self, calls: Sequence[Call]) -> Iterator[Outcome | Exception]:
+    def judge_each(self, calls: Sequence[WatchedCall]) -> Iterator[CallOutcome | Exception]:
         """Judge calls in their order: what came out of each, or what was raised.
 
         Those of one decision that follow each other share a transaction of a ledger.
         """
-        alone: list[tuple[Decision, Any, Call]] = []
+        alone: list[tuple[Decision, Any, WatchedCall]] = []
         for call in calls:
             decision = self._only_decision(call) if self._accepting is not None else None
             if decision is not None:
                 alone.append(decision)
                 continue
-            yield from self._together(alone)
+            yield from self._judge_together(alone)
             alone = []
-            yield self._attempt(call)
-        yield from self._together(alone)
+            yield self._try_judge(call)
+        yield from self._judge_together(alone)
 
-    def _only_decision(self, call: Call) -> tuple[Decision, Any, Call] | None:
+    def _only_decision(self, call: WatchedCall) -> tuple[Decision, Any, WatchedCall] | None:
         """The decision of a call that has one, and its output; None if it may have more."""
         x, z, key, answer = call
         if self._batched:
             try:
-                only = one_row(x, self._columns) if len(x) == 1 and len(z) == 1 else None
+                only = extract_only_row(x, self._is_table) if len(x) == 1 and len(z) == 1 else None
             except TypeError:
                 return None
             if only is None or (key is not None and len(key) != 1):
                 return None
-            x, z, key = only, one_output(z, self._number), None if key is None else key[0]
+            x, z, key = (
+                only,
+                extract_only_output(z, self._is_number),
+                None if key is None else key[0],
+            )
             answer = z
         return Decision(x, z, key), answer, call
 
-    def _together(
-        self, alone: Sequence[tuple[Decision, Any, Call]]
-    ) -> Iterator[Outcome | Exception]:
+    def _judge_together(
+        self, alone: Sequence[tuple[Decision, Any, WatchedCall]]
+    ) -> Iterator[CallOutcome | Exception]:
         if len(alone) < 2 or self._accepting is None:
-            yield from (self._attempt(call) for _, _, call in alone)
+            yield from (self._try_judge(call) for _, _, call in alone)
             return
         found: Sequence[Verdict | Exception]
         try:
@@ -174,11 +178,11 @@ class Judge:
             found = [error] * len(alone)
         for (_, output, call), one in zip(alone, found, strict=True):
             if isinstance(one, BadDecision):
-                yield self._attempt(call)  # which is refused again, as it would be alone
+                yield self._try_judge(call)  # which is refused again, as it would be alone
             else:
                 yield one if isinstance(one, Exception) else outcome_of(one, output)
 
-    def _attempt(self, call: Call) -> Outcome | Exception:
+    def _try_judge(self, call: WatchedCall) -> CallOutcome | Exception:
         try:
             return self.judge(*call)
         except Exception as error:
@@ -186,26 +190,26 @@ class Judge:
         except BaseException as error:  # such as SystemExit of a user's index
             return BadDecision(f"judging it raised {type(error).__name__}.")
 
-    def _part(self, x: Any, z: Any, keys: Any) -> Outcome:
+    def _judge_part(self, x: Any, z: Any, keys: Any) -> CallOutcome:
         """A batch, or a part of one."""
         try:
-            only = one_row(x, self._columns) if len(x) == 1 and len(z) == 1 else None
+            only = extract_only_row(x, self._is_table) if len(x) == 1 and len(z) == 1 else None
         except TypeError:
             _check_rows(x)
             raise
         if only is None:
-            return self._many(x, z, keys)
-        output = one_output(z, self._number)
-        return self._one(only, output, None if keys is None else keys[0], output)
+            return self._judge_many(x, z, keys)
+        output = extract_only_output(z, self._is_number)
+        return self._judge_one(only, output, None if keys is None else keys[0], output)
 
-    def _one(self, x: Any, z: Any, key: Any, answer: Any) -> Outcome:
+    def _judge_one(self, x: Any, z: Any, key: Any, answer: Any) -> CallOutcome:
         observe = self._monitor.observe
         try:
             return outcome_of(observe(x, z) if key is None else observe(x, z, key=key), answer)
         except RepeatedKey:
             return REPEATED
 
-    def _many(self, x: Any, z: Any, keys: Any) -> Outcome:
+    def _judge_many(self, x: Any, z: Any, keys: Any) -> CallOutcome:
         observe_many = self._monitor.observe_many
         verdicts = observe_many(x, z) if keys is None else observe_many(x, z, keys=keys)
         violating, alarming, repeated = verdicts.violations, verdicts.alarms, 0
@@ -214,48 +218,50 @@ class Judge:
             violating, repeated = violating & ~known, int(known.sum())
         at = np.flatnonzero(violating | alarming).tolist()
         wanted = at if self._keep is None else at[-self._keep :]
-        return Outcome(
+        return CallOutcome(
             len(verdicts) - repeated,
             int(np.count_nonzero(violating)),
             int(np.count_nonzero(alarming)),
             len(at),
-            [Flagged(verdicts[i].whole(), _own(z[i])) for i in wanted],
+            [Flagged(verdicts[i].detach(), _copy_output(z[i])) for i in wanted],
             repeated,
         )
 
     # Batches that were refused
 
-    def _sifted(self, x: Any, z: Any, keys: Any) -> Outcome:
+    def _judge_in_parts(self, x: Any, z: Any, keys: Any) -> CallOutcome:
         """A refused batch in parts: repeated rows are counted, bad ones fail, others are judged."""
-        known = self._known(x, keys)
+        known = self._find_known_keys(x, keys)
         places = [i for i in range(len(z)) if i not in known]
-        judged = Outcome(repeated=len(known))
+        judged = CallOutcome(repeated=len(known))
         refusal = BadDecision if self._skip else RepeatedKey
         try:
-            for outcome in sifted(places, lambda at: self._rows(x, z, keys, at), refusal):
-                if not isinstance(outcome, Unfit):
-                    judged = judged.and_then(outcome.answer)
+            for outcome in isolate_bad_rows(
+                places, lambda at: self._judge_rows(x, z, keys, at), refusal
+            ):
+                if not isinstance(outcome, RejectedRow):
+                    judged = judged.merge(outcome.answer)
                 elif isinstance(outcome.error, RepeatedKey):
-                    judged = judged.and_then(REPEATED)
+                    judged = judged.merge(REPEATED)
                 else:
-                    failed = (outcome.rows[0], outcome.error.at(None))
-                    judged = judged.and_then(Outcome(failed=[failed]))
+                    failed = (outcome.rows[0], outcome.error.with_place(None))
+                    judged = judged.merge(CallOutcome(failed=[failed]))
         except Exception as error:
             if judged.decisions == 0:
                 raise
             # What was judged is remembered, and counts.
-            return judged.and_then(Outcome(failed=[(None, error)]))
+            return judged.merge(CallOutcome(failed=[(None, error)]))
         return judged
 
-    def _rows(self, x: Any, z: Any, keys: Any, at: list[int]) -> Outcome:
+    def _judge_rows(self, x: Any, z: Any, keys: Any, at: list[int]) -> CallOutcome:
         """The rows at these places."""
-        return self._part(
-            as_given(some_rows(x, at), self._columns),
-            some_rows(z, at),
+        return self._judge_part(
+            copy_input(select_rows(x, at), self._is_table),
+            select_rows(z, at),
             None if keys is None else [keys[i] for i in at],
         )
 
-    def _known(self, x: Any, keys: Any) -> set[int]:
+    def _find_known_keys(self, x: Any, keys: Any) -> set[int]:
         """Places whose keys the monitor has.
 
         With them go, unless bad rows are skipped, places that have the key of an earlier place; if
@@ -263,7 +269,7 @@ class Judge:
         """
         known: set[int] = set()
         seen: set[Any] = set()
-        for i, key in self._keys(x, keys):
+        for i, key in self._enumerate_keys(x, keys):
             try:
                 if self._monitor.row_of(key) is not None or (key in seen and not self._skip):
                     known.add(i)
@@ -272,22 +278,22 @@ class Judge:
                 continue
         return known
 
-    def _keys(self, x: Any, keys: Any) -> Iterator[tuple[int, Any]]:
+    def _enumerate_keys(self, x: Any, keys: Any) -> Iterator[tuple[int, Any]]:
         """Places and keys of rows that have one."""
         column = self._monitor.rule.key_column
         if keys is None and column is not None:
-            keys = keys_in(x, column, self._monitor.rule)
+            keys = read_keys(x, column, self._monitor.rule)
         return ((i, key) for i, key in enumerate(() if keys is None else keys) if key is not None)
 
 
-def outcome_of(verdict: Verdict, answer: Any) -> Outcome:
+def outcome_of(verdict: Verdict, answer: Any) -> CallOutcome:
     """What comes out of a call that has one verdict."""
     if verdict.known:
         return REPEATED
     violation, alarm = verdict.violation, verdict.alarm
     if not violation and not alarm:
         return NOTHING_FOUND
-    return Outcome(1, violation, alarm, 1, [Flagged(verdict, answer)])
+    return CallOutcome(1, violation, alarm, 1, [Flagged(verdict, answer)])
 
 
 def _check_rows(x: Any) -> None:
@@ -299,17 +305,17 @@ def _check_rows(x: Any) -> None:
         )
 
 
-def keys_in(table: Any, column: str, rule: Any) -> Sequence[Any]:
+def read_keys(table: Any, column: str, rule: Any) -> Sequence[Any]:
     """The keys in a column of a table; none if a row does not have the rule's columns."""
     names = [name for name, feature in rule.features.items() if feature.kind != "ignore"]
     outputs = rule.output_column or ()
     known = [*rule.features, *([outputs] if isinstance(outputs, str) else outputs)]
     try:
         columns = columns_of(table, names, known if rule.extra == "reject" else None)
-        return list_of(columns[column])
+        return require_list(columns[column])
     except BadDecision:
         return ()
 
 
-def _own(output: Any) -> Any:
-    return output.copy() if isinstance(output, np.ndarray) else scalar(output)
+def _copy_output(output: Any) -> Any:
+    return output.copy() if isinstance(output, np.ndarray) else to_python_scalar(output)

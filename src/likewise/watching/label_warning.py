@@ -11,9 +11,13 @@ from typing import Any
 
 import numpy as np
 
-_LOOKED_AT = 200  # outputs
-_FRACTIONS = 0.5  # share of distinct outputs, from which on fractions are taken for measurements
-_WHOLE = 0.95  # the same for whole numbers, which may be the numbers of many classes
+_SAMPLE_SIZE = 200  # outputs
+_DISTINCT_SHARE_OF_FRACTIONS = (
+    0.5  # share of distinct outputs, from which on fractions are taken for measurements
+)
+_DISTINCT_SHARE_OF_INTEGERS = (
+    0.95  # the same for whole numbers, which may be the numbers of many classes
+)
 
 
 class LabelHints:
@@ -35,10 +39,12 @@ class LabelHints:
             self._whole = self._whole and output == output // 1
             self._distinct.add(output)
             self._count += 1
-            if self._count == _LOOKED_AT:
+            if self._count == _SAMPLE_SIZE:
                 share = len(self._distinct) / self._count
                 self._end()
-                return share >= (_WHOLE if self._whole else _FRACTIONS)
+                return share >= (
+                    _DISTINCT_SHARE_OF_INTEGERS if self._whole else _DISTINCT_SHARE_OF_FRACTIONS
+                )
         return False
 
     def _end(self) -> None:

@@ -13,49 +13,49 @@ from likewise.watching.watch_records import Counts, Failure, Flagged
 from likewise.watching.watcher import Watcher
 
 
-class Looks:
+class WatcherView:
     """What a watched model shows of its watcher."""
 
     _watcher: Watcher
 
-    def _watching(self) -> Watcher:
+    def _get_watcher(self) -> Watcher:
         return self._watcher
 
     @property
     def monitor(self) -> Any:
         """The monitor that is told of each decision."""
-        return self._watching().monitor
+        return self._get_watcher().monitor
 
     @property
     def violations(self) -> tuple[Flagged, ...]:
         """The latest decisions that contradict earlier ones or raise alarms, the latest last."""
-        return self._watching().violations
+        return self._get_watcher().violations
 
     @property
     def failures(self) -> tuple[Failure, ...]:
         """The latest calls that could not be watched, the latest last."""
-        return self._watching().failures
+        return self._get_watcher().failures
 
     @property
     def counts(self) -> Counts:
         """How many decisions were watched, contradicted others, were missed, raised alarms."""
-        return self._watching().counts
+        return self._get_watcher().counts
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """How many calls wait to be judged in another thread, or decisions for a service."""
-        return self._watching().waiting
+        return self._get_watcher().waiting_count
 
     def flush(self, seconds: float = 60.0) -> bool:
         """Wait until what was called is judged; whether that came about within `seconds`."""
-        return self._watching().flush(seconds)
+        return self._get_watcher().flush(seconds)
 
     def close(self) -> None:
         """Watch no more. The model goes on; a monitor that was made here is closed.
 
         What waits is judged first.
         """
-        self._watching().close()
+        self._get_watcher().close()
 
     def __enter__(self) -> Self:
         return self
@@ -64,7 +64,7 @@ class Looks:
         self.close()
 
 
-class WatchedPredictor(Looks):
+class WatchedPredictor(WatcherView):
     """A model whose predictions are watched; `lw.watch` makes it.
 
     Use it as the model; what it has, this has. `__wrapped__` is the model itself, for whoever asks
@@ -90,9 +90,9 @@ class WatchedPredictor(Looks):
         watcher, predict = self._watcher, getattr(self.__wrapped__, self._method)
         if watcher.closed:
             return predict(*args, **kwargs)
-        given = watcher.given(args, kwargs)
+        given = watcher.capture_input(args, kwargs)
         answer = predict(*args, **kwargs)
-        watcher.answered(given, answer)
+        watcher.observe_answer(given, answer)
         return answer
 
     def __reduce__(self) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 from likewise.errors import BadRule
 from likewise.monitor.monitor import Monitor
 from likewise.monitor.protocol import AnyMonitor
-from likewise.queueing.buffer import Buffered
+from likewise.queueing.buffer import DecisionBuffer
 from likewise.rule.burst import Burst
 from likewise.rule.rule import Rule
 from likewise.tables.known_names import check_one_of, did_you_mean
@@ -27,7 +27,7 @@ OnBadRow: TypeAlias = Literal["fail", "skip"]
 WhenUnknown: TypeAlias = Literal["pass", "raise"]
 
 
-class Settings(TypedDict, total=False):
+class WatchKeywords(TypedDict, total=False):
     """The settings of `lw.watch`, for type checkers."""
 
     on_violation: OnViolation
@@ -48,7 +48,7 @@ class Settings(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
+class WatchSettings:
     """What was chosen, checked."""
 
     on_violation: Any = "record"
@@ -100,7 +100,7 @@ class Choices:
                 raise BadRule(f"{name} is {number!r}; expected a whole number from 1", setting=name)
 
 
-class Told(NamedTuple):
+class WatchTarget(NamedTuple):
     """Who is to be told of decisions.
 
     rule        for which a monitor is to be made
@@ -110,25 +110,25 @@ class Told(NamedTuple):
 
     rule: Rule | None = None
     monitor: AnyMonitor | None = None
-    buffer: Buffered | None = None
+    buffer: DecisionBuffer | None = None
 
     @classmethod
-    def of(cls, given: Any) -> "Told | None":
+    def from_argument(cls, given: Any) -> "WatchTarget | None":
         """Sort out what a user gave; None if it is neither a rule, nor a monitor, nor a buffer.
 
         Nothing is asked of a service.
         """
         if isinstance(given, Rule):
             return cls(rule=given)
-        if isinstance(given, Buffered):
+        if isinstance(given, DecisionBuffer):
             return cls(monitor=given.monitor, buffer=given)
         names = ("observe", "observe_many", "remote", "accepting")
         return cls(monitor=given) if all(hasattr(given, name) for name in names) else None
 
 
-def told_with(given: Any, settings: dict[str, Any]) -> tuple[Told, AnyMonitor]:
+def resolve_target(given: Any, settings: dict[str, Any]) -> tuple[WatchTarget, AnyMonitor]:
     """Who is to be told, and the monitor: made here, for a rule."""
-    told = Told.of(given)
+    told = WatchTarget.from_argument(given)
     if told is None:
         raise BadRule(f"the rule is {given!r}; expected a likewise.Rule, or a monitor")
     if told.monitor is None:
@@ -141,7 +141,7 @@ def told_with(given: Any, settings: dict[str, Any]) -> tuple[Told, AnyMonitor]:
     return told, told.monitor
 
 
-def shown(policy: Any) -> str:
+def describe_policy(policy: Any) -> str:
     """A policy for people."""
     return str(getattr(policy, "__qualname__", repr(policy)))
 

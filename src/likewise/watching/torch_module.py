@@ -17,7 +17,7 @@ from likewise.watching.caller_warning import warn
 from likewise.watching.watcher import Watcher
 
 
-class Hooks:
+class ModuleHooks:
     """The two hooks of one module."""
 
     def __init__(self, module: Any, watcher: Watcher) -> None:
@@ -25,50 +25,50 @@ class Hooks:
         self._copy_of: str | None = None
         self._latest = threading.local()
         self._handles = (
-            module.register_forward_pre_hook(self.before, with_kwargs=True),
-            module.register_forward_hook(self.after, with_kwargs=True),
+            module.register_forward_pre_hook(self.capture_input, with_kwargs=True),
+            module.register_forward_hook(self.observe_answer, with_kwargs=True),
         )
 
-    def _watching(self, module: Any) -> Watcher | None:
+    def _active_watcher(self, module: Any) -> Watcher | None:
         watcher = self._watcher
         if self._copy_of is not None and not module.training:
             name, self._copy_of = self._copy_of, None
-            _say_not_watched(name)
+            _warn_not_watched(name)
         return None if watcher is None or watcher.closed or module.training else watcher
 
-    def before(self, module: Any, args: Any, kwargs: Any) -> None:
-        watcher = self._watching(module)
+    def capture_input(self, module: Any, args: Any, kwargs: Any) -> None:
+        watcher = self._active_watcher(module)
         if watcher is not None:
             # One place for each thread: if the module raises, the next call takes it.
-            self._latest.call = (args, watcher.given(args, kwargs))
+            self._latest.call = (args, watcher.capture_input(args, kwargs))
 
-    def after(self, module: Any, args: Any, kwargs: Any, answer: Any) -> None:
-        watcher = self._watching(module)
+    def observe_answer(self, module: Any, args: Any, kwargs: Any, answer: Any) -> None:
+        watcher = self._active_watcher(module)
         if watcher is None:
             return
         known, given = getattr(self._latest, "call", (None, None))
         self._latest.call = (None, None)
         if given is None or known is not args:  # a module within itself, or another's hook
-            given = watcher.given(args, kwargs)
-        watcher.answered(given, answer)
+            given = watcher.capture_input(args, kwargs)
+        watcher.observe_answer(given, answer)
 
     def remove(self) -> None:
         for handle in self._handles:
             handle.remove()
 
     def __reduce__(self) -> Any:
-        return _of_a_copy, (self._copy_of if self._watcher is None else self._watcher.name,)
+        return _hooks_of_copy, (self._copy_of if self._watcher is None else self._watcher.name,)
 
 
-def _of_a_copy(name: str | None = None) -> Hooks:
+def _hooks_of_copy(name: str | None = None) -> ModuleHooks:
     """What a copy of a watched module has: hooks that do nothing but say so, once."""
-    hooks = Hooks.__new__(Hooks)
+    hooks = ModuleHooks.__new__(ModuleHooks)
     hooks._watcher = None
     hooks._copy_of = name
     return hooks
 
 
-def _say_not_watched(name: str) -> None:
+def _warn_not_watched(name: str) -> None:
     text = (
         f"this {name} is a copy of a watched module, and is not watched. To have it watched, say"
         " lw.watch(copy, rule)."

@@ -18,19 +18,19 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 from likewise.errors import BadRule
-from likewise.watching.predictor import Looks, WatchedPredictor
+from likewise.watching.predictor import WatchedPredictor, WatcherView
 from likewise.watching.settings import (
     KEEP,
     WAIT_SECONDS,
-    Choices,
     OnBadRow,
     OnFailure,
     OnViolation,
-    Settings,
+    WatchKeywords,
+    WatchSettings,
     WhenUnknown,
 )
-from likewise.watching.torch_module import Hooks
-from likewise.watching.watcher import Given, Watcher
+from likewise.watching.torch_module import ModuleHooks
+from likewise.watching.watcher import CapturedInput, Watcher
 
 if TYPE_CHECKING:
     from likewise.watching.estimator import WatchedEstimator
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_PREDICTING = ("predict", "predict_proba")
+_PREDICT_METHODS = ("predict", "predict_proba")
 
 
-class Watched(Looks, Generic[P, R]):
+class Watched(WatcherView, Generic[P, R]):
     """A callable or a torch module that is watched; `lw.watch` makes it.
 
     Call it as the model is called. As a context manager it ends the watch when it is left: hooks
@@ -56,10 +56,10 @@ class Watched(Looks, Generic[P, R]):
     def __init__(self, model: Callable[P, R], watcher: Watcher) -> None:
         self._model = model
         self._watcher = watcher
-        self._hooks = Hooks(model, watcher) if is_module(model) else None
+        self._hooks = ModuleHooks(model, watcher) if is_module(model) else None
         functools.update_wrapper(self, model, updated=())
         if inspect.iscoroutinefunction(model):
-            self._say_that_it_is_awaited()
+            self._mark_as_coroutine()
 
     @property
     def on_violation(self) -> Any:
@@ -75,13 +75,13 @@ class Watched(Looks, Generic[P, R]):
         watcher = self._watcher
         if watcher.closed or self._hooks is not None:
             return self._model(*args, **kwargs)
-        given = watcher.given(args, kwargs)
-        return self._answered(given, self._model(*args, **kwargs))
+        given = watcher.capture_input(args, kwargs)
+        return self._observe_or_await(given, self._model(*args, **kwargs))
 
-    def _answered(self, given: Given, answer: R) -> R:
+    def _observe_or_await(self, given: CapturedInput, answer: R) -> R:
         if inspect.isawaitable(answer):
-            return self._answer_later(given, answer)  # type: ignore[return-value]
-        self._watcher.answered(given, answer)
+            return self._await_and_observe(given, answer)  # type: ignore[return-value]
+        self._watcher.observe_answer(given, answer)
         return answer
 
     @overload
@@ -98,21 +98,21 @@ class Watched(Looks, Generic[P, R]):
         model: Callable[..., Any] = self._model
         if self._watcher.closed:
             return model(instance, *args, **kwargs)
-        given = self._watcher.given(args, kwargs)
-        return self._answered(given, model(instance, *args, **kwargs))
+        given = self._watcher.capture_input(args, kwargs)
+        return self._observe_or_await(given, model(instance, *args, **kwargs))
 
-    async def _answer_later(self, given: Given, awaited: Awaitable[Any]) -> Any:
+    async def _await_and_observe(self, given: CapturedInput, awaited: Awaitable[Any]) -> Any:
         answer = await awaited
-        self._watcher.answered(given, answer)
+        self._watcher.observe_answer(given, answer)
         return answer
 
-    def _say_that_it_is_awaited(self) -> None:
+    def _mark_as_coroutine(self) -> None:
         """Have inspect and asyncio see in this object what they see in an `async def`."""
         if sys.version_info >= (3, 12):
             inspect.markcoroutinefunction(self)
         else:  # they look for no mark, but take what has a function's attributes for a function
             for name in ("__code__", "__defaults__", "__kwdefaults__"):
-                setattr(self, name, getattr(Watched._answer_later, name))
+                setattr(self, name, getattr(Watched._await_and_observe, name))
 
     def close(self) -> None:
         """Watch no more. The model goes on; a monitor that was made here is closed."""
@@ -150,13 +150,15 @@ class _Decorator(Protocol):
 
 
 @overload
-def watch(*, rule: Any, **settings: Unpack[Settings]) -> _Decorator: ...
+def watch(*, rule: Any, **settings: Unpack[WatchKeywords]) -> _Decorator: ...
 @overload
-def watch(model: Callable[P, R], rule: Any, **settings: Unpack[Settings]) -> Watched[P, R]: ...
+def watch(model: Callable[P, R], rule: Any, **settings: Unpack[WatchKeywords]) -> Watched[P, R]: ...
 @overload
-def watch(model: _Estimator, rule: Any, **settings: Unpack[Settings]) -> "WatchedEstimator": ...
+def watch(
+    model: _Estimator, rule: Any, **settings: Unpack[WatchKeywords]
+) -> "WatchedEstimator": ...
 @overload
-def watch(model: _Predictor, rule: Any, **settings: Unpack[Settings]) -> WatchedPredictor: ...
+def watch(model: _Predictor, rule: Any, **settings: Unpack[WatchKeywords]) -> WatchedPredictor: ...
 def watch(
     model: Any = None,
     rule: Any = None,
@@ -244,11 +246,11 @@ def watch(
             " here @lw.watch(rule=…)"
         )
     if model is None:
-        Choices(**choices)  # what is wrong with them shows at the decorator's line
+        WatchSettings(**choices)  # what is wrong with them shows at the decorator's line
         return functools.partial(
             watch, rule=rule, batched=batched, **choices, **monitor_settings
         )  # fmt: skip
-    checked = Choices(**choices)
+    checked = WatchSettings(**choices)
     module = is_module(model)
     if not module and is_estimator(model):
         from likewise.watching.estimator import WatchedEstimator
@@ -258,7 +260,7 @@ def watch(
                 "batched is False, but an estimator answers batches. Leave it out.",
                 setting="batched",
             )
-        return WatchedEstimator._around(model, rule, monitor_settings, choices)
+        return WatchedEstimator._wrap_fitted(model, rule, monitor_settings, choices)
     predictor = not callable(model) and hasattr(model, "predict")
     if not callable(model) and not predictor:
         raise TypeError(
@@ -295,6 +297,6 @@ def is_estimator(model: Any) -> bool:
 def predicts_batches(model: Any) -> bool:
     """Whether this is `predict`, or `predict_proba`, of an estimator or a booster."""
     owner = getattr(model, "__self__", None)
-    if owner is None or getattr(model, "__name__", None) not in _PREDICTING:
+    if owner is None or getattr(model, "__name__", None) not in _PREDICT_METHODS:
         return False
     return is_estimator(owner) or hasattr(owner, "save_model")

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 from likewise.tables.printing import with_bounded_repr
 from likewise.verdict.verdicts import Verdict
 
-Handled: TypeAlias = tuple[BaseException | None, ...]
+HandledErrors: TypeAlias = tuple[BaseException | None, ...]
 """What the caller was handling, if it called inside an `except`."""
 
-_SHOWN = 3  # decisions, and witnesses of each, that a message names
+_MAX_NAMED = 3  # decisions, and witnesses of each, that a message names
 
 
 @with_bounded_repr
@@ -41,7 +41,7 @@ class Flagged:
         return self.verdict.witness_keys
 
     def __str__(self) -> str:
-        return told(self.verdict)
+        return describe_verdict(self.verdict)
 
 
 @with_bounded_repr
@@ -91,14 +91,14 @@ class Counts:
     unknown: int = 0
     """Decisions whose verdict did not come in time (`wait_seconds`), where "raise" was chosen."""
 
-    def _rare(self) -> dict[str, int]:
+    def _nonzero_counts(self) -> dict[str, int]:
         """Counts that are shown only if there is something to count."""
         names = ("alarms", "repeated", "dropped", "unknown")
         rare = {name: getattr(self, name) for name in names}
         return {name: count for name, count in rare.items() if count}
 
     def __repr__(self) -> str:
-        rare = "".join(f", {name}={count}" for name, count in self._rare().items())
+        rare = "".join(f", {name}={count}" for name, count in self._nonzero_counts().items())
         return (
             f"Counts(decisions={self.decisions}, violations={self.violations},"
             f" failures={self.failures}{rare})"
@@ -106,7 +106,7 @@ class Counts:
 
     def in_words(self) -> str:
         """For a repr, and for the log."""
-        rare = "".join(f", {count:,} {name}" for name, count in self._rare().items())
+        rare = "".join(f", {count:,} {name}" for name, count in self._nonzero_counts().items())
         return (
             f"{self.decisions:,} decisions, {self.violations:,} violations,"
             f" {self.failures:,} failures{rare}"
@@ -118,55 +118,58 @@ def failure_of(call: int, error: Exception, place: int | None = None) -> Failure
     return Failure(call, error, "".join(traceback.format_exception(error)), place)
 
 
-def let_go(error: Exception, handled: Handled) -> None:
+def drop_frames(error: Exception, handled: HandledErrors) -> None:
     """Have an error hold no frames, and none of the exceptions that the caller was handling.
 
     Those are the caller's own: the chain is cut before them, and they stay as they are.
     """
-    chain: list[BaseException] = [] if _among(error, handled) else [error]
+    chain: list[BaseException] = [] if _is_among(error, handled) else [error]
     for one in chain:
         one.__traceback__ = None
         hidden = one.__suppress_context__
-        if _among(one.__cause__, handled):
+        if _is_among(one.__cause__, handled):
             one.__cause__ = None
-        if _among(one.__context__, handled):
+        if _is_among(one.__context__, handled):
             one.__context__ = None
         one.__suppress_context__ = hidden  # which setting a cause changes
         for other in (one.__cause__, one.__context__):
-            if other is not None and not _among(other, chain):
+            if other is not None and not _is_among(other, chain):
                 chain.append(other)
 
 
-def _among(one: BaseException | None, several: Sequence[BaseException | None]) -> bool:
+def _is_among(one: BaseException | None, several: Sequence[BaseException | None]) -> bool:
     return one is not None and any(one is other for other in several)
 
 
-def told(verdict: Verdict) -> str:
+def describe_verdict(verdict: Verdict) -> str:
     """A violating or alarming verdict in words: rows and distances, and how many neighbours."""
     if verdict.slope is not None:
-        return f"row {verdict.row} has slope {verdict.slope:.6g} against {_named(verdict)}"
-    contradicted = [f"contradicts {_named(verdict)}"] if verdict.violation else []
+        return (
+            f"row {verdict.row} has slope {verdict.slope:.6g} against"
+            f" {_describe_witnesses(verdict)}"
+        )
+    contradicted = [f"contradicts {_describe_witnesses(verdict)}"] if verdict.violation else []
     crowded = [f"raises an alarm ({verdict.neighbours:,} neighbours)"] if verdict.alarm else []
     return f"row {verdict.row} {' and '.join(contradicted + crowded)}"
 
 
-def _named(verdict: Verdict) -> str:
+def _describe_witnesses(verdict: Verdict) -> str:
     named = [
         f"row {one.row} (inputs {one.input_distance:.6g} apart, outputs {one.output_distance:.6g})"
-        for one in verdict.witnesses.nearest(_SHOWN)
+        for one in verdict.witnesses.nearest(_MAX_NAMED)
     ]
     more = len(verdict.witnesses) - len(named)
     return ", ".join(named) + f" and {more:,} more" * (more > 0)
 
 
-def all_told(name: str, flagged: Sequence[Flagged], count: int) -> str:
+def describe_flagged(name: str, flagged: Sequence[Flagged], count: int) -> str:
     """The violations and alarms of one call in words."""
-    text = f"{name}: {'; '.join(map(str, flagged[:_SHOWN]))}"
-    more = count - len(flagged[:_SHOWN])
+    text = f"{name}: {'; '.join(map(str, flagged[:_MAX_NAMED]))}"
+    more = count - len(flagged[:_MAX_NAMED])
     return text + f"; and {more:,} more decisions of this batch" * (more > 0)
 
 
-def rows_told(flagged: Sequence[Flagged], count: int) -> str:
+def describe_rows(flagged: Sequence[Flagged], count: int) -> str:
     """The violations and alarms of one call for the log: rows, and no values."""
     verdict = flagged[0].verdict
     many = len(verdict.witnesses)

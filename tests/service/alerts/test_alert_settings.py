@@ -18,12 +18,14 @@ ENVIRONMENT = {"S": "a secret of some length", "URL": "json://user:password@loca
 
 def read(tmp_path, alerts, *, ledger="loans.ledger", environment=ENVIRONMENT):
     monitor = {"rule": "rule.toml"} | ({"ledger": ledger} if ledger else {})
-    settings = ServiceSettings.of({"monitors": {"loans": monitor}, "alerts": alerts}, tmp_path)
+    settings = ServiceSettings.from_tables(
+        {"monitors": {"loans": monitor}, "alerts": alerts}, tmp_path
+    )
     return settings.resolve_alerts(environment)
 
 
 def test_without_a_table_there_are_no_alerts(tmp_path):
-    settings = ServiceSettings.of({"monitors": {"a": {"rule": "r"}}}, tmp_path)
+    settings = ServiceSettings.from_tables({"monitors": {"a": {"rule": "r"}}}, tmp_path)
     assert settings.resolve_alerts({}) is None
 
 

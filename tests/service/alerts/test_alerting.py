@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.service.alerts.alerting import _Watched
-from likewise.service.alerts.conditions import began
-from likewise.service.alerts.news import Heard
+from likewise.service.alerts.alerting import _WatchedMonitor
+from likewise.service.alerts.conditions import begin_state
+from likewise.service.alerts.news import VerdictSignals
 from likewise.service.alerts.outbox import Outbox
 from likewise.service.alerts.settings import AlertReceiver, AlertSettings
-from likewise.service.served_monitor import Hosted
-from likewise.service.settings import Limits, Served
+from likewise.service.served_monitor import ServedMonitor
+from likewise.service.settings import Limits, MonitorSettings
 
 HOUR = 3600
 START = 1_700_000_000 // HOUR * HOUR
@@ -30,7 +30,7 @@ def loans(tmp_path):
         z = np.tile([0, 1], pairs) * np.repeat(numbers < pairs * share, 2)
         times = START + HOUR * hour + np.arange(2 * pairs) / 2
         monitor.observe_many(x[:, None], z, times=times)
-    hosted = Hosted("loans", monitor, Served(rule="r"), Limits())
+    hosted = ServedMonitor("loans", monitor, MonitorSettings(rule="r"), Limits())
     yield hosted
     hosted.close()
 
@@ -44,10 +44,10 @@ def test_a_rate_that_rose_while_nobody_looked_is_told_with_its_counts(loans, tmp
     )
     outbox = Outbox(settings)
     try:
-        outbox.keep("loans", began(START, missing=0, head=""), 0, [], now=START)
-        watched = _Watched(loans, settings, outbox)
-        assert watched.look(Heard())
-        (alert,) = outbox.alerts("loans")
+        outbox.save_state("loans", begin_state(START, missing=0, head=""), 0, [], now=START)
+        watched = _WatchedMonitor(loans, settings, outbox)
+        assert watched.look(VerdictSignals())
+        (alert,) = outbox.find_alerts("loans")
         assert alert.kind == "violation_rate"
         assert alert.began >= START + 21 * HOUR  # when its window had closed
         assert alert.ended is not None
@@ -55,11 +55,11 @@ def test_a_rate_that_rose_while_nobody_looked_is_told_with_its_counts(loans, tmp
         assert (alert.details["violations"], alert.details["comparable"]) == (50, 250)
         assert (alert.details["usual_violations"], alert.details["usual_comparable"]) == (100, 5000)
         assert "50 of 250 comparable decisions" in alert.summary
-        assert not watched.look(Heard())  # and it is not told again
-        again = _Watched(loans, settings, outbox)
-        assert not again.look(Heard())
-        assert len(outbox.alerts("loans")) == 1
-        assert [one.status for one in outbox.due(hook, time.time(), 100)] == ["resolved"]
+        assert not watched.look(VerdictSignals())  # and it is not told again
+        again = _WatchedMonitor(loans, settings, outbox)
+        assert not again.look(VerdictSignals())
+        assert len(outbox.find_alerts("loans")) == 1
+        assert [one.status for one in outbox.find_due(hook, time.time(), 100)] == ["resolved"]
         assert outbox.give_up(hook, time.time()) == 0  # it is years old, and due since now
     finally:
         outbox.close()
@@ -69,9 +69,9 @@ def test_what_was_there_before_alerts_were_wanted_is_not_told(loans, tmp_path):
     settings = AlertSettings(outbox=tmp_path / "alerts")
     outbox = Outbox(settings)
     try:
-        watched = _Watched(loans, settings, outbox)
-        assert not watched.look(Heard())
-        assert outbox.alerts("loans") == []
+        watched = _WatchedMonitor(loans, settings, outbox)
+        assert not watched.look(VerdictSignals())
+        assert outbox.find_alerts("loans") == []
     finally:
         outbox.close()
 
@@ -86,44 +86,46 @@ def test_key_that_was_erased_is_in_no_alert_and_no_file(tmp_path, ledger):
 
     def opened():
         monitor = lw.open(tmp_path / "ledger", rule) if ledger else lw.Monitor(rule)
-        return Hosted("loans", monitor, Served(rule="r"), Limits()), Outbox(settings)
+        return ServedMonitor("loans", monitor, MonitorSettings(rule="r"), Limits()), Outbox(
+            settings
+        )
 
     def decide(hosted, watched, key):
         """Two decisions with the same input; the second one is heard of."""
         x = [float(hosted.monitor.rows)]
-        hosted.listeners[:] = [watched.heard.hear]
-        hosted.took(hosted.monitor.observe(x, "a"))
-        hosted.took(hosted.monitor.observe(x, "b", key=key))
+        hosted.listeners[:] = [watched.signals.record]
+        hosted.record_verdict(hosted.monitor.observe(x, "a"))
+        hosted.record_verdict(hosted.monitor.observe(x, "b", key=key))
 
     hosted, outbox = opened()
-    watched = _Watched(hosted, settings, outbox)
+    watched = _WatchedMonitor(hosted, settings, outbox)
     decide(hosted, watched, "keyxq1")
-    assert watched.look(watched.heard.taken())
-    (alert,) = outbox.alerts("loans")
+    assert watched.look(watched.signals.take())
+    (alert,) = outbox.find_alerts("loans")
     assert alert.details == {"count": 1, "row": 1, "key": "keyxq1"}
     hosted.monitor.erase(key="keyxq1")
-    (alert,) = outbox.alerts("loans")
+    (alert,) = outbox.find_alerts("loans")
     assert alert.details == {"count": 1, "row": 1}
     assert files_with(tmp_path, b"keyxq1") == []
     # heard of, and erased before anybody looked
     decide(hosted, watched, "keyxq2")
-    heard = watched.heard.taken()
+    heard = watched.signals.take()
     hosted.monitor.erase(key="keyxq2")
     watched.look(heard)
     count = 1 if ledger else 2  # of distances that were destroyed a ledger cannot say that
-    assert outbox.alerts("loans")[0].details == {"count": count, "row": 2 * count - 1}
+    assert outbox.find_alerts("loans")[0].details == {"count": count, "row": 2 * count - 1}
     # erased while no service ran; of a monitor in memory nothing is left then
     decide(hosted, watched, "keyxq3")
-    watched.look(watched.heard.taken())
-    assert outbox.alerts("loans")[0].details["key"] == "keyxq3"
+    watched.look(watched.signals.take())
+    assert outbox.find_alerts("loans")[0].details["key"] == "keyxq3"
     hosted.close()
     outbox.close()
     if ledger:
         with lw.open(tmp_path / "ledger") as monitor:
             monitor.erase(key="keyxq3")
     hosted, outbox = opened()
-    _Watched(hosted, settings, outbox)
-    assert "key" not in outbox.alerts("loans")[0].details
+    _WatchedMonitor(hosted, settings, outbox)
+    assert "key" not in outbox.find_alerts("loans")[0].details
     assert files_with(tmp_path, b"keyxq") == []
     hosted.close()
     outbox.close()

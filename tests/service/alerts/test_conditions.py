@@ -4,7 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from likewise.service.alerts.conditions import KINDS, News, Thresholds, began, resumed, step
+from likewise.service.alerts.conditions import (
+    KINDS,
+    MonitorActivity,
+    Thresholds,
+    advance,
+    begin_state,
+    resume_state,
+)
 from likewise.service.alerts.usual_band import RateWindow, conclude
 
 SMALL = Thresholds(
@@ -39,7 +46,7 @@ def stream(steps):
         missing += 3 * (bits & 3 == 3)
         head += bits >> 2 & 1
         news.append(
-            News(
+            MonitorActivity(
                 time,
                 decisions=comparable + counts // 156,
                 comparable=comparable,
@@ -59,10 +66,10 @@ few = settings(max_examples=60, deadline=None)
 
 def played(news, thresholds=SMALL):
     """The kinds that hold after each piece of news, and all changes."""
-    seen = began(1000.0, missing=0, head="0")
+    seen = begin_state(1000.0, missing=0, head="0")
     states, changes = [], []
     for one in news:
-        seen, more = step(seen, one, thresholds)
+        seen, more = advance(seen, one, thresholds)
         states.append(set(seen.holding))
         changes.append(more)
     return states, changes, seen
@@ -163,22 +170,22 @@ def test_kinds_that_are_not_wanted_are_not_told(steps, kinds):
 
 
 def test_a_clock_that_is_set_back_ends_nothing():
-    seen = began(1000.0, missing=0, head="")
-    seen, changes = step(seen, News(1005.0, same_input=1), SMALL)
+    seen = begin_state(1000.0, missing=0, head="")
+    seen, changes = advance(seen, MonitorActivity(1005.0, same_input=1), SMALL)
     assert [change.kind for change in changes] == ["same_input"]
-    seen, changes = step(seen, News(500.0, decisions=1, comparable=1), SMALL)
+    seen, changes = advance(seen, MonitorActivity(500.0, decisions=1, comparable=1), SMALL)
     assert changes == []
     assert seen.time == 1005.0
     assert seen.window == RateWindow(100, 1, 0)
 
 
 def test_time_in_which_nobody_could_be_asked_is_no_silence():
-    seen = began(1000.0, missing=0, head="a")
-    seen = resumed(seen, 5000.0)
-    seen, changes = step(seen, News(5001.0, head="a", waiting=True), SMALL)
+    seen = begin_state(1000.0, missing=0, head="a")
+    seen = resume_state(seen, 5000.0)
+    seen, changes = advance(seen, MonitorActivity(5001.0, head="a", waiting=True), SMALL)
     assert changes == []
-    seen, changes = step(seen, News(5010.0, head="a"), SMALL)
+    seen, changes = advance(seen, MonitorActivity(5010.0, head="a"), SMALL)
     assert [(change.what, change.kind) for change in changes] == [("begun", "no_decisions")]
-    seen = resumed(seen, 9000.0)  # one that holds goes on
-    _, changes = step(seen, News(9001.0, head="a"), SMALL)
+    seen = resume_state(seen, 9000.0)  # one that holds goes on
+    _, changes = advance(seen, MonitorActivity(9001.0, head="a"), SMALL)
     assert changes == []

@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from likewise.service.alerts.conditions import AlertChange, began
+from likewise.service.alerts.conditions import AlertChange, begin_state
 from likewise.service.alerts.outbox import Outbox
-from likewise.service.alerts.sending import Delivery, sender_of
+from likewise.service.alerts.sending import AlertDelivery, make_sender
 from likewise.service.alerts.settings import AlertReceiver, AlertSettings
 from tests.service.alerts.receivers import Receiver as Listening
 
-SEEN = began(5.0, missing=0, head="")
+SEEN = begin_state(5.0, missing=0, head="")
 
 
 @pytest.fixture
@@ -36,7 +36,9 @@ def told(tmp_path, receivers, alerts, is_done, waited_seconds=0.0):
         async def in_thread(call, *arguments):
             return await asyncio.to_thread(call, *arguments)
 
-        deliveries = [Delivery(one, sender_of(one, ""), outbox, in_thread) for one in receivers]
+        deliveries = [
+            AlertDelivery(one, make_sender(one, ""), outbox, in_thread) for one in receivers
+        ]
         tasks = [asyncio.create_task(one.run()) for one in deliveries]
         try:
             async with asyncio.timeout(60):
@@ -55,13 +57,13 @@ def told(tmp_path, receivers, alerts, is_done, waited_seconds=0.0):
     ) as outbox:
         for i in range(alerts):
             change = AlertChange("begun", "burst", 10.0, {"count": i + 1})
-            outbox.keep(f"monitor-{i}", SEEN, 0, [change], now=time.time() - waited_seconds)
+            outbox.save_state(f"monitor-{i}", SEEN, 0, [change], now=time.time() - waited_seconds)
         return asyncio.run(run(outbox))
 
 
 def test_what_waits_is_told_together(tmp_path, listening):
     receiver = hook("hook", listening.url, repeat_seconds=0.0)
-    told(tmp_path, [receiver], 150, lambda outbox: not outbox.waiting())
+    told(tmp_path, [receiver], 150, lambda outbox: not outbox.count_waiting())
     assert len(listening.taken) == 2
     assert len({one[2] for one in listening.alerts()}) == 150 == len(listening.alerts())
 
@@ -69,7 +71,7 @@ def test_what_waits_is_told_together(tmp_path, listening):
 def test_a_message_that_is_too_large_is_made_smaller(tmp_path, listening):
     listening.most_bytes = 5_000
     receiver = hook("hook", listening.url, repeat_seconds=0.0)
-    told(tmp_path, [receiver], 40, lambda outbox: not outbox.waiting())
+    told(tmp_path, [receiver], 40, lambda outbox: not outbox.count_waiting())
     assert len({one[2] for one in listening.alerts()}) == 40 == len(listening.alerts())
     assert all(len(body) <= 5_000 for _, _, body in listening.taken)
 
@@ -83,7 +85,7 @@ def test_a_receiver_that_does_not_answer_holds_up_no_other(tmp_path, listening):
             hook("stuck", stuck.url, repeat_seconds=0.0),
             hook("well", listening.url, repeat_seconds=0.0),
         ]
-        told(tmp_path, receivers, 3, lambda outbox: outbox.waiting() == {"stuck": 3})
+        told(tmp_path, receivers, 3, lambda outbox: outbox.count_waiting() == {"stuck": 3})
         assert len(listening.alerts()) == 3
     finally:
         stuck.stop()
@@ -99,7 +101,7 @@ def test_what_is_not_taken_for_too_long_is_given_up_and_counted(tmp_path, listen
     listening.status = 500
     receiver = hook("hook", listening.url, give_up_seconds=1000.0)
     (delivery,) = told(
-        tmp_path, [receiver], 3, lambda outbox: outbox.given_up() == {"hook": 3}, 2000.0
+        tmp_path, [receiver], 3, lambda outbox: outbox.count_given_up() == {"hook": 3}, 2000.0
     )
     assert delivery.last_failure == "it answered 500"
 

@@ -11,7 +11,7 @@ import pytest
 
 from likewise.errors import BadRule
 from likewise.service.alerts.alert import Alert
-from likewise.service.alerts.sending import AppriseSender, HTTPSender, NotTaken, text_of
+from likewise.service.alerts.sending import AppriseSender, HTTPSender, NotDelivered, text_of
 from likewise.service.alerts.settings import AlertReceiver
 from tests.refusals import raises
 from tests.service.alerts.receivers import Receiver as Listening
@@ -124,7 +124,7 @@ def test_apprise_tells_people():
         assert told["message"] == text_of(alerts)[1]
         assert told["message"].count(alert().summary) == 2
         listening.status = 500
-        with pytest.raises(NotTaken, match="could not tell"):
+        with pytest.raises(NotDelivered, match="could not tell"):
             asyncio.run(sender.send([alert()], time.time()))
     finally:
         listening.stop()
@@ -147,10 +147,10 @@ def test_what_is_not_taken_says_so_without_where_it_was_sent(status, too_large):
         receiver = AlertReceiver(
             "hook", "webhook", url=listening.url, secret="a secret of some length"
         )
-        with pytest.raises(NotTaken, match=f"it answered {status}") as refused:
+        with pytest.raises(NotDelivered, match=f"it answered {status}") as refused:
             sent(receiver, [alert()])
         assert refused.value.too_large == too_large
     finally:
         listening.stop()
-    with pytest.raises(NotTaken, match=r"^ConnectError$"):
+    with pytest.raises(NotDelivered, match=r"^ConnectError$"):
         sent(receiver, [alert()])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.service.alerts.news import CountsSource, Heard, LedgerSource
-from likewise.service.served_monitor import Hosted
-from likewise.service.settings import Limits, Served
+from likewise.service.alerts.news import CountsActivitySource, LedgerActivitySource, VerdictSignals
+from likewise.service.served_monitor import ServedMonitor
+from likewise.service.settings import Limits, MonitorSettings
 
 HOUR = 3600
 
@@ -14,7 +14,7 @@ HOUR = 3600
 def hosted_in(folder, **settings):
     rule = lw.Rule(metric="linf", epsilon=0.1)
     monitor = lw.open(folder, rule, **settings) if folder else lw.Monitor(rule, **settings)
-    return Hosted("loans", monitor, Served(rule="r"), Limits())
+    return ServedMonitor("loans", monitor, MonitorSettings(rule="r"), Limits())
 
 
 @pytest.mark.parametrize("comparable", [True, False])
@@ -24,7 +24,7 @@ def test_news_of_a_ledger_adds_up_to_its_verdicts(tmp_path, comparable, seed, cu
     rng = np.random.default_rng(seed)
     hosted = hosted_in(tmp_path / "ledger", comparable=comparable)
     try:
-        source = LedgerSource(hosted, 3600.0, keys=True)
+        source = LedgerActivitySource(hosted, 3600.0, keys=True)
         start = 1_700_000_000 // HOUR * HOUR
         times = start + np.sort(rng.integers(0, 5 * HOUR, rows))
         expected: dict[int, list[int]] = {}
@@ -43,7 +43,7 @@ def test_news_of_a_ledger_adds_up_to_its_verdicts(tmp_path, comparable, seed, cu
             window[3] += same
             last = row if same else last
             if row + 1 in bounds:
-                more, seen = source.look(seen, Heard())
+                more, seen = source.read_since(seen, VerdictSignals())
                 news += more[:-1]  # the last is of now, without decisions
                 assert more[-1].decisions == 0
                 assert not more[-1].waiting
@@ -68,15 +68,15 @@ def test_news_of_a_ledger_adds_up_to_its_verdicts(tmp_path, comparable, seed, cu
 def test_losses_and_what_waits_are_seen(tmp_path):
     hosted = hosted_in(tmp_path / "ledger")
     try:
-        source = LedgerSource(hosted, 3600.0, keys=False)
-        rows, missing, head = source.now()
+        source = LedgerActivitySource(hosted, 3600.0, keys=False)
+        rows, missing, head = source.read_start()
         assert (rows, missing) == (0, 0)
-        hosted.monitor.lost(7, "full")
-        (news,), rows = source.look(0, Heard())
+        hosted.monitor.record_loss(7, "full")
+        (news,), rows = source.read_since(0, VerdictSignals())
         assert (news.missing, rows) == (7, 0)
         assert news.head != head
         hosted.waiting_rows = 3
-        (news,), _ = source.look(0, Heard())
+        (news,), _ = source.read_since(0, VerdictSignals())
         assert news.waiting
         hosted.waiting_rows = 0
     finally:
@@ -87,8 +87,8 @@ def test_rows_that_left_the_window_unseen_are_passed_over(tmp_path):
     hosted = hosted_in(tmp_path / "ledger", window="10 rows")
     try:
         hosted.monitor.observe_many(np.zeros((40_000, 1)), np.zeros(40_000, int))
-        source = LedgerSource(hosted, 3600.0, keys=False)
-        _, rows = source.look(0, Heard())
+        source = LedgerActivitySource(hosted, 3600.0, keys=False)
+        _, rows = source.read_since(0, VerdictSignals())
         assert rows == 40_000
     finally:
         hosted.close()
@@ -97,15 +97,15 @@ def test_rows_that_left_the_window_unseen_are_passed_over(tmp_path):
 def test_counts_that_could_not_be_kept_are_told_again():
     hosted = hosted_in(None, comparable=True)
     try:
-        source = CountsSource(hosted)
+        source = CountsActivitySource(hosted)
         for x, z in ([0.5], 0), ([0.55], 1), ([9.0], 0):
-            hosted.took(hosted.monitor.observe(x, z))
+            hosted.record_verdict(hosted.monitor.observe(x, z))
         for kept in (False, True):
-            (news,), _ = source.look(0, Heard())
+            (news,), _ = source.read_since(0, VerdictSignals())
             assert (news.decisions, news.comparable, news.violations) == (3, 1, 1)
             if kept:
-                source.kept()
-        (news,), _ = source.look(0, Heard())
+                source.mark_saved()
+        (news,), _ = source.read_since(0, VerdictSignals())
         assert (news.decisions, news.comparable, news.violations) == (0, 0, 0)
     finally:
         hosted.close()
@@ -114,15 +114,15 @@ def test_counts_that_could_not_be_kept_are_told_again():
 def test_what_was_heard_is_taken_once_and_can_be_given_back():
     hosted = hosted_in(None)
     try:
-        heard = Heard()
-        hosted.listeners.append(heard.hear)
+        heard = VerdictSignals()
+        hosted.listeners.append(heard.record)
         for x, z in ([0.5], 0), ([0.5], 1), ([0.55], 0):
-            hosted.took(hosted.monitor.observe(x, z))
+            hosted.record_verdict(hosted.monitor.observe(x, z))
         assert heard.urgent
-        taken = heard.taken()
+        taken = heard.take()
         assert (taken.same_input, taken.row) == (1, 1)  # near is not the same
         assert (heard.same_input, heard.row, heard.urgent) == (0, None, False)
-        heard.add(taken)
+        heard.put_back(taken)
         assert (heard.same_input, heard.row) == (1, 1)
     finally:
         hosted.close()

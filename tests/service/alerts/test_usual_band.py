@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likewise.reports.intervals import wilson_bounds
-from likewise.service.alerts.usual_band import Band, RateWindow, conclude, spread
+from likewise.service.alerts.usual_band import BandSettings, RateWindow, conclude, spread
 
 
 def score_interval(found, of, deviations):
@@ -67,7 +67,7 @@ def test_usual_windows_are_rarely_called_unusual(of, rate, varying):
     wrong = 0
     for _ in range(1000):
         *earlier, window = windows_of(rng, 49, of, rate, varying)
-        wrong += conclude(window, earlier, Band()).finding in ("above", "below")
+        wrong += conclude(window, earlier, BandSettings()).finding in ("above", "below")
     assert wrong <= 1000 / 200, f"{wrong} of 1000 windows like the others"
 
 
@@ -77,18 +77,18 @@ def test_a_rate_four_times_as_high_is_called_above():
     for _ in range(200):
         earlier = windows_of(rng, 48, 1000, 0.01)
         window = RateWindow(48, 1000, int(rng.binomial(1000, 0.04)))
-        found.append(conclude(window, earlier, Band()).finding)
+        found.append(conclude(window, earlier, BandSettings()).finding)
     assert found.count("above") >= 190
     assert "below" not in found
 
 
 def test_none_where_there_were_many_is_called_below():
     earlier = [RateWindow(i, 1000, 50) for i in range(24)]
-    assert conclude(RateWindow(24, 1000, 0), earlier, Band()).finding == "below"
+    assert conclude(RateWindow(24, 1000, 0), earlier, BandSettings()).finding == "below"
 
 
 def test_too_little_is_said_rather_than_guessed():
-    band = Band(least_comparable=100, least_windows=12)
+    band = BandSettings(least_comparable=100, least_windows=12)
     many = [RateWindow(i, 1000, 10) for i in range(12)]
     few = conclude(RateWindow(12, 99, 99), many, band)
     assert few.finding == "cannot be concluded"
@@ -101,4 +101,6 @@ def test_too_little_is_said_rather_than_guessed():
 
 def test_windows_without_comparable_decisions_say_nothing_of_what_is_usual():
     empty = [RateWindow(i) for i in range(100)]
-    assert conclude(RateWindow(100, 1000, 500), empty, Band()).finding == "cannot be concluded"
+    assert (
+        conclude(RateWindow(100, 1000, 500), empty, BandSettings()).finding == "cannot be concluded"
+    )

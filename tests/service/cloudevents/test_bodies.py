@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from likewise.service.cloudevents.prediction_bodies import read
+from likewise.service.cloudevents.prediction_bodies import read_prediction
 from likewise.service.http_errors import Refusal
 from tests.looping import each
 from tests.service.cloudevents.payloads import (
@@ -42,25 +42,25 @@ def tensor(datatype, shape, data, name="x"):
 
 def refusal(body, kind="request"):
     with pytest.raises(Refusal) as caught:
-        read(kind, body, MOST)
+        read_prediction(kind, body, MOST)
     return caught.value.status, str(caught.value)
 
 
 def test_bodies_of_v1_are_rows():
-    rows = read("request", V1_REQUEST, MOST)
-    assert (rows.count, rows.listed) == (2, [[6.8, 2.8, 4.8, 1.4], [6.0, 3.4, 4.5, 1.6]])
-    rows = read("response", V1_RESPONSE, MOST)
-    assert (rows.count, rows.listed, rows.model) == (2, [1, 1], None)
+    rows = read_prediction("request", V1_REQUEST, MOST)
+    assert (rows.count, rows.values) == (2, [[6.8, 2.8, 4.8, 1.4], [6.0, 3.4, 4.5, 1.6]])
+    rows = read_prediction("response", V1_RESPONSE, MOST)
+    assert (rows.count, rows.values, rows.model) == (2, [1, 1], None)
 
 
 def test_bodies_of_v2_are_arrays_by_name():
-    rows = read("request", V2_REQUEST, MOST)
+    rows = read_prediction("request", V2_REQUEST, MOST)
     assert rows.count == 2
     assert {name: array.tolist() for name, array in rows.arrays.items()} == {
         "age": [[41.0], [44.0]],
         "income": [[3100.0], [3000.0]],
     }
-    rows = read("response", V2_RESPONSE, MOST)
+    rows = read_prediction("response", V2_RESPONSE, MOST)
     assert rows.model == "loans:7"
     assert rows.arrays["approved"].tolist() == ["no", "yes"]
 
@@ -68,9 +68,9 @@ def test_bodies_of_v2_are_arrays_by_name():
 @each("datatype", DATA)
 def test_tensor_is_the_same_flat_nested_and_raw(datatype):
     values = DATA[datatype]
-    flat = read("request", tensor(datatype, [2, 2], values), MOST)
-    nested = read("request", tensor(datatype, [2, 2], [values[:2], values[2:]]), MOST)
-    raw = read("request", with_raw("inputs", [("x", [2, 2], datatype, values)]), MOST)
+    flat = read_prediction("request", tensor(datatype, [2, 2], values), MOST)
+    nested = read_prediction("request", tensor(datatype, [2, 2], [values[:2], values[2:]]), MOST)
+    raw = read_prediction("request", with_raw("inputs", [("x", [2, 2], datatype, values)]), MOST)
     expected = flat.arrays["x"]
     assert expected.shape == (2, 2)
     assert expected.ravel().tolist() == (
@@ -92,7 +92,7 @@ def test_raw_tensors_follow_in_order_and_may_contain_anything():
         ],
         id='}"\\{',
     )
-    rows = read("request", body, MOST)
+    rows = read_prediction("request", body, MOST)
     assert rows.arrays["t}\"'{"].tolist() == hostile
     assert rows.arrays["n"].tolist() == [[1, 2], [3, 4], [5, 6]]
 

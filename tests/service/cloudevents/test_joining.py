@@ -5,14 +5,14 @@ from collections import Counter
 from hypothesis import strategies as st
 
 from likewise.service.cloudevents.event_formats import CloudEvent
-from likewise.service.cloudevents.receiver import EventPair, Half, Joiner, JoinOutcome
+from likewise.service.cloudevents.receiver import EventHalf, EventPair, JoinOutcome, PairJoiner
 from tests.strategies import prove
 
 MOST, SECONDS = 4, 10.0
 
 
 def half(id_, kind, body=b"a", count=1):
-    return Half(CloudEvent(str(id_), kind, body), count)
+    return EventHalf(CloudEvent(str(id_), kind, body), count)
 
 
 class Oracle:
@@ -83,7 +83,7 @@ def test_joiner_says_what_the_oracle_says():
 
     @prove(300, steps=STEPS)
     def holds(steps):
-        joiner, oracle = Joiner(MOST, SECONDS, 1 << 30), Oracle()
+        joiner, oracle = PairJoiner(MOST, SECONDS, 1 << 30), Oracle()
         now, added, settled = 0.0, 0, Counter()
         for id_, kind, body, wait, refused in steps:
             now += wait
@@ -116,7 +116,7 @@ def test_joiner_says_what_the_oracle_says():
             settled["gone"] += len(gone)
             seen["gone"] += len(gone)
             assert len(joiner) == len(oracle.waiting) <= MOST
-            assert len(joiner._past) <= MOST
+            assert len(joiner._settled) <= MOST
         del settled["waiting"]
         assert added == settled.total() + len(joiner), "a half is nowhere, or in two places"
         assert joiner.bytes == 513 * len(joiner)
@@ -128,17 +128,18 @@ def test_joiner_says_what_the_oracle_says():
 
 
 def test_halves_of_two_services_with_one_id_do_not_meet():
-    joiner = Joiner(10, 60, 1 << 20)
+    joiner = PairJoiner(10, 60, 1 << 20)
     assert (
-        joiner.add(Half(CloudEvent("1", "request", b"a", service="a"), 1), 0) is JoinOutcome.WAITING
+        joiner.add(EventHalf(CloudEvent("1", "request", b"a", service="a"), 1), 0)
+        is JoinOutcome.WAITING
     )
-    other = Half(CloudEvent("1", "response", b"a", service="b"), 1)
+    other = EventHalf(CloudEvent("1", "response", b"a", service="b"), 1)
     assert joiner.add(other, 0) is JoinOutcome.WAITING
     assert len(joiner) == 2
 
 
 def test_bytes_that_wait_are_bounded():
-    joiner = Joiner(1_000, 60, 10_000)
+    joiner = PairJoiner(1_000, 60, 10_000)
     for i in range(100):
         joiner.add(half(i, "request", bytes(1_000), count=3), 0)
         assert joiner.bytes <= 10_000

@@ -395,7 +395,7 @@ def test_pair_that_comes_again_after_all_is_forgotten_is_answered_from_the_ledge
             again = await both(app, V1_REQUEST, V1_RESPONSE)
             assert again.json["decisions"] == 2
             assert hosted(app).monitor.rows == 3
-            assert hosted(app).counts.known == 2
+            assert hosted(app).counts.repeated == 2
 
     run(scenario())
 
@@ -462,7 +462,7 @@ def test_pair_that_finds_no_room_in_the_queue_may_be_sent_again(tmp_path):
                 loop.call_soon_threadsafe(entered.set)
                 asyncio.run_coroutine_threadsafe(leave.wait(), loop).result(30)
 
-            busy = asyncio.create_task(served.do(slow))
+            busy = asyncio.create_task(served.run_in_turn(slow))
             await entered.wait()
             full = await post(app, "response", V1_RESPONSE)
             assert full.status == 429
@@ -484,7 +484,9 @@ def test_time_is_the_response_s_within_the_servers_skew(tmp_path):
             when = now()
             answer = await post(app, "response", V1_RESPONSE, time=when)
             assert answer.status == 200, answer.body
-            times = await hosted(app).look(lambda ledger: [one.time for one in ledger.entries()])
+            times = await hosted(app).read_ledger(
+                lambda ledger: [one.time for one in ledger.entries()]
+            )
             assert [time[:26] for time in times] == [when[:26]] * 2
             await post(app, "request", V1_REQUEST, "old")
             old = await post(app, "response", V1_RESPONSE, "old", time="2020-01-01T00:00:00Z")

@@ -14,9 +14,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 
 import likewise as lw
 from likewise.service.app import App
-from likewise.service.metrics.otlp import Otlp
+from likewise.service.metrics.otlp import OtlpExporter
 from likewise.service.service import Service
-from likewise.service.settings import OtlpSettings, Served, ServiceSettings
+from likewise.service.settings import MonitorSettings, OtlpSettings, ServiceSettings
 from tests.refusals import raises
 from tests.service.asgi_calls import RULE, call
 from tests.service.metrics.test_prometheus import busy, values
@@ -76,10 +76,10 @@ def test_collector_gets_what_a_scrape_says_and_every_violation(tmp_path, collect
     (tmp_path / "rule.toml").write_text(RULE)
 
     async def scenario():
-        served = Served(rule=str(tmp_path / "rule.toml"), ledger=str(tmp_path / "ledger"))
+        served = MonitorSettings(rule=str(tmp_path / "rule.toml"), ledger=str(tmp_path / "ledger"))
         service = Service(ServiceSettings({"default": served}))
         app = App(service)
-        otlp = Otlp(service, OtlpSettings(url))
+        otlp = OtlpExporter(service, OtlpSettings(url))
         await asyncio.to_thread(service.open)
         X, Z = await busy(app)
         scraped = values((await call(app, "GET", "/metrics")).body)
@@ -127,12 +127,14 @@ def test_collector_that_is_away_does_not_hold_up_the_end(tmp_path):
     (tmp_path / "rule.toml").write_text(RULE)
 
     async def scenario():
-        service = Service(ServiceSettings({"default": Served(rule=str(tmp_path / "rule.toml"))}))
+        service = Service(
+            ServiceSettings({"default": MonitorSettings(rule=str(tmp_path / "rule.toml"))})
+        )
         app = App(service)
         with socket.socket() as nobody:  # bound, and nobody listens
             nobody.bind(("127.0.0.1", 0))
             address = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-            otlp = Otlp(service, OtlpSettings(address))
+            otlp = OtlpExporter(service, OtlpSettings(address))
             await asyncio.to_thread(service.open)
             await busy(app)
             await asyncio.wait_for(otlp.close(), 60)
@@ -145,16 +147,16 @@ def test_collector_that_is_away_does_not_hold_up_the_end(tmp_path):
 
 def test_settings_have_a_table_for_it(tmp_path):
     told = {"monitors": {"a": {"rule": "r"}}, "otlp": {"endpoint": "http://a", "every_seconds": 5}}
-    assert ServiceSettings.of(told, tmp_path).otlp == OtlpSettings("http://a", 5.0)
-    assert ServiceSettings.of({"monitors": {"a": {"rule": "r"}}}, tmp_path).otlp is None
-    with raises(lw.BadRule):
-        ServiceSettings.of(told | {"otlp": {}}, tmp_path)
+    assert ServiceSettings.from_tables(told, tmp_path).otlp == OtlpSettings("http://a", 5.0)
+    assert ServiceSettings.from_tables({"monitors": {"a": {"rule": "r"}}}, tmp_path).otlp is None
+    with raises(lw.errors.BadRule):
+        ServiceSettings.from_tables(told | {"otlp": {}}, tmp_path)
 
 
 def test_endpoint_and_interval_are_checked(tmp_path):
     told = {"monitors": {"a": {"rule": "r"}}}
-    with raises(lw.BadRule, setting="endpoint"):
-        ServiceSettings.of(told | {"otlp": {"endpoint": "collector:4318"}}, tmp_path)
-    with raises(lw.BadRule, setting="every_seconds"):
+    with raises(lw.errors.BadRule, setting="endpoint"):
+        ServiceSettings.from_tables(told | {"otlp": {"endpoint": "collector:4318"}}, tmp_path)
+    with raises(lw.errors.BadRule, setting="every_seconds"):
         table = {"endpoint": "http://a", "every_seconds": 0}
-        ServiceSettings.of(told | {"otlp": table}, tmp_path)
+        ServiceSettings.from_tables(told | {"otlp": table}, tmp_path)

@@ -17,10 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 import likewise as lw
 from likewise.errors import BadRule
 from likewise.service.body_types import encode
-from likewise.service.metrics.metric_names import ALL, BY_NAME, MODELS
-from likewise.service.metrics.samples import samples
+from likewise.service.metrics.metric_names import ALL_METRICS, BY_NAME, MOST_MODELS
+from likewise.service.metrics.samples import monitor_samples
 from likewise.service.service import UnopenedMonitor
-from likewise.service.settings import TAKEN, Limits, ServiceSettings, Token
+from likewise.service.settings import RESERVED_LABELS, Limits, ServiceSettings, Token
 from likewise.service.tokens import new_token
 from likewise.version import __version__
 from tests.oracle import Oracle
@@ -174,7 +174,7 @@ def test_promtool_finds_nothing_to_say(tmp_path):
             stream = SimpleNamespace(is_connected=True, lag_seconds=0.0)
             app.service.monitors["default"].stream = stream
             text = (await call(app, "GET", "/metrics")).body.decode()
-        for metric in ALL:
+        for metric in ALL_METRICS:
             assert f"# TYPE {metric.name} {metric.kind}" in text
         return text
 
@@ -213,15 +213,19 @@ def test_models_beyond_the_first_hundred_count_together(tmp_path):
     async def scenario():
         async with serving(tmp_path) as app:
             served = app.service.monitors["default"]
-            served.counts.decisions.update({f"m{i}": 2 for i in range(MODELS + 50)})
-            told = [one for one in samples(served, None) if one.name == "likewise_decisions_total"]
-            assert len(told) == MODELS + 2
-            assert sum(one.value for one in told) == 2 * (MODELS + 50)
+            served.counts.decisions.update({f"m{i}": 2 for i in range(MOST_MODELS + 50)})
+            told = [
+                one
+                for one in monitor_samples(served, None)
+                if one.name == "likewise_decisions_total"
+            ]
+            assert len(told) == MOST_MODELS + 2
+            assert sum(one.value for one in told) == 2 * (MOST_MODELS + 50)
             before = {one.labels: one.value for one in told}
-            served.counts.decisions.update({f"m{i}": 5 for i in range(MODELS + 90)})
+            served.counts.decisions.update({f"m{i}": 5 for i in range(MOST_MODELS + 90)})
             after = {
                 one.labels: one.value
-                for one in samples(served, None)
+                for one in monitor_samples(served, None)
                 if one.name == "likewise_decisions_total"
             }
             assert all(after[labels] >= value for labels, value in before.items())
@@ -233,10 +237,12 @@ def test_every_metric_is_in_its_reference():
     page = REFERENCE.read_text()
     row = r"^\| `((?:likewise|process)_\w+)` \| (\w+) \|([^|]*)\|"
     listed = re.findall(row, page, re.MULTILINE)
-    assert [(name, kind) for name, kind, _ in listed] == [(one.name, one.kind) for one in ALL]
-    for (_, _, labels), metric in zip(listed, ALL, strict=True):
+    assert [(name, kind) for name, kind, _ in listed] == [
+        (one.name, one.kind) for one in ALL_METRICS
+    ]
+    for (_, _, labels), metric in zip(listed, ALL_METRICS, strict=True):
         assert tuple(re.findall(r"`(\w+)`", labels)) == metric.all_labels
-    assert {label for metric in ALL for label in metric.all_labels} <= TAKEN
+    assert {label for metric in ALL_METRICS for label in metric.all_labels} <= RESERVED_LABELS
 
 
 def test_whoever_may_not_is_counted_from_zero_on(tmp_path):
@@ -273,13 +279,13 @@ def test_labels_of_the_settings_are_on_every_sample(tmp_path):
 @pytest.mark.parametrize("labels", [{"monitor": "x"}, {"__x": "x"}, {"a-b": "x"}, {"a": 1}])
 def test_labels_that_are_taken_or_none_are_refused(labels, tmp_path):
     with raises(BadRule):
-        ServiceSettings.of({"monitors": {"a": {"rule": "r"}}, "labels": labels}, tmp_path)
+        ServiceSettings.from_tables({"monitors": {"a": {"rule": "r"}}, "labels": labels}, tmp_path)
 
 
 def test_monitor_that_is_not_open_is_not_up(tmp_path):
     async def scenario():
         async with serving(tmp_path) as app:
-            app.service.pending["other"] = UnopenedMonitor(failed="altered")
+            app.service.pending["other"] = UnopenedMonitor(error_code="altered")
             told = values((await call(app, "GET", "/metrics")).body)
             up = {key[1][1]: told[key] for key in told if key[0] == "likewise_monitor_up"}
             assert up == {"default": 1, "other": 0}

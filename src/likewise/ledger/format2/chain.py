@@ -90,7 +90,7 @@ def run_digest(first: int, stop: int, *content: bytes | memoryview) -> bytes:
     return digest.digest()
 
 
-def packed(records: Records, *fields: str) -> memoryview:
+def pack_fields(records: Records, *fields: str) -> memoryview:
     """Some parts of records, row by row: of a decision, a verdict, or both, which lie together."""
     kinds = records.dtype.fields
     assert kinds is not None

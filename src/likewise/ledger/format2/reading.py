@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadFile
-from likewise.ledger.entries import NONE_KEPT, WITNESS, Kept
+from likewise.ledger.entries import NO_STORED_WITNESSES, WITNESS, StoredWitnesses
 from likewise.ledger.format2.chain import SECRET, key_mark
-from likewise.ledger.protocol import Reading
-from likewise.ledger.stored import MOST, Decisions, LedgerState
+from likewise.ledger.protocol import FormatReader
+from likewise.ledger.stored import MOST, LedgerState, StoredDecisions
 from likewise.tables.keys import Key
 from likewise.tables.rows import Floats, Rows
 
@@ -25,7 +25,7 @@ _KEYS = f"SELECT row, key FROM key WHERE {_SPAN}"
 _VERDICTS = f"SELECT row, witnesses, distances FROM verdict WHERE {_SPAN}"
 
 
-def state(reader: Reading) -> LedgerState:
+def state(reader: FormatReader) -> LedgerState:
     events = reader.all("SELECT number, at_row, link FROM event ORDER BY number DESC LIMIT 1")
     if not events:
         raise BadFile(
@@ -66,11 +66,11 @@ def state(reader: Reading) -> LedgerState:
     )
 
 
-def has_keys(reader: Reading) -> bool:
+def has_keys(reader: FormatReader) -> bool:
     return bool(reader.all("SELECT EXISTS (SELECT 1 FROM key)")[0][0])
 
 
-def row_of(reader: Reading, key: Key) -> int | None:
+def row_of(reader: FormatReader, key: Key) -> int | None:
     """No hash covers the database's index of keys, so the table decides."""
     for source in ("key", "key NOT INDEXED"):
         for (row,) in reader.all(f"SELECT row FROM {source} WHERE key = ?", key):
@@ -79,7 +79,7 @@ def row_of(reader: Reading, key: Key) -> int | None:
     return None
 
 
-def erased_keys(reader: Reading) -> Callable[[Key], bool] | None:
+def erased_keys(reader: FormatReader) -> Callable[[Key], bool] | None:
     """Whether a key of a row that is still there was erased; None if none was."""
     first, events = reader.first_kept(), reader.events("erased")
     marks = {mark for event in events for row, mark in event.marks().items() if row >= first}
@@ -89,7 +89,7 @@ def erased_keys(reader: Reading) -> Callable[[Key], bool] | None:
     return lambda key: key_mark(secret, key) in marks
 
 
-def key_secret(reader: Reading) -> bytes:
+def key_secret(reader: FormatReader) -> bytes:
     """What marks of erased keys are made with."""
     event = reader.events("rule")[0]
     try:
@@ -98,7 +98,7 @@ def key_secret(reader: Reading) -> bytes:
         raise event.unreadable() from None
 
 
-def key_marks(reader: Reading, rows: list[int]) -> dict[str, str]:
+def key_marks(reader: FormatReader, rows: list[int]) -> dict[str, str]:
     """Return what is to be left of the keys of rows, by row, once these are erased."""
     secret = key_secret(reader)
     query = "SELECT row, key FROM key WHERE row IN (SELECT value FROM json_each(?))"
@@ -106,33 +106,35 @@ def key_marks(reader: Reading, rows: list[int]) -> dict[str, str]:
     return {str(row): key_mark(secret, key) for row, key in found}
 
 
-def groups(reader: Reading, inputs: Any) -> dict[str, Rows]:
+def groups(reader: FormatReader, inputs: Any) -> dict[str, Rows]:
     """Return the codes of inputs in each protected column, as the table `member` has them."""
     layout, found = reader.layout, {}
-    if layout is not None and reader.protected:
+    if layout is not None and reader.protected_columns:
         columns = np.ascontiguousarray(inputs).view(layout.dtype).reshape(-1)
-        for name in reader.protected:
+        for name in reader.protected_columns:
             found[name] = columns[name].astype(np.int64)
     return found
 
 
-def flagged(reader: Reading, first: int, stop: int) -> list[int]:
+def find_flagged(reader: FormatReader, first: int, stop: int) -> list[int]:
     return [row for (row,) in reader.all(f"SELECT row FROM verdict WHERE {_SPAN}", first, stop)]
 
 
-def decisions(reader: Reading, first: int, stop: int, *, keys: bool, witnesses: bool) -> Decisions:
+def decisions(
+    reader: FormatReader, first: int, stop: int, *, keys: bool, witnesses: bool
+) -> StoredDecisions:
     records = reader.records
     assert records is not None
     some = records.read(first, stop)
     verdicts, decided = some["verdict"], some["decision"]
-    return Decisions(
+    return StoredDecisions(
         first=first,
         times=decided["time"].copy(),
         keys=keys_of(reader, first, stop) if keys else None,
         outputs=_outputs(reader, first, some["output"]),
         firsts=verdicts["first"].copy(),
         counts=verdicts["count"].copy(),
-        witnesses=_witnesses(reader, first, stop) if witnesses else NONE_KEPT,
+        witnesses=_witnesses(reader, first, stop) if witnesses else NO_STORED_WITNESSES,
         records=some,
         models=decided["model"].astype(np.int64),
         sources=decided["source"].astype(np.int64),
@@ -141,7 +143,7 @@ def decisions(reader: Reading, first: int, stop: int, *, keys: bool, witnesses: 
     )
 
 
-def keys_of(reader: Reading, first: int, stop: int) -> list[Key]:
+def keys_of(reader: FormatReader, first: int, stop: int) -> list[Key]:
     """The key of each row, None where it has none."""
     cells = reader.all(_KEYS, first, stop)
     given = [key for _, key in cells]
@@ -155,23 +157,23 @@ def keys_of(reader: Reading, first: int, stop: int) -> list[Key]:
     return keys
 
 
-def _outputs(reader: Reading, first: int, numbers: Floats) -> Floats:
+def _outputs(reader: FormatReader, first: int, numbers: Floats) -> Floats:
     outputs = numbers.reshape(len(numbers), -1).astype(np.float64)
-    gone = reader.erased() - first
+    gone = reader.erased_rows() - first
     outputs[gone[(gone >= 0) & (gone < len(outputs))]] = np.nan
     return outputs
 
 
-def _witnesses(reader: Reading, first: int, stop: int) -> Kept:
+def _witnesses(reader: FormatReader, first: int, stop: int) -> StoredWitnesses:
     """The kept witnesses of a run of rows; those whose distances were destroyed have NaN."""
     cells = reader.all(_VERDICTS, first, stop)
     if not cells:
-        return NONE_KEPT
+        return NO_STORED_WITNESSES
     rows, named, far = zip(*cells, strict=True)
     return kept_of(np.array(rows, np.int64) - first, named, far)
 
 
-def kept_of(owners: Rows, named: Any, distances: Any) -> Kept:
+def kept_of(owners: Rows, named: Any, distances: Any) -> StoredWitnesses:
     """Witnesses by owner, from the blobs of rows and distances of each owner."""
     sizes = np.array([len(some) // 8 for some in named], np.int64)
     whole = [
@@ -189,10 +191,10 @@ def kept_of(owners: Rows, named: Any, distances: Any) -> Kept:
     found["row"] = np.frombuffer(b"".join(named), "<i8")
     found["input_distance"] = numbers[near]
     found["output_distance"] = numbers[near + sizes[owned]]
-    return Kept(owners[owned], found)
+    return StoredWitnesses(owners[owned], found)
 
 
-def runs_since(reader: Reading, time: int | None) -> list[tuple[int, int]]:
+def runs_since(reader: FormatReader, time: int | None) -> list[tuple[int, int]]:
     """One run: `latest` only grows, so all from the first that reaches that time on."""
     first, state = reader.first_kept(), reader.state()
     if time is None or state.rows == first:

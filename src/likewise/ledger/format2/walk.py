@@ -21,24 +21,24 @@ from likewise.ledger.hashes import (
     DIGEST,
     GENESIS,
     SALT,
-    differing,
     event_link,
+    find_differing,
     word_commitment,
     word_link,
 )
 from likewise.ledger.heads import Head, check_met, written_anew
-from likewise.ledger.protocol import Reading
-from likewise.ledger.stored import MOST, Altered, ChainEnd, Decisions
+from likewise.ledger.protocol import FormatReader
+from likewise.ledger.stored import MOST, Altered, ChainEnd, StoredDecisions
 from likewise.tables.rows import Rows
 
 _NAMED = "SELECT witnesses FROM verdict WHERE row = ?"
 KINDS = ("review", "superseded", "truth")
 
 
-def check_words(reader: Reading) -> None:
+def check_words(reader: FormatReader) -> None:
     """Raise Altered unless all words are as they were written, or were erased."""
     wanted = {0: GENESIS}
-    erased = {word for event in reader.events("erased") for word in event.listed("words")}
+    erased = {word for event in reader.events("erased") for word in event.get_integers("words")}
     try:
         for event in reader.events("words"):
             wanted[int(event.body["words"])] = bytes.fromhex(event.body["link"])
@@ -65,7 +65,7 @@ def check_words(reader: Reading) -> None:
         raise Altered(None, f"there are {count} words, and there should be {max(wanted)}")
 
 
-def check_notes(reader: Reading, first: int, is_gone: Callable[[int], bool]) -> None:
+def check_notes(reader: FormatReader, first: int, is_gone: Callable[[int], bool]) -> None:
     """Raise Altered unless all notes, and the marks of reviewed verdicts, are as they were written.
 
     first: the first row that is kept; notes on earlier ones have left with them
@@ -73,7 +73,7 @@ def check_notes(reader: Reading, first: int, is_gone: Callable[[int], bool]) -> 
     events = sorted(
         (event for kind in KINDS for event in reader.events(kind)), key=lambda one: one.number
     )
-    events = [event for event in events if event.whole("row") >= first]
+    events = [event for event in events if event.get_integer("row") >= first]
     notes = {event: rest for event, *rest in reader.all("SELECT * FROM note")}
     if set(notes) != {event.number for event in events}:
         raise Altered(None, "there are notes that no event tells of, or some are missing")
@@ -103,7 +103,7 @@ def check_notes(reader: Reading, first: int, is_gone: Callable[[int], bool]) -> 
         raise Altered(None, "verdicts are marked with other reviews than the chain has")
 
 
-def _named_by(reader: Reading, row: int) -> list[int]:
+def _named_by(reader: FormatReader, row: int) -> list[int]:
     """The witnesses that are kept of a verdict."""
     return [one for (named,) in reader.all(_NAMED, row) for one in np.frombuffer(named, "<i8")]
 
@@ -124,14 +124,14 @@ Run = tuple[int, int, int | None, bytes, bool]
 """The first row and the one after the last, the latest time, digest, whether it has verdicts."""
 
 
-def walk(reader: Reading, head: Head | None, values: bool = True) -> "Walk":
-    return Walk(reader, head, values)
+def walk(reader: FormatReader, head: Head | None, values: bool = True) -> "Format2Walk":
+    return Format2Walk(reader, head, values)
 
 
-class Walk:
+class Format2Walk:
     """One walk along a chain, chunk by chunk."""
 
-    def __init__(self, reader: Reading, head: Head | None, values: bool) -> None:
+    def __init__(self, reader: FormatReader, head: Head | None, values: bool) -> None:
         self._reader = reader
         self._values = values
         self._wanted = head
@@ -144,11 +144,11 @@ class Walk:
         self._members: dict[str, list[npt.NDArray[np.int64]]] = defaultdict(list)
         self._latest: Any = 0
 
-    def chunks(self) -> Iterator[Decisions]:
+    def chunks(self) -> Iterator[StoredDecisions]:
         reader = self._reader
         state = reader.state()
         self.first = self.rows = self.judged = state.first
-        self._erased = reader.erased()
+        self._erased = reader.erased_rows()
         self.erased = int((self._erased >= state.first).sum())
         start = begin_walk(reader)
         self.events, self._link = start.events, start.link
@@ -213,7 +213,7 @@ class Walk:
 
     # Rows
 
-    def _check_accepted(self, runs: list[Run]) -> Iterator[Decisions]:
+    def _check_accepted(self, runs: list[Run]) -> Iterator[StoredDecisions]:
         """Compare runs of decisions with their digests, and give their rows."""
         runs = [run for run in runs if run[1] > self.first]
         if not runs:
@@ -228,7 +228,7 @@ class Walk:
             self._check_commitments(chunk)
         together = runs[0][4] and runs[-1][4] and all(run[4] for run in runs)
         fields = ("decision", "verdict") if together else ("decision",)
-        packed = chain.packed(chunk.records, *fields)
+        packed = chain.pack_fields(chunk.records, *fields)
         size = len(packed) // max(1, stop - first)
         stops = [run[1] for run in runs]
         times = np.maximum.accumulate(chunk.times)[np.array(stops) - first - 1].tolist()
@@ -242,13 +242,13 @@ class Walk:
             content = packed[(start - first) * size : (upto - first) * size]
             if with_verdicts and not together:
                 part = chunk.records[start - first : upto - first]
-                content = chain.packed(part, "decision", "verdict")
+                content = chain.pack_fields(part, "decision", "verdict")
                 (beside,) = _Verdicts(self, part, start, upto).contents(start, [upto])
             if chain.run_digest(start, upto, content, *beside) != body:
-                raise _altered(start, upto, "time, model, verdict or place")
+                raise _alteration(start, upto, "time, model, verdict or place")
             self._latest = max(self._latest, time)
             if latest != self._latest:
-                raise _altered(start, upto, "latest time")
+                raise _alteration(start, upto, "latest time")
         yield chunk
 
     def _check_judged(self, runs: list[Run]) -> None:
@@ -258,19 +258,19 @@ class Walk:
                 continue
             chunk = self._reader.decisions(start, stop, keys=False, witnesses=False)
             (told,) = _Verdicts(self, chunk.records, start, stop).contents(start, [stop])
-            content = chain.packed(chunk.records, "verdict")
+            content = chain.pack_fields(chunk.records, "verdict")
             if chain.run_digest(start, stop, content, *told) != body:
-                raise _altered(start, stop, "verdict")
+                raise _alteration(start, stop, "verdict")
 
     def _judge(self, start: int, stop: int) -> None:
         if start != self.judged:
             raise Altered(self.judged, f"row {self.judged:,} has no verdict, or two")
         self.judged = stop
 
-    def _check_commitments(self, chunk: Decisions) -> None:
+    def _check_commitments(self, chunk: StoredDecisions) -> None:
         """Name the first row whose values do not match its commitment, unless it was erased."""
         self._keys += _keys_in(chunk)
-        for i in differing(*_commitments(chunk)):
+        for i in find_differing(*_commitments(chunk)):
             if not _is_erased(chunk, i, self._erased):
                 row, what = chunk.first + i, "its input, output or key"
                 raise Altered(row, f"row {row:,}: {what} is not as it was written")
@@ -325,7 +325,7 @@ class Walk:
             raise Altered(None, f"the table 'member' has {there} rows, and should have {many}")
 
 
-def _commitments(chunk: Decisions) -> tuple[bytes, bytes]:
+def _commitments(chunk: StoredDecisions) -> tuple[bytes, bytes]:
     """Those that the values of rows make, and those that are kept."""
     records = chunk.records
     numbers = records["output"].reshape(len(chunk), -1)
@@ -333,7 +333,7 @@ def _commitments(chunk: Decisions) -> tuple[bytes, bytes]:
     return made, np.ascontiguousarray(records["decision"]["commitment"]).tobytes()
 
 
-def _is_erased(chunk: Decisions, i: int, erased: Rows) -> bool:
+def _is_erased(chunk: StoredDecisions, i: int, erased: Rows) -> bool:
     """Whether a row that does not match its commitment was erased, and says nothing now.
 
     Its record is overwritten after the database says that it is erased, the salt at last.
@@ -351,14 +351,14 @@ def _is_among(rows: Rows, row: int) -> bool:
     return bool(at < len(rows) and rows[at] == row)
 
 
-def _keys_in(chunk: Decisions) -> int:
+def _keys_in(chunk: StoredDecisions) -> int:
     return 0 if chunk.keys is None else len(chunk) - chunk.keys.count(None)
 
 
 class _Verdicts:
     """The verdicts with witnesses of a run of rows, each compared with its record."""
 
-    def __init__(self, walk: Walk, records: Any, first: int, stop: int) -> None:
+    def __init__(self, walk: Format2Walk, records: Any, first: int, stop: int) -> None:
         verdicts, decided = records["verdict"], records["decision"]
         places = np.flatnonzero(verdicts["count"] > 0)
         self._rows = first + places
@@ -391,7 +391,7 @@ class _Verdicts:
         walk.count_flagged(self._rows, records["input"][places])
 
     @staticmethod
-    def _check(walk: Walk, cell: Any, same: tuple[int, int, int]) -> None:
+    def _check(walk: Format2Walk, cell: Any, same: tuple[int, int, int]) -> None:
         row, time, model, count, nearest, named, distances, salt, commitment = cell
         whole = isinstance(named, bytes) and len(named) % 8 == 0 and isinstance(commitment, bytes)
         if not whole or len(commitment) != DIGEST or (time, model, count) != same:
@@ -434,7 +434,7 @@ def _makes_sense(kind: Any, first: Any, stop: Any, latest: Any, body: Any) -> bo
     return run and timed and isinstance(body, bytes)
 
 
-def _altered(start: int, stop: int, what: str) -> Altered:
+def _alteration(start: int, stop: int, what: str) -> Altered:
     if stop - start == 1:
         return Altered(start, f"row {start:,}: its {what} is not as it was written")
     return Altered(

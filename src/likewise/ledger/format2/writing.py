@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.ledger.entries import NO_CODE, Codes, Entries, Judged
+from likewise.ledger.entries import NO_CODE, Codes, Entries, EntryVerdicts
 from likewise.ledger.format2 import chain
 from likewise.ledger.format2.reading import groups
 from likewise.ledger.hashes import DIGEST, SALT, digests, event_link, sha256, word_commitment
-from likewise.ledger.notes import Note
-from likewise.ledger.protocol import Reading, Writing
+from likewise.ledger.notes import LedgerNote
+from likewise.ledger.protocol import FormatReader, FormatWriter
 from likewise.ledger.source_positions import PAIR
 from likewise.ledger.stored import NOT_JUDGED, ChainEnd
 from likewise.ledger.verdict_facts import facts_of_many
@@ -43,14 +43,18 @@ def first_body() -> dict[str, Any]:
 
 
 def add_event(
-    store: Writing, database: sqlite3.Connection, kind: str, body: dict[str, Any], end: ChainEnd
+    store: FormatWriter,
+    database: sqlite3.Connection,
+    kind: str,
+    body: dict[str, Any],
+    end: ChainEnd,
 ) -> ChainEnd:
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return _add(store, database, end, kind, text, end.rows)
 
 
 def _add(
-    store: Writing,
+    store: FormatWriter,
     database: sqlite3.Connection,
     end: ChainEnd,
     kind: str,
@@ -63,7 +67,7 @@ def _add(
     run: of a run of rows the first, the one after the last, and the latest time of its decisions
     """
     now = store.now()
-    link = store.coming = event_link(end.link, end.events, at_row, now, kind, body)
+    link = store.pending_link = event_link(end.link, end.events, at_row, now, kind, body)
     database.execute(
         "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (end.events, at_row, now, kind, *run, body, link),
@@ -71,7 +75,9 @@ def _add(
     return ChainEnd(at_row, end.events + 1, link)
 
 
-def add_note(store: Writing, database: sqlite3.Connection, note: Note, end: ChainEnd) -> ChainEnd:
+def add_note(
+    store: FormatWriter, database: sqlite3.Connection, note: LedgerNote, end: ChainEnd
+) -> ChainEnd:
     """An event with words beside it that can be destroyed."""
     salt = os.urandom(SALT)
     body = {**note.body, "note": word_commitment(salt, note.text).hex()}
@@ -89,7 +95,7 @@ def add_note(store: Writing, database: sqlite3.Connection, note: Note, end: Chai
 
 
 def append(
-    store: Writing, database: sqlite3.Connection, entries: Entries, end: ChainEnd
+    store: FormatWriter, database: sqlite3.Connection, entries: Entries, end: ChainEnd
 ) -> ChainEnd:
     files, first, count = store.records, end.rows, len(entries)
     assert files is not None
@@ -113,7 +119,7 @@ def append(
     decided["time"], decided["model"], decided["source"] = entries.times, models, sources
     if places is not None:
         decided["position"] = places.numbers
-    judged = None if entries.waiting else entries.judged(first)
+    judged = None if entries.waiting else entries.to_verdicts(first)
     if judged is not None:
         _fill_verdicts(records["verdict"], judged)
     else:
@@ -135,17 +141,19 @@ def append(
         part = records[start - first : stop - first]
         latest = max(latest, int(part["decision"]["time"].max()))
         if judged is None:
-            content: tuple[bytes | memoryview, ...] = (chain.packed(part, "decision"),)
+            content: tuple[bytes | memoryview, ...] = (chain.pack_fields(part, "decision"),)
         else:
             verdicts = _verdict_content(judged, start, stop, committed_distances)
-            content = (chain.packed(part, "decision", "verdict"), *verdicts)
+            content = (chain.pack_fields(part, "decision", "verdict"), *verdicts)
         kind = chain.DECISIONS if judged is None else chain.JUDGED
         digest = chain.run_digest(start, stop, *content)
         end = _add(store, database, end, kind, digest, stop, (start, stop, latest))
     return end
 
 
-def judge(store: Writing, database: sqlite3.Connection, judged: Judged, end: ChainEnd) -> ChainEnd:
+def judge(
+    store: FormatWriter, database: sqlite3.Connection, judged: EntryVerdicts, end: ChainEnd
+) -> ChainEnd:
     """Verdicts of decisions that were accepted before."""
     files, first, stop = store.records, judged.first, judged.first + len(judged)
     assert files is not None
@@ -155,7 +163,7 @@ def judge(store: Writing, database: sqlite3.Connection, judged: Judged, end: Cha
     files.write(first, records, sync=store.sync)
     committed = _add_verdicts(store, database, judged, records)
     for _, start, upto in files.spans(first, stop):
-        part = chain.packed(records[start - first : upto - first], "verdict")
+        part = chain.pack_fields(records[start - first : upto - first], "verdict")
         content = (part, *_verdict_content(judged, start, upto, committed))
         digest = chain.run_digest(start, upto, *content)
         end = _add(store, database, end, chain.VERDICTS, digest, end.rows, (start, upto, None))
@@ -163,7 +171,7 @@ def judge(store: Writing, database: sqlite3.Connection, judged: Judged, end: Cha
 
 
 def _codes(
-    store: Writing,
+    store: FormatWriter,
     database: sqlite3.Connection,
     kind: str,
     names: list[str | None],
@@ -183,19 +191,19 @@ def _codes(
     return np.array(codes, np.int32), end
 
 
-def _fill_verdicts(verdicts: Any, judged: Judged) -> None:
+def _fill_verdicts(verdicts: Any, judged: EntryVerdicts) -> None:
     verdicts["first"], verdicts["count"] = judged.firsts, judged.counts
     verdicts["facts"] = facts_of_many(None, len(judged)) if judged.facts is None else judged.facts
 
 
 def _add_verdicts(
-    store: Writing, database: sqlite3.Connection, judged: Judged, records: Any
+    store: FormatWriter, database: sqlite3.Connection, judged: EntryVerdicts, records: Any
 ) -> bytes:
     """Verdicts with witnesses, to be looked up; the commitments to their distances, joined."""
     places = np.flatnonzero(judged.counts > 0)
     if len(places) == 0:
         return b""
-    owners, found = judged.witnesses.owners, judged.witnesses.found
+    owners, found = judged.witnesses.owners, judged.witnesses.records
     starts, ends = owners.searchsorted(places), owners.searchsorted(places, side="right")
     decided = records["decision"][places]
     words, begin = _salted_distances(found, starts, ends)
@@ -227,7 +235,7 @@ def _add_verdicts(
             strict=True,
         ),
     )
-    if store.reader.protected:
+    if store.reader.protected_columns:
         _add_members(store.reader, database, judged.first, places, records["input"])
     return bytes(committed)
 
@@ -253,7 +261,7 @@ def _salted_distances(found: Any, starts: Rows, ends: Rows) -> tuple[npt.NDArray
 
 
 def _add_members(
-    reader: Reading, database: sqlite3.Connection, first: int, places: Rows, inputs: Any
+    reader: FormatReader, database: sqlite3.Connection, first: int, places: Rows, inputs: Any
 ) -> None:
     """Which group each contradicting decision belongs to, for those who look by group."""
     rows = (first + places).tolist()
@@ -265,12 +273,12 @@ def _add_members(
 
 
 def _verdict_content(
-    judged: Judged, start: int, stop: int, committed: bytes
+    judged: EntryVerdicts, start: int, stop: int, committed: bytes
 ) -> tuple[bytes, bytes]:
     """Of the rows from `start` up to `stop`: pairs that are kept, and commitments to distances."""
     first, owners = judged.first, judged.witnesses.owners
     low, high = owners.searchsorted([start - first, stop - first])
-    rows = judged.witnesses.found["row"][low:high]
+    rows = judged.witnesses.records["row"][low:high]
     places = np.flatnonzero(judged.counts > 0)
     begin, end = places.searchsorted([start - first, stop - first])
     pairs = chain.pair_bytes(first + owners[low:high], rows)
@@ -292,12 +300,12 @@ def erase(database: sqlite3.Connection, rows: list[int]) -> None:
         database.execute(
             f"DELETE FROM {table} WHERE row IN (SELECT value FROM json_each(?))", (listed,)
         )
-    naming = _naming(database, np.array(rows, np.int64))
+    naming = _find_naming(database, np.array(rows, np.int64))
     database.executemany(_MARKED, ((row,) for row in naming))
     database.executemany(_REVIEWED_WHOLE, ((row,) for row in naming))
 
 
-def _naming(database: sqlite3.Connection, gone: Rows) -> list[int]:
+def _find_naming(database: sqlite3.Connection, gone: Rows) -> list[int]:
     """Verdicts of rows that are gone, and those that name one of them."""
     found: list[int] = []
     told = database.execute("SELECT row, witnesses FROM verdict")
@@ -316,7 +324,7 @@ def drop(database: sqlite3.Connection, first: int) -> None:
         database.execute(f"DELETE FROM {table} WHERE row < ?", (first,))
 
 
-def anchor(reader: Reading, first: int) -> tuple[int, str]:
+def anchor(reader: FormatReader, first: int) -> tuple[int, str]:
     ((number,),) = reader.all(
         "SELECT coalesce(min(number), (SELECT max(number) + 1 FROM event)) FROM event"
         " WHERE kind IN ('decisions', 'judged') AND first >= ?",
@@ -326,7 +334,7 @@ def anchor(reader: Reading, first: int) -> tuple[int, str]:
     return number, link.hex()
 
 
-def anchored(reader: Reading, first: int) -> dict[str, Any]:
+def anchor_fields(reader: FormatReader, first: int) -> dict[str, Any]:
     """The latest time before, and erased rows that verdicts name which stay."""
     times = reader.all(
         "SELECT latest FROM event WHERE latest IS NOT NULL AND stop <= ? ORDER BY number DESC"
@@ -335,6 +343,6 @@ def anchored(reader: Reading, first: int) -> dict[str, Any]:
     )
     cells = reader.all("SELECT witnesses FROM verdict WHERE row >= ? AND salt IS NULL", first)
     named = np.unique(np.frombuffer(b"".join(rows for (rows,) in cells), "<i8"))
-    erased = np.intersect1d(named[named < first], reader.erased())
+    erased = np.intersect1d(named[named < first], reader.erased_rows())
     gone = {"erased": erased.tolist()} if len(erased) else {}
     return {"latest": times[0][0] if times else 0, **gone}

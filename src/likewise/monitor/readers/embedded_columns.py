@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.embedders.embedding import Name, Subject
+from likewise.embedders.embedding import Embedding, ErrorSubject, ItemNamer
 from likewise.errors import UnexpectedValue
 from likewise.rule.feature import Feature
 from likewise.tables.frames import Column, is_missing
-from likewise.tables.normalize import list_of
+from likewise.tables.normalize import require_list
 
 Vectors = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Embedded:
+class EmbeddedValue:
     """A value with its vector, where both are known: no model is asked."""
 
     value: Any
@@ -40,9 +40,9 @@ class EmbeddedColumn:
     def __init__(self, name: str, feature: Feature) -> None:
         self.name = name
         self._pictures = feature.kind == "image"
-        self._embedding = feature.embed.loaded
+        self._embedding: Embedding = feature.embed.embedding
         self._at_once = feature.embed.batch if self._pictures else 1 << 16
-        self.dtype = self._embedding.settled()
+        self.dtype = self._embedding.find_vector_type()
         """Of one vector, with its length."""
 
     @property
@@ -51,17 +51,17 @@ class EmbeddedColumn:
 
     def read(self, column: Column) -> tuple[list[Any], Vectors]:
         """What is kept of each value, None where it is missing, and the vectors."""
-        given = list_of(column)
+        given = require_list(column)
         vectors = np.zeros((len(given), self.width))
         kept: list[Any] = [None] * len(given)
         places: list[int] = []
         for i, value in enumerate(given):
-            if isinstance(value, Embedded):
+            if isinstance(value, EmbeddedValue):
                 kept[i], vectors[i] = value.value, value.vector
             elif isinstance(value, np.ndarray) or not is_missing(value):
                 places.append(i)
         if places:
-            self._embedding.insist_on_model(self._called(places))  # before a file is opened
+            self._embedding.require_model(self._name_items(places))  # before a file is opened
 
         def read() -> Iterator[tuple[int, Any]]:
             for i in places:
@@ -69,11 +69,11 @@ class EmbeddedColumn:
                 yield i, item
 
         for some, items in self._embedding.pictures.batches(read(), self._at_once):
-            vectors[some] = self._embedding.many(items, self._called(some))
+            vectors[some] = self._embedding.embed_many(items, self._name_items(some))
         return kept, vectors
 
-    def _called(self, places: list[int]) -> Name:
-        return lambda k: Subject(repr(self.name), places[k], self.name)
+    def _name_items(self, places: list[int]) -> ItemNamer:
+        return lambda k: ErrorSubject(repr(self.name), places[k], self.name)
 
     def _read_one(self, i: int, value: Any) -> tuple[Any, Any]:
         if not self._pictures:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.embedders.embedding import Subject
+from likewise.embedders.embedding import ErrorSubject
 from likewise.errors import UnexpectedValue
 from likewise.monitor.readers.vector_reader import VectorReader
 from likewise.rule.rule import Rule
@@ -26,14 +26,14 @@ class EmbeddedReader(VectorReader):
     def __init__(self, rule: Rule) -> None:
         super().__init__(rule)
         assert rule.embed is not None
-        self._working = rule  # `rule` may name a model that is not to be loaded
-        self._embedding = rule.embed.loaded
+        self._loadable_rule = rule  # `rule` may name a model that is not to be loaded
+        self._embedding = rule.embed.embedding
 
-    def vectors_of(self, x: Any, *, many: bool) -> Any:
-        return embedded(self._working, x) if many else self._embedding.one(x)
+    def embed_inputs(self, x: Any, *, many: bool) -> Any:
+        return embed_many(self._loadable_rule, x) if many else self._embedding.embed_one(x)
 
 
-def embedded(rule: Rule, x: Any) -> Any:
+def embed_many(rule: Rule, x: Any) -> Any:
     """The vectors of inputs under a rule with an embedder; a decision's number names it."""
     values = list(x) if isinstance(x, np.ndarray) and x.ndim else as_list(x)  # pictures stay arrays
     if values is None:
@@ -42,4 +42,4 @@ def embedded(rule: Rule, x: Any) -> Any:
             " an array of them."
         )
     assert rule.embed is not None
-    return rule.embed.loaded.many(values, lambda i: Subject("the input", i))
+    return rule.embed.embedding.embed_many(values, lambda i: ErrorSubject("the input", i))

@@ -28,12 +28,12 @@ from likewise.errors import BadDecision, MissingValue, UnexpectedValue
 from likewise.monitor.readers.embedded_columns import EmbeddedColumn, Vectors
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
-from likewise.tables.frames import Column, is_missing, numbers_of
+from likewise.tables.frames import Column, is_missing, read_number_column
 from likewise.tables.known_names import did_you_mean
-from likewise.tables.normalize import label_of, list_of, short_repr
+from likewise.tables.normalize import label_of, require_list, short_repr
 
 Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int32]
+CodeArray = npt.NDArray[np.int32]
 
 FAR = 4096.7
 """How many times epsilon, or 1, two rows are apart at least that differ in what must match."""
@@ -62,10 +62,10 @@ class Vocabulary:
         self.values: list[Any] = list(values or ())
         self._codes = {value: code for code, value in enumerate(self.values)}
         self._fresh: dict[Any, int] = {}
-        self.keepable: Callable[[Any, str, int], Any] | None = None  # asked about every new value
+        self.check_word: Callable[[Any, str, int], Any] | None = None  # asked about every new value
 
-    def read(self, column: Column) -> Codes:
-        values = list_of(column)
+    def read(self, column: Column) -> CodeArray:
+        values = require_list(column)
         fresh: dict[Any, int] = {}
         codes: dict[Any, int] = {}
         try:
@@ -95,7 +95,7 @@ class Vocabulary:
         try:
             value = label_of(given, repr(self.name))
         except BadDecision as error:
-            raise error.at(_place(given, values)) from None
+            raise error.with_place(_place(given, values)) from None
         code = self._codes.get(value)
         if code is not None:
             return code
@@ -108,18 +108,18 @@ class Vocabulary:
                 column=self.name,
                 advice="Add it to the rule.",
             )
-        if self.keepable is not None and value not in fresh:
-            self.keepable(value, repr(self.name), len(self._codes) + len(fresh))
+        if self.check_word is not None and value not in fresh:
+            self.check_word(value, repr(self.name), len(self._codes) + len(fresh))
         return fresh.setdefault(value, len(self.values) + len(fresh))
 
-    def fresh_value(self, code: int) -> Any:
+    def find_uncommitted(self, code: int) -> Any:
         """What a code that is not committed stands for."""
         return next(value for value, known in self._fresh.items() if known == code)
 
     def discard(self) -> None:
         self._fresh = {}
 
-    def know(self, values: Sequence[Any]) -> None:
+    def set_values(self, values: Sequence[Any]) -> None:
         """Take over values by code, of an earlier history; those that were erased have no code."""
         self.values[:] = values
         self._fresh = {}
@@ -155,13 +155,15 @@ class Vocabulary:
 
 
 @dataclass
-class Read:
+class EncodedRows:
     """Rows of a table: their vectors, and what is kept of each column."""
 
     vectors: Floats
-    kept: dict[str, npt.NDArray[Any]]
+    columns: dict[str, npt.NDArray[Any]]
     """Numbers as they came (NaN where missing), everything else as codes."""
-    loose: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
+    left_open: npt.NDArray[np.bool_] = field(
+        default_factory=lambda: np.empty((0, 0), dtype=np.bool_)
+    )
     """Which coordinates of which row are near everything; no columns where none can be."""
 
 
@@ -184,18 +186,18 @@ class Encoder:
             if feature.embed is not None
         }
         self._forget_combinations()
-        self.must = any(_must_match(feature) for feature in self.features.values())
-        weights = [_APART] if self.must else []
+        self.has_must_match = any(_must_match(feature) for feature in self.features.values())
+        weights = [_APART] if self.has_must_match else []
         self.places: dict[str, slice] = {}
         """Of the coordinates of a column."""
         for name, feature in self.features.items():
             own = self._weights(name, feature)
             self.places[name] = slice(len(weights), len(weights) + len(own))
             weights += own
-        self.apart = [j for j, weight in enumerate(weights) if weight == _APART]
+        self.must_match_coordinates = [j for j, weight in enumerate(weights) if weight == _APART]
         """The coordinates in which two rows are equal, or farther apart than any radius."""
         self.weights = [self._weight(self.far) if one == _APART else one for one in weights]
-        self.can_be_loose = any(feature.missing == "match" for feature in self.features.values())
+        self.can_leave_open = any(feature.missing == "match" for feature in self.features.values())
 
     def _forget_combinations(self) -> None:
         self._combinations: dict[bytes, int] = {}
@@ -209,7 +211,7 @@ class Encoder:
             if vocabulary.closed:
                 vocabulary.discard()
             else:
-                vocabulary.know([])
+                vocabulary.set_values([])
 
     # Weights
 
@@ -235,7 +237,7 @@ class Encoder:
             return [self._weight(feature.mismatch)] * bits
         return [0.5 * self._weight(feature.mismatch)] * many
 
-    def plain(self, rule: Rule) -> Rule:
+    def make_vector_rule(self, rule: Rule) -> Rule:
         """The rule for the vectors."""
         return Rule(
             rule.metric,
@@ -250,7 +252,7 @@ class Encoder:
 
     # Reading
 
-    def read(self, columns: Mapping[str, Column], count: int) -> Read:
+    def read(self, columns: Mapping[str, Column], count: int) -> EncodedRows:
         """Rows as vectors; raise BadDecision, and change nothing, at the first that has none."""
         kept: dict[str, npt.NDArray[Any]] = {}
         vectors: dict[str, Vectors] = {}
@@ -258,13 +260,13 @@ class Encoder:
             if feature.kind in ("key", "ignore"):
                 continue
             if feature.kind == "number":
-                kept[name] = numbers_of(name, columns[name])
+                kept[name] = read_number_column(name, columns[name])
             elif name in self.embedded:
                 values, vectors[name] = self.embedded[name].read(columns[name])
                 kept[name] = self.vocabularies[name].read(values)
             else:
                 kept[name] = self.vocabularies[name].read(columns[name])
-            missing = _missing(kept[name])
+            missing = _mask_missing(kept[name])
             if feature.missing == "reject" and missing.any():
                 raise MissingValue(
                     f"{name!r} is missing.",
@@ -276,14 +278,14 @@ class Encoder:
 
     def encode(
         self, kept: dict[str, npt.NDArray[Any]], count: int, vectors: Mapping[str, Vectors]
-    ) -> Read:
+    ) -> EncodedRows:
         """Rows as vectors, from what is kept of them and the vectors of what is embedded."""
         must: list[npt.NDArray[Any]] = []
         parts: list[Floats] = []
         loose: list[npt.NDArray[np.bool_]] = []
         for name, column in kept.items():
-            feature, missing = self.features[name], _missing(column)
-            if not feature.measured:
+            feature, missing = self.features[name], _mask_missing(column)
+            if not feature.is_compared:
                 continue
             if feature.missing == "mismatch" and feature.kind != "category":
                 must.append(missing)
@@ -292,16 +294,16 @@ class Encoder:
             else:
                 coordinates = self._coordinates(name, column, missing, must)
             parts.append(coordinates)
-            if self.can_be_loose:
+            if self.can_leave_open:
                 open_to_all = missing & (feature.missing == "match")
                 loose.append(np.repeat(open_to_all[:, None], coordinates.shape[1], axis=1))
-        if self.must:
+        if self.has_must_match:
             parts.insert(0, self._combine(must))
-            if self.can_be_loose:
+            if self.can_leave_open:
                 loose.insert(0, np.zeros((count, 1), dtype=np.bool_))
-        read = Read(np.concatenate(parts, axis=1), kept)
-        if self.can_be_loose:
-            read.loose = np.concatenate(loose, axis=1)
+        read = EncodedRows(np.concatenate(parts, axis=1), kept)
+        if self.can_leave_open:
+            read.left_open = np.concatenate(loose, axis=1)
         return read
 
     def _coordinates(
@@ -330,13 +332,13 @@ class Encoder:
             must.append(kept)
             return np.empty((len(kept), 0))
         own = 0 if apart else len(feature.values or ())
-        return self._told_apart(name, np.where(missing, own, kept))
+        return self._category_coordinates(name, np.where(missing, own, kept))
 
-    def told_apart(self, name: str) -> Floats:
+    def category_coordinates(self, name: str) -> Floats:
         """By code: the coordinates of a category with a mismatch."""
-        return self._told_apart(name, np.arange(len(self.features[name].values or ())))
+        return self._category_coordinates(name, np.arange(len(self.features[name].values or ())))
 
-    def _told_apart(self, name: str, codes: npt.NDArray[Any]) -> Floats:
+    def _category_coordinates(self, name: str, codes: npt.NDArray[Any]) -> Floats:
         """Coordinates of which any two values differ by as much."""
         feature, place = self.features[name], self.places[name]
         width = place.stop - place.start
@@ -356,20 +358,20 @@ class Encoder:
             number = known.get(place)
             if number is None:
                 number = fresh.setdefault(place, self._numbered + len(fresh))
-            numbers[i] = _shuffled(number)
+            numbers[i] = _scatter(number)
         self._fresh = fresh
         return numbers[inverse][:, None]
 
-    def number_of(self, place: bytes) -> tuple[float, bool]:
+    def number_combination(self, place: bytes) -> tuple[float, bool]:
         """The number of a combination of known values, and whether it is a new one."""
         number = self._combinations.get(place)
         if number is not None:
-            return float(_shuffled(number)), False
+            return float(_scatter(number)), False
         number = self._numbered
         self._fresh = {place: number}
         for vocabulary in self.vocabularies.values():
             vocabulary.discard()
-        return float(_shuffled(number)), True
+        return float(_scatter(number)), True
 
     def combines(self, names: Iterable[str]) -> bool:
         """Whether one of these columns takes part in combinations."""
@@ -382,7 +384,7 @@ class Encoder:
         self._combinations = {
             place: number
             for place, number in self._combinations.items()
-            if _shuffled(number) in kept
+            if _scatter(number) in kept
         }
 
     def commit(self) -> None:
@@ -400,17 +402,17 @@ class Encoder:
             vocabulary.settle()
 
 
-def _missing(kept: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def _mask_missing(kept: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     missing: npt.NDArray[np.bool_] = np.isnan(kept) if kept.dtype.kind == "f" else kept == MISSING
     return missing
 
 
-def _shuffled(number: int) -> int:
+def _scatter(number: int) -> int:
     """Another number for each, in no order, so that a tree need not grow at one end."""
     return number * _SHUFFLE % _NUMBERS
 
 
-def _combinations(rows: Codes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _combinations(rows: CodeArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The different rows of a table of codes: where each comes first, and which each row is."""
     numbers, many = np.zeros(len(rows), dtype=np.int64), 1
     for codes in rows.T:
@@ -438,7 +440,7 @@ def _hashable(value: Any) -> bool:
 
 def _must_match(feature: Feature) -> bool:
     """Whether something of a column must match: its category, its sign, or that it is missing."""
-    if feature.missing == "match" or not feature.measured:
+    if feature.missing == "match" or not feature.is_compared:
         return False
     if feature.kind == "category":
         return feature.mismatch is None

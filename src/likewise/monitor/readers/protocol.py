@@ -16,13 +16,13 @@ import numpy.typing as npt
 
 from likewise.rule.rule import Rule
 from likewise.tables.rows import Rows
-from likewise.verdict.past_rows import Codes
+from likewise.verdict.past_rows import CodedColumn
 
 FROM_ROW: Any = type("FromRow", (), {"__repr__": lambda _: "FROM_ROW"})()
 """The default output: it stands in the row itself, in the rule's output columns."""
 
 Bytes = npt.NDArray[np.uint8]
-Keepable = Callable[[Any, str, int], Any]
+WordCheck = Callable[[Any, str, int], Any]
 """Raises BadDecision if a new value cannot be kept; told how to call it, and how many others are
 known."""
 
@@ -40,12 +40,12 @@ class Batch:
     """What is kept of each column of a table: numbers, NaN where missing, or codes."""
     left_open: npt.NDArray[np.bool_] | None = None
     """Coordinates that match everything, where the rule allows that."""
-    news: bool = True
+    has_new_values: bool = True
     """Whether values may be among them that `accept` has to learn."""
     models: list[str | None] | None = None
     """Which model made each; None if none is given for any. No reader looks at it."""
 
-    def some(self, places: list[int]) -> "Batch":
+    def select(self, places: list[int]) -> "Batch":
         """The decisions at these places, of a batch whose vectors are an array."""
         outputs, keys, models = self.outputs, self.keys, self.models
         array = isinstance(outputs, np.ndarray)
@@ -55,7 +55,7 @@ class Batch:
             None if keys is None else [keys[i] for i in places],
             {name: np.asarray(column)[places] for name, column in self.columns.items()},
             None if self.left_open is None else self.left_open[places],
-            self.news,
+            self.has_new_values,
             None if models is None else [models[i] for i in places],
         )
 
@@ -65,22 +65,22 @@ class Reader(Protocol):
 
     rule: Rule
     """The user's."""
-    plain: Rule
+    vector_rule: Rule
     """The rule for the vectors."""
     key_column: str | None
     output_columns: tuple[str, ...]
     embeds: bool
     """Whether `vectors_of` asks a model: it is called before the monitor's lock is taken."""
-    selective: bool
+    filters_pairs: bool
     """Whether some pairs of rows do not count, however near they are."""
 
-    def vectors_of(self, x: Any, *, many: bool) -> Any:
+    def embed_inputs(self, x: Any, *, many: bool) -> Any:
         """What an embedder makes of inputs; others as they came. Slow, and changes nothing."""
 
-    def one(self, x: Any, z: Any) -> Batch:
+    def read_one(self, x: Any, z: Any) -> Batch:
         """A single decision; raise BadDecision if it cannot be read."""
 
-    def many(self, x: Any, z: Any) -> Batch: ...
+    def read_many(self, x: Any, z: Any) -> Batch: ...
 
     def split(self, batch: Batch) -> Iterator[Batch]:
         """The decisions of a batch, one by one."""
@@ -108,12 +108,12 @@ class Reader(Protocol):
     def values(self, row: int) -> dict[str, Any]:
         """A row as it came, without key and output; None where there was nothing."""
 
-    def values_read(self, batch: Batch) -> dict[str, Any] | None:
+    def decode_values(self, batch: Batch) -> dict[str, Any] | None:
         """The same of a single decision that was read last."""
 
-    def codes(self, column: str, rows: Any) -> Codes: ...
+    def codes(self, column: str, rows: Any) -> CodedColumn: ...
 
-    def counted(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
+    def mask_pairs(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
         """Which pairs of rows and others count; all of them unless the reader is `selective`.
 
         batch: a single decision, that was only checked, instead of `rows`
@@ -124,16 +124,16 @@ class Reader(Protocol):
     def words(self) -> dict[str, list[Any]]:
         """By column and code; columns whose values the rule lists are left out."""
 
-    def know_words(self, column: str, values: Sequence[Any]) -> None:
+    def set_words(self, column: str, values: Sequence[Any]) -> None:
         """Take over the words of an earlier history."""
 
-    def cut_words(self, counts: Mapping[str, int]) -> None:
+    def truncate_words(self, counts: Mapping[str, int]) -> None:
         """Of each column's words keep the first so many; no row has any of the others."""
 
-    def words_left(self, columns: set[str], vectors: npt.NDArray[Any]) -> None:
+    def prune_combinations(self, columns: set[str], vectors: npt.NDArray[Any]) -> None:
         """Words of these columns are gone; the vectors are those of all rows that are there."""
 
-    def guard(self, keepable: Keepable | None) -> None:
+    def set_word_check(self, check: WordCheck | None) -> None:
         """Have new words checked before a decision is taken."""
 
     # Packing: rows as bytes, for a journal

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from likewise.monitor.readers.encoding import Encoder
 from likewise.rule.feature import Feature
-from likewise.tables.normalize import EXACT
+from likewise.tables.normalize import MAX_EXACT_INT
 
 Step = Callable[[Any, list[int], list[float]], float | int | None]
 """Adds a value to what must match and to the coordinates; what is kept, or None to give up."""
@@ -30,7 +30,7 @@ _PLAIN = frozenset((float, int))
 class PlainRow(Mapping[str, Any]):
     """A row that was read: its vector, and by column what is kept."""
 
-    __slots__ = ("_reader", "codes", "news", "numbers", "vector")
+    __slots__ = ("_reader", "codes", "has_new_values", "numbers", "vector")
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class PlainRow(Mapping[str, Any]):
         self.vector = vector
         self.numbers = numbers
         self.codes = codes
-        self.news = news
+        self.has_new_values = news
 
     def __getitem__(self, name: str) -> Any:
         is_number, j = self._reader.places[name]
@@ -77,8 +77,8 @@ class RowReader:
             if self._get_plain is None or name not in plain
         ]
         order = np.arange(len(encoder.weights))
-        self._plain_at = _joined([order[encoder.places[name]] for name in plain])
-        self._steps_at = _joined([order[encoder.places[name]] for name, *_ in self._steps])
+        self._plain_at = _concatenate([order[encoder.places[name]] for name in plain])
+        self._steps_at = _concatenate([order[encoder.places[name]] for name, *_ in self._steps])
         self._all_plain = self._get_plain is not None and not self._steps
         self.places: dict[str, tuple[bool, int]] = {}
         """By column, in order: whether it is among the numbers, and its place there."""
@@ -117,8 +117,8 @@ class RowReader:
         except (TypeError, KeyError):
             return None
         vector, news = np.empty(len(self._encoder.weights)), False
-        if self._encoder.must:
-            vector[0], news = self._encoder.number_of(array("i", must).tobytes())
+        if self._encoder.has_must_match:
+            vector[0], news = self._encoder.number_combination(array("i", must).tobytes())
         if self._get_plain is not None:
             vector[self._plain_at] = numbers
         if coordinates:
@@ -130,7 +130,9 @@ def _are_plain(numbers: tuple[Any, ...]) -> bool:
     """Whether all are finite numbers of Python's own types that are float64s."""
     if not _PLAIN.issuperset(map(type, numbers)):
         return False
-    return min(numbers) >= -EXACT and max(numbers) <= EXACT and isfinite(sum(numbers))
+    return (
+        min(numbers) >= -MAX_EXACT_INT and max(numbers) <= MAX_EXACT_INT and isfinite(sum(numbers))
+    )
 
 
 def _is_kept(feature: Feature) -> bool:
@@ -142,7 +144,7 @@ def _is_plain_number(feature: Feature) -> bool:
     return feature.kind == "number" and feature.ratio is None and feature.missing != "mismatch"
 
 
-def _joined(places: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+def _concatenate(places: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     return np.concatenate([np.empty(0, np.int64), *places])
 
 
@@ -157,7 +159,7 @@ def _step(encoder: Encoder, name: str, feature: Feature) -> Step:
     if feature.kind == "ordinal":
         return _ordinal(feature, known)
     if feature.mismatch is not None:
-        apart = encoder.told_apart(name).tolist()
+        apart = encoder.category_coordinates(name).tolist()
 
         def told_apart(value: Any, must: list[int], coordinates: list[float]) -> int | None:
             code = known(value)
@@ -202,7 +204,7 @@ def plain_number(value: Any) -> float | None:
     """A finite number of Python's own types that is a float64; None for anything else."""
     if type(value) is float:
         return value if isfinite(value) else None
-    return float(value) if type(value) is int and -EXACT <= value <= EXACT else None
+    return float(value) if type(value) is int and -MAX_EXACT_INT <= value <= MAX_EXACT_INT else None
 
 
 def _number(feature: Feature) -> Step:

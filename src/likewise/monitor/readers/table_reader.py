@@ -16,19 +16,25 @@ import numpy.typing as npt
 
 from likewise.errors import BadDecision, BadFile, BadRule, MissingValue, UnexpectedValue, WrongShape
 from likewise.monitor.readers.encoding import ERASED, MISSING, Encoder
-from likewise.monitor.readers.protocol import FROM_ROW, Batch, Bytes, Keepable
+from likewise.monitor.readers.protocol import FROM_ROW, Batch, Bytes, WordCheck
 from likewise.monitor.readers.row_reader import PlainRow, RowReader, plain_number
 from likewise.rule.rule import Rule
 from likewise.search.history.reserved_memory import GrowingRows
-from likewise.tables.frames import Column, columns_of, is_missing, row_of
+from likewise.tables.frames import Column, as_row, columns_of, is_missing
 from likewise.tables.known_names import did_you_mean
-from likewise.tables.normalize import label_of, list_of, numbers_of_each, sequence_of, short_repr
-from likewise.tables.packing import CODE, VECTOR, with_vector
+from likewise.tables.normalize import (
+    label_of,
+    numbers_of_each,
+    require_list,
+    sequence_of,
+    short_repr,
+)
+from likewise.tables.packing import CODE, VECTOR, make_column_type
 from likewise.tables.rows import Rows
-from likewise.verdict.past_rows import Codes
+from likewise.verdict.past_rows import CodedColumn
 
 
-class Columns:
+class ColumnHistory:
     """Columns of the rows of a history."""
 
     def __init__(self, encoder: Encoder) -> None:
@@ -61,7 +67,7 @@ class Columns:
                 into = rows.room(first, many)
                 for j, name in enumerate(names):
                     into[:, j] = kept[name]
-        self._added(kept, many)
+        self._count_uses(kept, many)
 
     def add_one(self, numbers: Sequence[float], codes: Sequence[int]) -> None:
         """The next row: its numbers, and its codes, in the order of the columns."""
@@ -73,7 +79,7 @@ class Columns:
             uses[codes[self._place[name][1]]] += 1
         self.count += 1
 
-    def _added(self, kept: Mapping[str, Any], many: int) -> None:
+    def _count_uses(self, kept: Mapping[str, Any], many: int) -> None:
         for name, uses in self._uses.items():
             uses.update(np.atleast_1d(kept[name]).tolist())
         self.count += many
@@ -89,10 +95,10 @@ class Columns:
         for name in self.names:
             column = self.column(name)
             if name in self._uses:
-                self._less(name, column[rows].tolist())
+                self._release_codes(name, column[rows].tolist())
             column[rows] = np.nan if column.dtype.kind == "f" else MISSING
 
-    def _less(self, name: str, codes: list[int]) -> None:
+    def _release_codes(self, name: str, codes: list[int]) -> None:
         """These texts, pictures or persons are used once less each; those unused now are gone."""
         uses = self._uses[name]
         uses.subtract(codes)
@@ -125,9 +131,9 @@ class Columns:
 
     def values(self, row: int) -> dict[str, Any]:
         """A row as it came; None where something was missing."""
-        return {name: self.shown(name, self.column(name)[row]) for name in self.names}
+        return {name: self.decode_value(name, self.column(name)[row]) for name in self.names}
 
-    def shown(self, name: str, kept: Any) -> Any:
+    def decode_value(self, name: str, kept: Any) -> Any:
         """What a kept number or code stands for."""
         if name in self._encoder.vocabularies:
             return None if kept == MISSING else self._encoder.vocabularies[name].values[int(kept)]
@@ -145,48 +151,48 @@ class TableReader:
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
         self.encoder = Encoder(rule)
-        self.plain = self.encoder.plain(rule)
+        self.vector_rule = self.encoder.make_vector_rule(rule)
         features = self.encoder.features
         self.output_columns = rule.output_columns
         self.key_column = rule.key_column
         self._protected = [name for name, one in features.items() if one.kind == "protected"]
         self._person = rule.person_column
-        self.selective = rule.protected_must_differ or self._person is not None
+        self.filters_pairs = rule.protected_must_differ or self._person is not None
         self._names = [name for name, one in features.items() if one.kind != "ignore"]
         known = (*features, *self.output_columns)
         self._known = None if rule.extra == "ignore" else known
         self._known_names = set(known)
         self._feature_names = set(self._names)
         self._all_names = self._feature_names | set(self.output_columns)
-        self._keepable: Keepable | None = None
+        self._word_check: WordCheck | None = None
         self._begin()
 
     def _begin(self) -> None:
-        self.columns = Columns(self.encoder)
+        self.columns = ColumnHistory(self.encoder)
         self._row_reader = RowReader(self.encoder)
 
-    def vectors_of(self, x: Any, *, many: bool) -> Any:
+    def embed_inputs(self, x: Any, *, many: bool) -> Any:
         return x
 
     # Reading
 
-    def one(self, x: Any, z: Any) -> Batch:
+    def read_one(self, x: Any, z: Any) -> Batch:
         """A single row (tables/frames.py), or a frame of one; its output in it, or given as z."""
-        given = x if type(x) is dict else row_of(x)
+        given = x if type(x) is dict else as_row(x)
         if given is None:
             return self._frame_of_one(x, z)
         if self._known is None:
             given = {name: value for name, value in given.items() if name in self._known_names}
         if z is FROM_ROW and given.keys() >= self._all_names:
-            z = self._output_in(given)
+            z = self._read_output(given)
         if z is not FROM_ROW and self._known_names >= given.keys() >= self._feature_names:
             row = self._row_reader.read(given)
             if row is not None:
                 return self._plain(row, z, given)
         if z is FROM_ROW:
-            return _single(self.many(x, z))
+            return _single(self.read_many(x, z))
         rest = {name: one for name, one in given.items() if name not in self.output_columns}
-        return _single(self.many(rest, [z]))
+        return _single(self.read_many(rest, [z]))
 
     def _frame_of_one(self, x: Any, z: Any) -> Batch:
         if not hasattr(x, "columns"):
@@ -195,7 +201,7 @@ class TableReader:
                 " pydantic model or a frame of one row, with the rule's columns.",
                 advice="Give tables to observe_many.",
             )
-        batch = self.many(x, z if z is FROM_ROW else [z])
+        batch = self.read_many(x, z if z is FROM_ROW else [z])
         if len(batch.vectors) != 1:
             raise WrongShape(
                 f"the frame has {len(batch.vectors)} rows; expected one.",
@@ -206,11 +212,11 @@ class TableReader:
     def _plain(self, row: PlainRow, z: Any, given: Mapping[str, Any]) -> Batch:
         keys = None if self.key_column is None else self._keys([given[self.key_column]])
         left_open = None
-        if self.encoder.can_be_loose:
+        if self.encoder.can_leave_open:
             left_open = np.zeros(len(row.vector), dtype=np.bool_)
-        return Batch(row.vector, z, keys, row, left_open, row.news)
+        return Batch(row.vector, z, keys, row, left_open, row.has_new_values)
 
-    def _output_in(self, row: Mapping[str, Any]) -> Any:
+    def _read_output(self, row: Mapping[str, Any]) -> Any:
         """The output in a row, if it is a plain one."""
         if self.rule.output == "label":
             output = row[self.output_columns[0]]
@@ -220,20 +226,22 @@ class TableReader:
             return FROM_ROW
         return outputs if self.rule.output == "probabilities" else outputs[0]
 
-    def many(self, x: Any, z: Any) -> Batch:
+    def read_many(self, x: Any, z: Any) -> Batch:
         """Any table (frames.py)."""
         apart = z is not FROM_ROW
         wanted = self._names if apart else [*self._names, *self.output_columns]
         columns = columns_of(x, wanted, self._known)
         counts = {len(column) for column in columns.values()}
         count = counts.pop() if counts else 0
-        z = sequence_of(z) if apart else self._outputs_in(columns)
+        z = sequence_of(z) if apart else self._pop_outputs(columns)
         read = self.encoder.read(columns, count)
-        keys = None if self.key_column is None else self._keys(list_of(columns[self.key_column]))
-        left_open = read.loose if self.encoder.can_be_loose else None
-        return Batch(read.vectors, z, keys, read.kept, left_open)
+        keys = (
+            None if self.key_column is None else self._keys(require_list(columns[self.key_column]))
+        )
+        left_open = read.left_open if self.encoder.can_leave_open else None
+        return Batch(read.vectors, z, keys, read.columns, left_open)
 
-    def _outputs_in(self, columns: dict[str, Column]) -> Any:
+    def _pop_outputs(self, columns: dict[str, Column]) -> Any:
         """Take the outputs out of the columns; each decision has one."""
         kind = self.rule.output
         outputs = [output_column(name, columns.pop(name), kind) for name in self.output_columns]
@@ -252,7 +260,7 @@ class TableReader:
             try:
                 keys.append(label_of(key, f"the key {self.key_column!r}"))
             except BadDecision as error:
-                raise error.at(i) from None
+                raise error.with_place(i) from None
         return keys
 
     # Remembering
@@ -268,7 +276,7 @@ class TableReader:
             )
 
     def accept(self, first: int, batch: Batch, count: int) -> None:
-        if batch.news:
+        if batch.has_new_values:
             self.encoder.commit()
         if isinstance(batch.columns, PlainRow):
             self.columns.add_one(batch.columns.numbers, batch.columns.codes)
@@ -278,7 +286,7 @@ class TableReader:
     def reset(self) -> None:
         self.encoder.reset()
         self._begin()
-        self.guard(self._keepable)
+        self.set_word_check(self._word_check)
 
     def settle(self, rows: int) -> None:
         self.encoder.settle()
@@ -295,18 +303,18 @@ class TableReader:
     def values(self, row: int) -> dict[str, Any]:
         return self.columns.values(row)
 
-    def values_read(self, batch: Batch) -> dict[str, Any] | None:
+    def decode_values(self, batch: Batch) -> dict[str, Any] | None:
         values = {}
         for name, column in batch.columns.items():
             kept = np.atleast_1d(column)[0]
             vocabulary = self.encoder.vocabularies.get(name)
             if vocabulary is not None and kept >= len(vocabulary.values):
-                values[name] = vocabulary.fresh_value(kept)
+                values[name] = vocabulary.find_uncommitted(kept)
             else:
-                values[name] = self.columns.shown(name, kept)
+                values[name] = self.columns.decode_value(name, kept)
         return values
 
-    def codes(self, column: str, rows: Any) -> Codes:
+    def codes(self, column: str, rows: Any) -> CodedColumn:
         if column not in self.encoder.vocabularies:
             known = list(self.encoder.vocabularies)
             raise BadRule(
@@ -314,9 +322,9 @@ class TableReader:
                 + did_you_mean(column, known)
             )
         codes = self.columns.column(column)[rows].astype(np.int64)
-        return Codes(codes, self.encoder.vocabularies[column].values)
+        return CodedColumn(codes, self.encoder.vocabularies[column].values)
 
-    def counted(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
+    def mask_pairs(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
         counted = np.ones(len(others), dtype=np.bool_)
         if self.rule.protected_must_differ:
             counted[:] = False
@@ -342,22 +350,22 @@ class TableReader:
         known = self.encoder.vocabularies
         return {name: one.values for name, one in known.items() if not one.closed}
 
-    def know_words(self, column: str, values: Sequence[Any]) -> None:
-        self.encoder.vocabularies[column].know(values)
+    def set_words(self, column: str, values: Sequence[Any]) -> None:
+        self.encoder.vocabularies[column].set_values(values)
 
-    def cut_words(self, counts: Mapping[str, int]) -> None:
+    def truncate_words(self, counts: Mapping[str, int]) -> None:
         for name, vocabulary in self.encoder.vocabularies.items():
             if not vocabulary.closed:
                 vocabulary.cut(counts.get(name, 0))
 
-    def words_left(self, columns: set[str], vectors: npt.NDArray[Any]) -> None:
+    def prune_combinations(self, columns: set[str], vectors: npt.NDArray[Any]) -> None:
         if self.encoder.combines(columns):
             self.encoder.keep_combinations(vectors[:, 0])
 
-    def guard(self, keepable: Keepable | None) -> None:
-        self._keepable = keepable
+    def set_word_check(self, check: WordCheck | None) -> None:
+        self._word_check = check
         for vocabulary in self.encoder.vocabularies.values():
-            vocabulary.keepable = keepable
+            vocabulary.check_word = check
 
     # Packing
 
@@ -366,7 +374,7 @@ class TableReader:
         return tuple(
             (
                 name,
-                with_vector(embedded[name].dtype)
+                make_column_type(embedded[name].dtype)
                 if name in embedded
                 else "<f8"
                 if features[name].kind == "number"
@@ -402,7 +410,7 @@ class TableReader:
                 if kept[name].max(initial=-1) >= len(vocabulary.values):
                     raise BadFile(f"the ledger has no word for a code of {name!r}: it was altered.")
         read = self.encoder.encode(kept, len(packed), vectors)
-        left_open = read.loose if self.encoder.can_be_loose else None
+        left_open = read.left_open if self.encoder.can_leave_open else None
         return Batch(read.vectors, None, None, kept, left_open)
 
     def codes_in(
@@ -433,7 +441,7 @@ class TableReader:
 
 def output_column(name: str, column: Column, kind: str) -> Column:
     """The outputs in a column, labels or numbers; each decision has one."""
-    at = _first_missing(list_of(column))
+    at = _first_missing(require_list(column))
     if at is not None:
         raise MissingValue(
             f"the output {name!r} is missing.",

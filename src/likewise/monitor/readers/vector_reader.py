@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadRule, MissingColumn, MissingValue, UnknownColumn, WrongShape
-from likewise.monitor.readers.protocol import FROM_ROW, Batch, Bytes, Keepable
+from likewise.monitor.readers.protocol import FROM_ROW, Batch, Bytes, WordCheck
 from likewise.rule.rule import Rule
 from likewise.tables.named_array import names_of
-from likewise.tables.printing import listed
+from likewise.tables.printing import join_names
 from likewise.tables.rows import Rows
-from likewise.verdict.past_rows import Codes
+from likewise.verdict.past_rows import CodedColumn
 
 
 class VectorReader:
@@ -24,19 +24,19 @@ class VectorReader:
 
     key_column: str | None = None
     output_columns: tuple[str, ...] = ()
-    embeds = selective = False
+    embeds = filters_pairs = False
 
     def __init__(self, rule: Rule) -> None:
-        self.rule = self.plain = rule
+        self.rule = self.vector_rule = rule
         self._names: tuple[str, ...] = ()
         """Names of the columns of the first table that was taken; empty until then."""
         self._named_at = 0
         """The first row of that table."""
 
-    def vectors_of(self, x: Any, *, many: bool) -> Any:
+    def embed_inputs(self, x: Any, *, many: bool) -> Any:
         return x
 
-    def one(self, x: Any, z: Any) -> Batch:
+    def read_one(self, x: Any, z: Any) -> Batch:
         if z is FROM_ROW:
             raise MissingValue(
                 "the output is missing: observe(x, z) takes both.",
@@ -45,7 +45,7 @@ class VectorReader:
         self._refuse_other_names(names_of(x))
         return Batch(x, z)
 
-    many = one
+    read_many = read_one
 
     def _refuse_other_names(self, names: tuple[str, ...]) -> None:
         known = self._names
@@ -54,8 +54,9 @@ class VectorReader:
         at = next(j for j, name in enumerate(names) if name != known[j])
         problem = (
             f"column {at} is {names[at]!r}, but this history holds {known[at]!r} there, set by"
-            f" decision {self._named_at}: it holds {listed(map(repr, known))}, and the table has"
-            f" {listed(map(repr, names))}."
+            f" decision {self._named_at}: it holds {join_names(map(repr, known))}, and the"
+            " table has"
+            f" {join_names(map(repr, names))}."
         )
         advice = "Send the same columns in the same order, or use a rule with features."
         for lacking, kind in (
@@ -87,25 +88,25 @@ class VectorReader:
     def values(self, row: int) -> dict[str, Any]:
         raise BadRule("this rule has no columns; use `inputs` for vectors")
 
-    def values_read(self, batch: Batch) -> dict[str, Any] | None:
+    def decode_values(self, batch: Batch) -> dict[str, Any] | None:
         return None
 
-    def codes(self, column: str, rows: Any) -> Codes:
+    def codes(self, column: str, rows: Any) -> CodedColumn:
         raise BadRule(f"this rule has no columns, so there is no {column!r}")
 
-    def counted(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
+    def mask_pairs(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
         return np.ones(len(others), dtype=np.bool_)
 
     def words(self) -> dict[str, list[Any]]:
         return {}
 
-    def know_words(self, column: str, values: Sequence[Any]) -> None: ...
+    def set_words(self, column: str, values: Sequence[Any]) -> None: ...
 
-    def cut_words(self, counts: Mapping[str, int]) -> None: ...
+    def truncate_words(self, counts: Mapping[str, int]) -> None: ...
 
-    def words_left(self, columns: set[str], vectors: npt.NDArray[Any]) -> None: ...
+    def prune_combinations(self, columns: set[str], vectors: npt.NDArray[Any]) -> None: ...
 
-    def guard(self, keepable: Keepable | None) -> None: ...
+    def set_word_check(self, check: WordCheck | None) -> None: ...
 
     def record_columns(self) -> tuple[tuple[str, str], ...] | None:
         return None

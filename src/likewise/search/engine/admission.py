@@ -23,26 +23,26 @@ from numpy import ndarray
 from likewise.errors import BadDecision, BadFile, BadRow, BadRule, UnexpectedValue, WrongShape
 from likewise.rule.burst import Burst
 from likewise.rule.rule import Rule
-from likewise.runtime.forking import CUT_OFF_LOADING, first_use, is_loading_cut_off
+from likewise.runtime.forking import LOADING_CUT_OFF_BY_FORK, first_use_lock, is_loading_blocked
 from likewise.search.engine.chooser import Chooser, Index, MakeTree
 from likewise.search.engine.neighbour_count import NeighbourCount
-from likewise.search.engine.protocol import MayLack, StandsElsewhere
+from likewise.search.engine.protocol import RemoteIndexFactory, ReportsMissingRows
 from likewise.search.engine.refusal import refusal, wrong_shape
 from likewise.search.engine.wildcards import Wildcards
 from likewise.search.history.row_files import RowFile
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.live_tree import LiveTree
-from likewise.search.indexes.registry import check
+from likewise.search.indexes.registry import check_index
 from likewise.search.kernels import table as t
-from likewise.search.outputs import Keepable, Labels, Outputs, outputs_of
-from likewise.tables.normalize import numbers_of, sequence_of, short_repr
+from likewise.search.outputs import LabelCheck, LabelCodec, OutputCodec, outputs_of
+from likewise.tables.normalize import sequence_of, short_repr, to_number_array
 from likewise.tables.rows import Floats, Rows
-from likewise.verdict.context import NOTHING_BESIDE
-from likewise.verdict.slope import Steepest
+from likewise.verdict.context import EMPTY_CONTEXT
+from likewise.verdict.slope import SlopeQuestion
 
 _NONE: Rows = np.empty(0, np.int64)
 _READY = 1 << 16  # bytes of rows for which memory is made ready together
-_KEPT_TYPES = {"i1", "i2", "i4", "u1", "u2", "u4", "f4"}
+_NATIVE_TYPES = {"i1", "i2", "i4", "u1", "u2", "u4", "f4"}
 
 
 class Admission:
@@ -63,7 +63,7 @@ class Admission:
         burst: Burst | None = None,
         comparable: bool = False,
         tree: MakeTree = LiveTree,
-        question: Steepest | None = None,
+        question: SlopeQuestion | None = None,
     ) -> None:
         if not isinstance(burst, Burst | None):
             raise BadRule(
@@ -73,39 +73,39 @@ class Admission:
             raise BadRule(
                 f"comparable is {comparable!r}; expected True or False", setting="comparable"
             )
-        check(index, rule.metric)
+        check_index(index, rule.metric)
         self.rule = rule
         self.burst = burst
         self.comparable = comparable
-        self.beside = NOTHING_BESIDE._replace(question=question)
+        self.verdict_context = EMPTY_CONTEXT._replace(question=question)
         """What every verdict has beside its witnesses."""
-        self._besides = self.beside, self.beside, self.beside
+        self._verdict_contexts = self.verdict_context, self.verdict_context, self.verdict_context
         """The same; and with the word that there was no like case, and that there was one."""
-        self.keepable: Keepable | None = None
+        self.check_new_label: LabelCheck | None = None
         """Asked about every new label."""
-        self._wanted = index
+        self._requested_index = index
         self._file = None if rows is None else RowFile(rows)
         self._tree = tree
         self._alarm = None if burst is None else burst.alarm
         self._neighbours = None if burst is None else NeighbourCount(burst.last)
-        self._why_closed = CUT_OFF_LOADING if is_loading_cut_off() else ""
+        self._why_closed = LOADING_CUT_OFF_BY_FORK if is_loading_blocked() else ""
         self._reset()
 
     def _reset(self) -> None:
         self.history: History | None = None
         self.chooser: Chooser | None = None
         self.index: Index | None = None
-        self.outputs: Outputs | None = None
+        self.outputs: OutputCodec | None = None
         self.wildcards = Wildcards()
         self.rows = 0
         """Decisions ever taken: the row of the next one."""
         self.in_doubt = False
-        self.found_likes = _NONE
+        self.comparable_rows = _NONE
         """Of the last batch: a like case of each decision, -1 for none. Which one it is depends on
         the index, so verdicts say only whether there is one."""
-        self._found_like = -1
+        self._comparable_row = -1
         """The same of the last single decision."""
-        self.forgetting = _NONE
+        self.rows_being_forgotten = _NONE
         """Rows that a call has begun to forget; if it is cut off, `settle` finishes it."""
         self._shape: tuple[int, ...] | None = None
         self._dtype: np.dtype[Any] | None = None
@@ -113,8 +113,8 @@ class Admission:
         self._room = 0
         self._busy = False  # whether every decision is followed by some work on the index
         self._filed = False
-        self._unchallenged = False  # whether the index was asked for, and fills itself
-        self._may_lack = False  # whether the index may have to answer without some of the past
+        self._has_fixed_index = False  # whether the index was asked for, and fills itself
+        self._may_miss_rows = False  # whether the index may have to answer without some of the past
         self.storage: str = self.rule.storage
         if self._neighbours is not None:
             self._neighbours.leave()
@@ -131,13 +131,13 @@ class Admission:
         self._reset()
         if self._file is not None:
             self._file.close(total)
-        if isinstance(self._wanted, StandsElsewhere):
-            self._wanted.close()
+        if isinstance(self._requested_index, RemoteIndexFactory):
+            self._requested_index.close()
         self._why_closed = why
 
     # After a call that was refused, or cut off
 
-    def refused(self) -> bool:
+    def undo_refusal(self) -> bool:
         """Something was refused at the door. Whether nothing is left to undo but scratch memory."""
         if self.in_doubt:
             return False
@@ -160,15 +160,15 @@ class Admission:
         self.wildcards.settle(rows)
         if self.in_doubt or not chooser.index.sound or history.total != rows:
             self.in_doubt = True  # until all of this is done
-            history.settle(rows, self.forgetting)
-            self.wildcards.erase(self.forgetting)
-            self.forgetting = _NONE
-            chooser.renew()
+            history.settle(rows, self.rows_being_forgotten)
+            self.wildcards.erase(self.rows_being_forgotten)
+            self.rows_being_forgotten = _NONE
+            chooser.rebuild_index()
             if neighbours is not None:
                 neighbours.leave()
                 neighbours.enter(chooser)
         else:
-            history.point()
+            history.restore_addresses()
             chooser.index.settle()
             if neighbours is not None:
                 neighbours.settle()
@@ -182,13 +182,13 @@ class Admission:
 
         cut_off: whether another thread was in the middle of a call
         """
-        if is_loading_cut_off():
+        if is_loading_blocked():
             self._reset()
-            self._why_closed = CUT_OFF_LOADING
+            self._why_closed = LOADING_CUT_OFF_BY_FORK
             return False
         if self._file is not None:
             self._reset()
-            self._file.let_go()
+            self._file.release()
             self._why_closed = (
                 "keeps its rows in a file of the process that this one was forked from"
             )
@@ -198,10 +198,10 @@ class Admission:
 
     # The index
 
-    def _mind(self, decisions: int) -> None:
+    def _run_chooser(self, decisions: int) -> None:
         """Let the chooser do its work; another index may be in use afterwards."""
         assert self.chooser is not None
-        self.chooser.mind(decisions)
+        self.chooser.after_decisions(decisions)
         self.index = self.chooser.index
         self._busy = self.chooser.busy
 
@@ -210,25 +210,25 @@ class Admission:
         history, index = self.history, self.index
         assert history is not None and index is not None
         last = np.arange(max(0, history.total - decisions), history.total + 1) % t.RECENT_MOST
-        history.touched(decisions + int(index.state.recent[last, 2].clip(0).sum()))
+        history.note_touched(decisions + int(index.state.recent[last, 2].clip(0).sum()))
 
     # One decision in
 
     def _admit(self, x: Any, z: Any, *, remember: bool) -> Index:
         """Lay a decision out for the kernel; raise before anything changes."""
         if type(x) is not ndarray or x.dtype is not self._dtype or x.shape != self._shape:
-            return self._admit_other(x, z, remember=remember)
+            return self._admit_converted(x, z, remember=remember)
         index = self.index
         assert index is not None
         if self.rows == self._room:
             self._make_room(remember=remember)
-        self.outputs.read(z, index.given)  # type: ignore[union-attr]
+        self.outputs.encode(z, index.given)  # type: ignore[union-attr]
         self._inputs[self.rows] = x
         return index
 
-    def _admit_other(self, x: Any, z: Any, *, remember: bool) -> Index:
+    def _admit_converted(self, x: Any, z: Any, *, remember: bool) -> Index:
         """The same for an input that is not, as it comes, what the history keeps."""
-        x = numbers_of(x, "the input")
+        x = to_number_array(x, "the input")
         if x.shape != self._shape:
             if self.index is not None:
                 raise wrong_shape(x.shape, self._shape)
@@ -242,8 +242,8 @@ class Admission:
         assert index is not None and history is not None
         if self.rows == self._room:
             self._make_room(remember=remember)
-        self.outputs.read(z, index.given)  # type: ignore[union-attr]
-        if history.takes(x.dtype):
+        self.outputs.encode(z, index.given)  # type: ignore[union-attr]
+        if history.can_store(x.dtype):
             self._inputs[self.rows] = x
         else:
             index.input[:] = x.reshape(-1)
@@ -277,7 +277,7 @@ class Admission:
             raise BadDecision(f"this monitor {self._why_closed}.", advice="Start a new one.")
         storage: str = self.rule.storage
         if storage == "auto":
-            storage = dtype.name if dtype.str[1:] in _KEPT_TYPES else "float64"
+            storage = dtype.name if dtype.str[1:] in _NATIVE_TYPES else "float64"
             storage = "float32" if dtype == np.float16 else storage
         weights, width = self.rule.weights, int(np.prod(shape))
         if weights is not None and len(weights) != width:
@@ -287,25 +287,25 @@ class Admission:
             )
         self.begin(shape, storage, outputs_of(self.rule, z))
 
-    def begin(self, shape: tuple[int, ...], storage: str, outputs: Outputs) -> None:
+    def begin(self, shape: tuple[int, ...], storage: str, outputs: OutputCodec) -> None:
         """A history of nothing, and an index over it."""
-        outputs.keepable = self.keepable
+        outputs.check_new_label = self.check_new_label
         self.history = History(self.rule, shape, storage, outputs, file=self._file)
-        with first_use:
+        with first_use_lock:
             self.chooser = Chooser(
-                self.history, self._wanted, self._tree, wants_likes=self.comparable
+                self.history, self._requested_index, self._tree, wants_comparable=self.comparable
             )
         self.index = self.chooser.index
         if self._neighbours is not None:
             self._neighbours.enter(self.chooser)
         self.outputs = outputs
         self._shape = shape
-        self._dtype = self.history.dtype if self.history.takes(self.history.dtype) else None
+        self._dtype = self.history.dtype if self.history.can_store(self.history.dtype) else None
         self._inputs = self.history.rows
         self.storage = storage
         self._filed = self._file is not None
-        self._unchallenged = self.chooser.unchallenged
-        self._may_lack = isinstance(self.index, MayLack)
+        self._has_fixed_index = self.chooser.is_fixed
+        self._may_miss_rows = isinstance(self.index, ReportsMissingRows)
 
     def _refusal(self, code: int, x: Any, z: Any) -> BadDecision:
         """What a kernel's error code means."""
@@ -317,7 +317,7 @@ class Admission:
 
     def batch(self, x: Any, z: Any) -> tuple[npt.NDArray[Any], Any]:
         """Inputs and outputs of a batch, one of each for every decision; raise if they are not."""
-        inputs, z = numbers_of(x, "the input"), sequence_of(z)
+        inputs, z = to_number_array(x, "the input"), sequence_of(z)
         if inputs.ndim < 2:
             raise WrongShape(
                 f"the inputs have shape {inputs.shape}; expected one row of features for each"
@@ -349,11 +349,11 @@ class Admission:
             raise wrong_shape(inputs.shape[1:], self._shape)
         index = self.index
         assert index is not None and self.history is not None
-        outputs = self.outputs.read_many(z, count)  # type: ignore[union-attr]
+        outputs = self.outputs.encode_many(z, count)  # type: ignore[union-attr]
         bad, at = index.workers.write(inputs, outputs)
         self._inputs = self.history.rows
         if bad != 0:
-            raise self._refusal(bad, inputs[at], z[at]).at(at)
+            raise self._refusal(bad, inputs[at], z[at]).with_place(at)
         return index, count
 
     def stage(self, x: Any, z: Any) -> int:
@@ -363,7 +363,7 @@ class Admission:
         self.outputs.commit()
         return count
 
-    def _joined(self, count: int) -> None:
+    def _count_written(self, count: int) -> None:
         """Written rows that the history has counted are remembered from here on."""
         assert self.outputs is not None
         self.outputs.commit()
@@ -380,7 +380,7 @@ class Admission:
         self.history.begin_at(row)
         self.rows = self._room = row
 
-    def append(self, vectors: npt.NDArray[Any], outputs: Floats) -> int:
+    def append_stored(self, vectors: npt.NDArray[Any], outputs: Floats) -> int:
         """Rows as they were kept, outputs as numbers; the index has them after `fill`.
 
         The place of the first that no engine would have taken; -1 if there is none.
@@ -392,14 +392,14 @@ class Admission:
         self._inputs = self.history.rows
         self.in_doubt = True  # until history and engine count the same rows
         self.history.join(len(vectors))
-        self._joined(len(vectors))
+        self._count_written(len(vectors))
         return -1
 
-    def fill(self) -> None:
+    def fill_index(self) -> None:
         """All rows are there: build the index."""
         assert self.chooser is not None
-        self.chooser.fill()
-        self._mind(1)
+        self.chooser.fill_index()
+        self._run_chooser(1)
 
     # What is there
 
@@ -408,17 +408,17 @@ class Admission:
         if len(wanted) == 0:
             return np.empty((0, *(self._shape or ())), dtype=self._storage_type())
         assert self.history is not None
-        gone = wanted[self.history.alive()[wanted] == 0]
+        gone = wanted[self.history.remembered_flags()[wanted] == 0]
         if len(gone):
             raise BadRow(f"row {gone[0]} was forgotten. Ask for rows that are remembered.")
-        self.history.touched(len(wanted))
+        self.history.note_touched(len(wanted))
         return self.history.rows[wanted].astype(self._storage_type())
 
-    def alive(self, wanted: Rows) -> npt.NDArray[np.bool_]:
+    def are_remembered(self, wanted: Rows) -> npt.NDArray[np.bool_]:
         """Whether these rows are remembered."""
         if self.history is None:
             return np.zeros(len(wanted), dtype=np.bool_)
-        there: npt.NDArray[np.bool_] = self.history.alive()[wanted] != 0
+        there: npt.NDArray[np.bool_] = self.history.remembered_flags()[wanted] != 0
         return there
 
     def numbers(self, wanted: Rows | slice) -> Floats:
@@ -426,21 +426,21 @@ class Admission:
         if self.history is None:
             return np.empty((0, 1))
         numbers = self.history.outputs()[wanted].copy()
-        numbers[self.history.alive()[wanted] == 0] = np.nan
+        numbers[self.history.remembered_flags()[wanted] == 0] = np.nan
         return numbers
 
     def output_at(self, row: int) -> Any:
         """The output of a row; None if it was forgotten."""
         history = self.history
-        if history is None or not history.alive()[row]:
+        if history is None or not history.remembered_flags()[row]:
             return None
         assert self.outputs is not None
-        return self.outputs.shown(history.outputs()[row])
+        return self.outputs.decode(history.outputs()[row])
 
     @property
     def labels(self) -> list[Any]:
         """By code, where outputs are labels."""
-        return self.outputs.labels if isinstance(self.outputs, Labels) else []
+        return self.outputs.labels if isinstance(self.outputs, LabelCodec) else []
 
     def _storage_type(self) -> np.dtype[Any]:
         return np.dtype("float64" if self.storage == "auto" else self.storage)

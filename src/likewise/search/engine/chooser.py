@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from likewise.search.engine.protocol import EngineIndex, FillsItself, StandsElsewhere
+from likewise.search.engine.protocol import EngineIndex, LazyIndex, RemoteIndexFactory
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes import rotation, sketch
 from likewise.search.indexes.flat_index import FlatScan
@@ -31,9 +31,9 @@ from likewise.search.kernels import table as t
 from likewise.tables.rows import Rows
 from likewise.verdict.witnesses import Witnesses
 
-BUILD = 4 * t.BLOCK
+BULK_BUILD_ROWS = 4 * t.BLOCK
 """Rows from which an index is built at once, and not by inserting them."""
-EVERY = 256
+REVIEW_INTERVAL = 256
 """Decisions between two looks at whether another index is wanted."""
 
 _SLICE_ROWS = 16  # handed to a challenger with each decision
@@ -43,8 +43,8 @@ _RACE = 128  # decisions that both search for
 _BETTER = 0.8  # of the cost: less gain is not worth a change, but for the first
 _LEARN_FROM = 256  # rows, before anything is chosen by what they are like
 _TREE_FAILS = 0.2  # share of the history visited above which a flat scan is tried
-_LETS_THROUGH = 0.02  # share of the history read row by row above which one is tried, too
-_IN_A_ROW = 0.5  # of a byte: what one costs where all are read one after the other
+_MOST_READ = 0.02  # share of the history read row by row above which one is tried, too
+_SEQUENTIAL_BYTE_COST = 0.5  # of a byte: what one costs where all are read one after the other
 _CHEAP = 1 << 14  # bytes; nothing is to be gained from a search that touches less
 _WORSE = 2.0  # times what it cost at first: look for something else
 _GROWTH = {"sketch": 1.5, "rotate": 1.5, "flat": 2.0, "tree": 4.0}
@@ -55,10 +55,10 @@ Index: TypeAlias = EngineIndex
 
 
 @runtime_checkable
-class NamesOne(Protocol):
+class SingleBestIndex(Protocol):
     """An index that names only the best past decision of all (search/indexes/best_index.py)."""
 
-    def among(self, row: int, first: int) -> Witnesses:
+    def find_best(self, row: int, first: int) -> Witnesses:
         """The best of the rows from `first` on to a written row."""
 
 
@@ -74,22 +74,22 @@ class Chooser:
     def __init__(
         self,
         history: History,
-        wanted: Any,
+        requested_index: Any,
         tree: "MakeTree" = LiveTree,
         *,
-        wants_likes: bool = False,
+        wants_comparable: bool = False,
     ) -> None:
         self.history = history
-        self.wanted = wanted
+        self.requested_index = requested_index
         self._tree = tree
-        self._wants_likes = wants_likes
+        self._wants_comparable = wants_comparable
         self.changes = 0
         self.index: Index = self._first()
-        self.unchallenged = isinstance(self.index, FillsItself)
+        self.is_fixed = isinstance(self.index, LazyIndex)
         """Whether the index was asked for by name, and fills itself: it stays."""
         history.table = self.index.state.table
         self._challenger: Index | None = None
-        self._fed = 0
+        self._challenger_rows = 0
         self._slice_rows = _SLICE_ROWS
         self._job: Job | None = None
         self._chosen_at = 0  # rows when the index in use was made
@@ -98,20 +98,26 @@ class Chooser:
 
     def _first(self) -> Index:
         history = self.history
-        if isinstance(self.wanted, StandsElsewhere):
+        if isinstance(self.requested_index, RemoteIndexFactory):
             self.reason = "asked for"
-            return self.wanted.over(history)
-        if self.wanted not in COMPILED:
+            return self.requested_index.make_index(history)
+        if self.requested_index not in COMPILED:
             self.reason = "asked for"
-            make, name = maker_of(self.wanted), name_of(self.wanted)
-            return PythonIndex(history, make, name, wants_likes=self._wants_likes)
-        if self.wanted == "flat":
+            make, name = maker_of(self.requested_index), name_of(self.requested_index)
+            return PythonIndex(history, make, name, wants_comparable=self._wants_comparable)
+        if self.requested_index == "flat":
             self.reason = "asked for; a scan of leading rotated coordinates"
-            return FlatScan(history, rotation.unlearnt(history.width))
-        if history.width <= sketch.WHOLE:
-            self.reason = f"inputs have at most {sketch.WHOLE} coordinates: all of them are indexed"
+            return FlatScan(history, rotation.initial_rotation(history.width))
+        if history.width <= sketch.UNSKETCHED_WIDTH:
+            self.reason = (
+                f"inputs have at most {sketch.UNSKETCHED_WIDTH} coordinates: all of"
+                " them are indexed"
+            )
             return self._tree(history, None)
-        self.reason = f"inputs have more than {sketch.WHOLE} coordinates: a few of them are indexed"
+        self.reason = (
+            f"inputs have more than {sketch.UNSKETCHED_WIDTH} coordinates: a few of"
+            " them are indexed"
+        )
         return self._tree(history, sketch.first_coordinates(history))
 
     @property
@@ -132,7 +138,7 @@ class Chooser:
         blocks, looked, rows = recent.mean(axis=0).tolist()
         row = 512 + min(self.history.row_bytes, 2048)
         if isinstance(index, FlatScan):
-            looked *= _IN_A_ROW
+            looked *= _SEQUENTIAL_BYTE_COST
         return float(blocks * 256 + looked + rows * row)
 
     def share(self) -> float:
@@ -148,9 +154,9 @@ class Chooser:
 
     def _tree_fails(self) -> bool:
         """Whether a tree tells too little apart: it visits much, or lets many long rows through."""
-        long = self.history.width > sketch.WHOLE
+        long = self.history.width > sketch.UNSKETCHED_WIDTH
         read = self.rows_read() / max(1, self.history.live)
-        return self.share() > _TREE_FAILS or (long and read > _LETS_THROUGH)
+        return self.share() > _TREE_FAILS or (long and read > _MOST_READ)
 
     def _why_not_a_tree(self) -> str:
         read = self.rows_read() / max(1, self.history.live)
@@ -161,12 +167,12 @@ class Chooser:
 
     # Changing over
 
-    def mind(self, decisions: int) -> None:
+    def after_decisions(self, decisions: int) -> None:
         """After so many decisions: see whether a challenge is due, and go on with one under way."""
-        if self.unchallenged:
+        if self.is_fixed:
             return
         if self._job is None and self._has_another():
-            self._job = self._due()
+            self._job = self._next_challenge()
         spent = 0
         while self._job is not None and spent < decisions:
             self._slice_rows = _SLICE_ROWS * min(decisions - spent, _TOGETHER)
@@ -188,7 +194,7 @@ class Chooser:
                     continue
                 spent += step
 
-    def _may(self, challenge: str) -> bool:
+    def _claim_challenge(self, challenge: str) -> bool:
         """Whether the history has grown enough since the last such challenge; notes this one."""
         total = self.history.total
         if total < self._put_off.get(challenge, _LEARN_FROM):
@@ -204,20 +210,20 @@ class Chooser:
             self._put_off[challenge] = max(self._put_off.get(challenge, 0), growth * total)
 
     @property
-    def _rotates(self) -> bool:
+    def _can_use_flat(self) -> bool:
         """Whether a flat scan may take the place of a tree."""
-        return self.wanted == "auto" and self.history.rule.metric in ("l2", "cosine")
+        return self.requested_index == "auto" and self.history.rule.metric in ("l2", "cosine")
 
     def _has_another(self) -> bool:
         """Whether there is anything else to try, whatever the index in use costs."""
         whole = isinstance(self.index, LiveTree) and self.index.coordinates is None
-        return self._rotates or not whole
+        return self._can_use_flat or not whole
 
-    def _due(self) -> Job | None:
+    def _next_challenge(self) -> Job | None:
         """The challenge that is due, if any."""
         history, index = self.history, self.index
         cost = self.cost(index)
-        if self._at_first is None and history.total >= self._chosen_at + EVERY:
+        if self._at_first is None and history.total >= self._chosen_at + REVIEW_INTERVAL:
             self._at_first = max(cost, _CHEAP)
         cheap = cost < _CHEAP
         worse = (
@@ -227,27 +233,36 @@ class Chooser:
         )
         if isinstance(index, FlatScan):
             learnt = index.rotation.rows
-            if (learnt == 0 or worse or history.total > 4 * learnt) and self._may("rotate"):
+            if (learnt == 0 or worse or history.total > 4 * learnt) and self._claim_challenge(
+                "rotate"
+            ):
                 return self._try_flat("rotated anew, as the history had changed")
-            if self.wanted == "auto" and not cheap and self._may("tree"):
+            if self.requested_index == "auto" and not cheap and self._claim_challenge("tree"):
                 return self._try_tree()
             return None
-        if self._rotates and not cheap and self._tree_fails() and self._may("flat"):
+        if (
+            self._can_use_flat
+            and not cheap
+            and self._tree_fails()
+            and self._claim_challenge("flat")
+        ):
             return self._try_flat(self._why_not_a_tree())
         if isinstance(index, LiveTree) and index.coordinates is not None:
             early = history.total > 4 * self._chosen_at and history.total < 1 << 14
-            if (self._chosen_at == 0 or (early and not cheap) or worse) and self._may("sketch"):
+            if (self._chosen_at == 0 or (early and not cheap) or worse) and self._claim_challenge(
+                "sketch"
+            ):
                 return self._try_tree()
         return None
 
     def _scale(self) -> float:
         """How much more a search may cost because the history has grown."""
-        grown = self.history.total / max(self._chosen_at, EVERY)
+        grown = self.history.total / max(self._chosen_at, REVIEW_INTERVAL)
         return grown if isinstance(self.index, FlatScan) else grown**0.5
 
     def _try_tree(self) -> Job:
         coordinates: Rows | None = None
-        if self.history.width > sketch.WHOLE:
+        if self.history.width > sketch.UNSKETCHED_WIDTH:
             coordinates = yield from sketch.choose(self.history)
         yield from self._challenge(
             self._tree(self.history, coordinates),
@@ -261,7 +276,7 @@ class Chooser:
         sample = np.empty((len(rows), self.history.width))
         for start in range(0, len(rows), 8):
             sample[start : start + 8] = rotation.positions(self.history, rows[start : start + 8])
-            self.history.touched(8)
+            self.history.note_touched(8)
             yield 1
         total = self.history.total
 
@@ -278,23 +293,23 @@ class Chooser:
     def _challenge(self, challenger: Index, reason: str) -> Job:
         """Let a new index catch up and race the one in use; keep the better, drop the other."""
         history = self.history
-        self._challenger, self._fed = challenger, history.first
+        self._challenger, self._challenger_rows = challenger, history.first
         racing, caught_up = 0, False
         while True:
-            rows = min(self._slice_rows, history.total - self._fed)
+            rows = min(self._slice_rows, history.total - self._challenger_rows)
             if rows == 0:
                 yield None
                 continue
             challenger.state.follow()
             if caught_up:
-                challenger.judge(self._fed, rows, 1, None)
+                challenger.judge(self._challenger_rows, rows, 1, None)
                 racing += rows
             else:
-                challenger.insert(self._fed, rows, 1, None)
-            history.touched(rows)
-            self._fed += rows
-            caught_up = caught_up or self._fed == history.total
-            if racing >= _RACE and self._fed == history.total:
+                challenger.insert(self._challenger_rows, rows, 1, None)
+            history.note_touched(rows)
+            self._challenger_rows += rows
+            caught_up = caught_up or self._challenger_rows == history.total
+            if racing >= _RACE and self._challenger_rows == history.total:
                 break
             yield -(-rows // _SLICE_ROWS)
         both = np.arange(history.total - min(racing, t.RECENT_MOST), history.total) % t.RECENT_MOST
@@ -312,21 +327,21 @@ class Chooser:
             self.changes += 1
             self._settle()
         yield 1
-        yield from _give_back(leaving)
+        yield from _release_memory(leaving)
 
     def abandon(self) -> None:
         """Stay with the index in use; a challenge that was cut off is not gone on with."""
         self._job = self._challenger = None
         self.history.table = self.index.state.table
 
-    def renew(self) -> None:
+    def rebuild_index(self) -> None:
         """The index in use is in doubt: make it again, from the history."""
         self.abandon()
-        if isinstance(self.index, FillsItself):
+        if isinstance(self.index, LazyIndex):
             self.index.renew()
             return
         self._take(self._first(), self.reason)
-        self.fill()
+        self.fill_index()
 
     # The history changes otherwise
 
@@ -335,18 +350,18 @@ class Chooser:
         self.index.remove(rows)
         if self._challenger is not None:
             self._challenger.state.follow()
-            self._challenger.remove(rows[rows < self._fed])
+            self._challenger.remove(rows[rows < self._challenger_rows])
         pages = self.history.erase(rows)
         for index in (self.index, self._challenger):
             if index is not None and pages:
                 index.state.release(pages)
 
-    def fill(self) -> None:
+    def fill_index(self) -> None:
         """Have an index that is still empty hold the history that is there."""
         history = self.history
-        if self.unchallenged:  # it does so when it is first asked
+        if self.is_fixed:  # it does so when it is first asked
             return
-        if history.total - history.first >= BUILD:
+        if history.total - history.first >= BULK_BUILD_ROWS:
             self.build()
         elif history.total > history.first:
             self.index.insert(history.first, history.total - history.first, 1, None)
@@ -355,18 +370,18 @@ class Chooser:
         """After a large load: choose by what is there, and build at once."""
         history = self.history
         self._job = self._challenger = None
-        if self.wanted != "flat":
+        if self.requested_index != "flat":
             coordinates: Rows | None = None
-            if history.width > sketch.WHOLE:
+            if history.width > sketch.UNSKETCHED_WIDTH:
                 coordinates = _finish(sketch.choose(history))
             if coordinates is not None or not isinstance(self.index, LiveTree):
                 self._take(self._tree(history, coordinates), "the history was loaded at once")
             assert isinstance(self.index, LiveTree)
             self.index.build()
-            if self.wanted == "live" or history.rule.metric not in ("l2", "cosine"):
+            if self.requested_index == "live" or history.rule.metric not in ("l2", "cosine"):
                 return
             probes = min(64, history.total)
-            self.index.search(history.total - probes, probes)
+            self.index.measure_search(history.total - probes, probes)
             if not self._tree_fails():
                 return
             self.reason = self._why_not_a_tree()
@@ -391,7 +406,7 @@ def _finish(job: Generator[int, None, Rows]) -> Rows:
             return np.asarray(end.value)
 
 
-def _give_back(index: Index) -> Job:
+def _release_memory(index: Index) -> Job:
     """The memory of an index that is no longer needed, a few megabytes at a time."""
     for region, used in index.state.dismantle():
         for start in range(0, used, _SLICE_BYTES):

@@ -23,13 +23,13 @@ import numpy.typing as npt
 
 from likewise.errors import BadDecision, BadRule, LikewiseError
 from likewise.search.engine.admission import Admission
-from likewise.search.engine.chooser import BUILD, EVERY, Index, NamesOne
+from likewise.search.engine.chooser import BULK_BUILD_ROWS, REVIEW_INTERVAL, Index, SingleBestIndex
 from likewise.search.engine.engine_report import explanation_of
-from likewise.search.engine.protocol import MayLack
-from likewise.search.engine.wildcards import Open, Opens
+from likewise.search.engine.protocol import ReportsMissingRows
+from likewise.search.engine.wildcards import WildcardMask, WildcardMasks
 from likewise.search.kernels import table as t
 from likewise.tables.rows import Floats, Rows
-from likewise.verdict.context import Beside
+from likewise.verdict.context import VerdictContext
 from likewise.verdict.index_report import Explanation
 from likewise.verdict.verdicts import Verdict, Verdicts
 from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
@@ -48,7 +48,9 @@ class Engine(Admission):
 
     # One decision
 
-    def observe(self, x: Any, z: Any, first: int = 0, left_open: Open | None = None) -> Verdict:
+    def observe(
+        self, x: Any, z: Any, first: int = 0, left_open: WildcardMask | None = None
+    ) -> Verdict:
         """Compare (x, z) with the past, then make it part of the past."""
         index = self._admit(x, z, remember=True)
         near = 0
@@ -64,18 +66,22 @@ class Engine(Admission):
         witnesses = index.witnesses(found) if found else NO_WITNESSES
         like = -1
         if self.comparable:
-            like = self._found_like = self._like(index, row, witnesses, first)
+            like = self._found_like = self._find_comparable(index, row, witnesses, first)
         if self._filed:
             self._note_touched(1)
-        if self._busy or row % EVERY == 0:
-            self._mind(1)
-        if first or left_open is not None or self._neighbours is not None or self._may_lack:
+        if self._busy or row % REVIEW_INTERVAL == 0:
+            self._run_chooser(1)
+        if first or left_open is not None or self._neighbours is not None or self._may_miss_rows:
             if self._neighbours is not None:
-                self._neighbours.joined(1)
-            return self._verdict(row, witnesses, near, first, left_open, like, remember=True)
-        return Verdict(row, witnesses, self._said(like) if self.comparable else self.beside)
+                self._neighbours.confirm(1)
+            return self._build_verdict(row, witnesses, near, first, left_open, like, remember=True)
+        return Verdict(
+            row, witnesses, self._context_with(like) if self.comparable else self.verdict_context
+        )
 
-    def check(self, x: Any, z: Any, first: int = 0, left_open: Open | None = None) -> Verdict:
+    def check(
+        self, x: Any, z: Any, first: int = 0, left_open: WildcardMask | None = None
+    ) -> Verdict:
         """The verdict on (x, z) as if it came now; nothing is remembered."""
         fresh = self.index is None
         index = self._admit(x, z, remember=False)
@@ -83,7 +89,7 @@ class Engine(Admission):
         if found < 0:
             raise self._refusal(found, x, z)
         witnesses = index.witnesses(found) if found else NO_WITNESSES
-        like = self._like(index, self.rows, witnesses, first) if self.comparable else -1
+        like = self._find_comparable(index, self.rows, witnesses, first) if self.comparable else -1
         near = 0
         if self._neighbours is not None and not fresh:
             near = self._neighbours.check(index, first)
@@ -91,43 +97,43 @@ class Engine(Admission):
             self._note_touched(1)
         if fresh:
             left_open = None  # there is nothing to compare with
-        verdict = self._verdict(None, witnesses, near, first, left_open, like, remember=False)
+        verdict = self._build_verdict(None, witnesses, near, first, left_open, like, remember=False)
         self.outputs.discard()  # type: ignore[union-attr]
         if fresh:
             self.reset()  # a check settles nothing
         return verdict
 
-    def _like(self, index: Index, row: int, witnesses: Witnesses, first: int) -> int:
+    def _find_comparable(self, index: Index, row: int, witnesses: Witnesses, first: int) -> int:
         """A like case of the decision that an index has judged last; -1 for none."""
         if witnesses is not NO_WITNESSES:
             last = int(witnesses.rows[-1])
             if last >= first:
                 return last
-        return index.like(row, first)
+        return index.find_comparable(row, first)
 
-    def _said(self, like: int) -> Beside:
+    def _context_with(self, like: int) -> VerdictContext:
         """What every verdict has beside its witnesses, and whether there was a like case."""
-        if self._besides[0] is not self.beside:
-            alone, alike = (self.beside._replace(comparable=one) for one in (False, True))
-            self._besides = self.beside, alone, alike
-        return self._besides[1 + (like >= 0)]
+        if self._verdict_contexts[0] is not self.verdict_context:
+            alone, alike = (self.verdict_context._replace(comparable=one) for one in (False, True))
+            self._verdict_contexts = self.verdict_context, alone, alike
+        return self._verdict_contexts[1 + (like >= 0)]
 
-    def _verdict(
+    def _build_verdict(
         self,
         row: int | None,
         witnesses: Witnesses,
         near: int,
         first: int,
-        left_open: Open | None,
+        left_open: WildcardMask | None,
         like: int,
         *,
         remember: bool,
     ) -> Verdict:
         """A verdict with more beside it than its witnesses."""
         if left_open is not None:
-            witnesses, near = self._with_wildcards(witnesses, near, first, left_open, row)
+            witnesses, near = self._add_wildcard_matches(witnesses, near, first, left_open, row)
             if self.comparable:
-                like = self._like_with_wildcards(
+                like = self._find_comparable_with_wildcards(
                     self.rows - remember, witnesses, first, left_open, like
                 )
             if remember:
@@ -135,11 +141,11 @@ class Engine(Admission):
         if first > 0 and len(witnesses) and witnesses.rows[0] < first:
             place = self.rows if row is None else row
             witnesses = self._from(first, place, witnesses)
-        beside = self._said(like) if self.comparable else self.beside
+        beside = self._context_with(like) if self.comparable else self.verdict_context
         if self._neighbours is not None:
             raised = self._alarm is not None and near >= self._alarm
             beside = beside._replace(neighbours=near, alarm=raised)
-        for lacking in self._lacking():
+        for lacking in self._missing_row_counts():
             beside = beside._replace(incomplete=int(lacking[0]))
         return Verdict(row, witnesses, beside)
 
@@ -148,42 +154,42 @@ class Engine(Admission):
 
         An index that names only the best of all may know of another one there.
         """
-        if isinstance(self.index, NamesOne):
-            return self.index.among(row, first)
-        return witnesses.some(witnesses.rows >= first)
+        if isinstance(self.index, SingleBestIndex):
+            return self.index.find_best(row, first)
+        return witnesses.select(witnesses.rows >= first)
 
-    def _with_wildcards(
-        self, witnesses: Witnesses, near: int, first: int, left_open: Open, row: int | None
+    def _add_wildcard_matches(
+        self, witnesses: Witnesses, near: int, first: int, left_open: WildcardMask, row: int | None
     ) -> tuple[Witnesses, int]:
         """Witnesses and neighbours of one decision, rows that leave something open among them."""
         assert self.history is not None and self.index is not None
         place = self.rows if row is None else row
         if self._neighbours is not None and (left_open.any() or len(self.wildcards)):
-            index = self._neighbours.ready(self.history.total)
+            index = self._neighbours.index_up_to(self.history.total)
             begin = int(self._neighbours.bounds(place, 1, first)[0])
             near = self.wildcards.count(self.history, index, place, left_open, begin)
         found = self.wildcards.judge(self.history, self.index, place, left_open, witnesses)
         return found, near
 
-    def _like_with_wildcards(
-        self, row: int, witnesses: Witnesses, first: int, left_open: Open, like: int
+    def _find_comparable_with_wildcards(
+        self, row: int, witnesses: Witnesses, first: int, left_open: WildcardMask, like: int
     ) -> int:
         """A like case, given what an index found, rows that leave something open among them."""
         assert self.history is not None and self.index is not None
         if len(witnesses) and witnesses.rows[-1] >= first:
             return int(witnesses.rows[-1])
-        return self.wildcards.like(self.history, self.index, row, left_open, first, like)
+        return self.wildcards.find_comparable(self.history, self.index, row, left_open, first, like)
 
-    def near_rows(self, row: int, first: int, left_open: Open | None) -> Rows:
+    def find_near_rows(self, row: int, first: int, left_open: WildcardMask | None) -> Rows:
         """All rows from `first` on that are near a row, or what was checked last, in order.
 
         row: that of the decision, or of the next one where it was only checked
         """
         assert self.history is not None and self.index is not None
-        found = self.index.near(row)
-        self.history.touched(len(found))
+        found = self.index.find_near_rows(row)
+        self.history.note_touched(len(found))
         if left_open is not None:
-            found = self.wildcards.near(self.history, self.index, row, left_open, found)
+            found = self.wildcards.find_near(self.history, self.index, row, left_open, found)
         return found[found.searchsorted(first) :]
 
     # Many decisions
@@ -193,7 +199,7 @@ class Engine(Admission):
         x: Any,
         z: Any,
         firsts: Rows | None = None,
-        left_open: Opens | None = None,
+        left_open: WildcardMasks | None = None,
         threads: int | None = None,
     ) -> Verdicts:
         """The same verdicts as `observe` would give one by one; all are remembered, or none.
@@ -212,7 +218,7 @@ class Engine(Admission):
             nobody = None if self._neighbours is None else np.empty(0, np.int64)
             none = Verdicts(first, np.zeros(1, np.int64), NO_WITNESSES)
             self.found_likes = _NONE
-            return self._verdicts(none, nobody, None)
+            return self._complete_verdicts(none, nobody, None)
         assert self.history is not None
         begins: Rows | int = 0 if firsts is None else firsts
         counts, found, lacks = [], [], list[Rows]()
@@ -227,8 +233,8 @@ class Engine(Admission):
             while done < count:
                 index = self.index
                 assert index is not None
-                size = index.block(count - done)
-                if self._filed and not self._unchallenged:
+                size = index.next_batch_size(count - done)
+                if self._filed and not self._has_fixed_index:
                     size = min(size, t.RECENT_MOST)  # what is read is let go of in time
                 judged, columns = index.judge(first + done, size, count_threads, pool)
                 counts.append(judged)
@@ -236,33 +242,35 @@ class Engine(Admission):
                 if self.comparable:
                     part = slice(done, done + size)
                     likes[part] = _last_witnesses(judged, columns[0], sinces[part])
-                    index.likes(first + done, likes[part], sinces[part], count_threads, pool)
-                lacks += self._lacking()
+                    index.find_comparable_many(
+                        first + done, likes[part], sinces[part], count_threads, pool
+                    )
+                lacks += self._missing_row_counts()
                 self.history.join(size)
                 if self._filed:
                     self._note_touched(size)
-                self._mind(size)
+                self._run_chooser(size)
                 done += size
         offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
         witnesses = Witnesses(
             *(np.concatenate(part) for part in list(zip(*found, strict=True))[:3])
         )
         if self._neighbours is not None:
-            self._neighbours.joined(count)
-        self._joined(count)
+            self._neighbours.confirm(count)
+        self._count_written(count)
         self.found_likes, verdicts = likes, Verdicts(first, offsets, witnesses)
         if left_open is not None:
-            verdicts, near = self._many_with_wildcards(verdicts, near, begins, left_open)
-        return self._verdicts(verdicts, near, firsts, lacks)
+            verdicts, near = self._add_wildcard_matches_of_many(verdicts, near, begins, left_open)
+        return self._complete_verdicts(verdicts, near, firsts, lacks)
 
     def _observe_alone(self, x: Any, z: Any, firsts: Rows | None) -> Verdicts | None:
         """A batch of one, without the cost of a batch; None if something in it is to be refused."""
-        if self._unchallenged:
+        if self._has_fixed_index:
             return None  # it may refuse after it has taken the row
         try:
             verdict = self.observe(x[0], z[0], 0 if firsts is None else int(firsts[0]))
         except BadDecision:
-            self.refused()
+            self.undo_refusal()
             return None
         if self.comparable:
             self.found_likes = np.array([self._found_like])
@@ -273,13 +281,13 @@ class Engine(Admission):
             offsets,
             verdict.witnesses,
             comparable=self._comparable(),
-            missing=self.beside.missing,
-            past=self.beside.past,
-            question=self.beside.question,
+            missing=self.verdict_context.missing,
+            past=self.verdict_context.past,
+            question=self.verdict_context.question,
         )
 
-    def _many_with_wildcards(
-        self, verdicts: Verdicts, near: Rows | None, begins: Rows | int, left_open: Opens
+    def _add_wildcard_matches_of_many(
+        self, verdicts: Verdicts, near: Rows | None, begins: Rows | int, left_open: WildcardMasks
     ) -> tuple[Verdicts, Rows | None]:
         """The same for a batch, which the history has by now."""
         assert self.history is not None and self.index is not None
@@ -288,7 +296,7 @@ class Engine(Admission):
         if not len(self.wildcards):
             return verdicts, near
         if self._neighbours is not None:
-            counted = self._neighbours.ready(history.total)
+            counted = self._neighbours.index_up_to(history.total)
             bounds = self._neighbours.bounds(first, len(verdicts), begins).tolist()
             near = np.array(
                 [
@@ -304,16 +312,18 @@ class Engine(Admission):
         if self.comparable:
             firsts = np.broadcast_to(begins, len(each)).tolist()
             for i, (witnesses, begin) in enumerate(zip(each, firsts, strict=True)):
-                self.found_likes[i] = self._like_with_wildcards(
+                self.found_likes[i] = self._find_comparable_with_wildcards(
                     first + i, witnesses, begin, left_open[i], int(self.found_likes[i])
                 )
         return Verdicts.of(first, each), near
 
-    def _lacking(self) -> list[Rows]:
+    def _missing_row_counts(self) -> list[Rows]:
         """How many past rows each of those judged last was not compared with, where any was not."""
-        return [cast(MayLack, self.index).lacking] if self._may_lack else []
+        return (
+            [cast(ReportsMissingRows, self.index).missing_row_counts] if self._may_miss_rows else []
+        )
 
-    def _verdicts(
+    def _complete_verdicts(
         self,
         verdicts: Verdicts,
         near: Rows | None,
@@ -323,34 +333,36 @@ class Engine(Admission):
         """With what stands beside the witnesses; those from before the window are dropped."""
         if firsts is not None and len(firsts) and firsts[-1] > 0:
             within = verdicts.witnesses.rows >= firsts[verdicts.owners]
-            if isinstance(self.index, NamesOne) and not within.all():
+            if isinstance(self.index, SingleBestIndex) and not within.all():
                 each = [verdict.witnesses for verdict in verdicts]
                 for i in verdicts.owners[~within].tolist():
-                    each[i] = self.index.among(verdicts.first_row + i, int(firsts[i]))
+                    each[i] = self.index.find_best(verdicts.first_row + i, int(firsts[i]))
                 verdicts = Verdicts.of(verdicts.first_row, each)
             else:
-                verdicts = verdicts.some_witnesses(within)
+                verdicts = verdicts.select_witnesses(within)
         return replace(
             verdicts,
             neighbours=near,
             alarm_from=self._alarm,
             comparable=self._comparable(),
-            missing=self.beside.missing,
+            missing=self.verdict_context.missing,
             incomplete=np.concatenate(lacks) if any(part.any() for part in lacks) else None,
-            past=self.beside.past,
-            question=self.beside.question,
+            past=self.verdict_context.past,
+            question=self.verdict_context.question,
         )
 
     def _comparable(self) -> npt.NDArray[np.bool_] | None:
         """Whether each decision of the last call had a like case, where that is asked."""
         return self.found_likes >= 0 if self.comparable else None
 
-    def load(self, x: Any, z: Any, left_open: Opens | None = None) -> range:
+    def load(self, x: Any, z: Any, left_open: WildcardMasks | None = None) -> range:
         """Remember decisions without judging them; their rows."""
         _, count = self._write(*self.batch(x, z))
         return self._load_written(count, left_open)
 
-    def load_stored(self, vectors: npt.NDArray[Any], outputs: Floats, opens: Opens | None) -> range:
+    def load_stored(
+        self, vectors: npt.NDArray[Any], outputs: Floats, opens: WildcardMasks | None
+    ) -> range:
         """`load`, of rows as they were kept, with outputs as numbers."""
         assert self.index is not None and self.history is not None
         bad, _ = self.index.workers.write(vectors, outputs)
@@ -358,7 +370,7 @@ class Engine(Admission):
         self._inputs = self.history.rows
         return self._load_written(len(vectors), opens)
 
-    def _load_written(self, count: int, left_open: Opens | None) -> range:
+    def _load_written(self, count: int, left_open: WildcardMasks | None) -> range:
         first = self.rows
         if count == 0:
             return range(first, first)
@@ -371,8 +383,8 @@ class Engine(Admission):
         """Remember written rows without judging them."""
         index, first = self.index, self.rows
         assert index is not None and self.chooser is not None and self.history is not None
-        large = first + count >= BUILD and count >= first // 2
-        large &= not self._unchallenged  # it may raise: insert before rows are counted
+        large = first + count >= BULK_BUILD_ROWS and count >= first // 2
+        large &= not self._has_fixed_index  # it may raise: insert before rows are counted
         self.in_doubt = True
         if not large:
             with ThreadPoolExecutor(1) as pool:
@@ -381,10 +393,10 @@ class Engine(Admission):
         self.history.join(count)
         if large:
             self.chooser.build()
-        self._mind(1)
-        self._joined(count)
+        self._run_chooser(1)
+        self._count_written(count)
 
-    def add_wildcards(self, first: int, left_open: Opens) -> None:
+    def add_wildcards(self, first: int, left_open: WildcardMasks) -> None:
         """Rows from `first` on, which the history has, leave these coordinates open."""
         for i in np.flatnonzero(left_open.any(axis=1)).tolist():
             self.wildcards.add(first + i, left_open[i])
@@ -396,11 +408,15 @@ class Engine(Admission):
         if len(rows) == 0:
             return _NONE
         assert self.chooser is not None and self.history is not None
-        fresh = np.unique(rows[self.history.alive()[rows] != 0])
+        fresh = np.unique(rows[self.history.remembered_flags()[rows] != 0])
         self.forgetting = fresh  # if this is cut off, `settle` finishes it
         self.in_doubt = True
         try:
-            with nullcontext() if self._neighbours is None else self._neighbours.without(fresh):
+            with (
+                nullcontext()
+                if self._neighbours is None
+                else self._neighbours.while_forgetting(fresh)
+            ):
                 self.chooser.forget(fresh)
         except LikewiseError:  # by an index that cannot forget, before anything changed
             self.forgetting = _NONE

@@ -2,7 +2,7 @@
 
 from likewise.rule.rule import Rule
 from likewise.search.engine.chooser import Chooser
-from likewise.search.indexes.protocol import Rebuilds
+from likewise.search.indexes.protocol import RebuiltIndex
 from likewise.search.kernels import table as t
 from likewise.verdict.index_report import Explanation
 
@@ -38,7 +38,7 @@ def explanation_of(rule: Rule, storage: str, chooser: Chooser | None) -> Explana
     slack = rule.slack_for(storage)
     live = max(history.live, 1)
     inner = getattr(index, "index", None)
-    periodic = inner if isinstance(inner, Rebuilds) else None
+    periodic = inner if isinstance(inner, RebuiltIndex) else None
     return Explanation(
         index=index.name,
         shape=index.shape,
@@ -52,7 +52,7 @@ def explanation_of(rule: Rule, storage: str, chooser: Chooser | None) -> Explana
         coordinates=index.state.layout.axes,
         leaves=index.leaves(),
         depth=index.depth(),
-        form=index.form(),
+        form=index.describe(),
         tau=periodic.tau if periodic else None,
         predicted_us=periodic.predicted_us if periodic else None,
         share_visited=chooser.share(),

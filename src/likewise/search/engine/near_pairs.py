@@ -20,15 +20,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from likewise.search.engine.chooser import BUILD, Chooser
-from likewise.search.engine.neighbour_count import kept_by
+from likewise.search.engine.chooser import BULK_BUILD_ROWS, Chooser
+from likewise.search.engine.neighbour_count import projection_of
 from likewise.search.engine.wildcards import Wildcards
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.flat_index import FlatScan
-from likewise.search.indexes.index_state import Desk
+from likewise.search.indexes.index_state import ThreadScratch
 from likewise.search.indexes.live_tree import BatchArrays, LiveTree
 from likewise.search.indexes.rotation import Rotation
-from likewise.search.indexes.sketch import WHOLE, first_coordinates
+from likewise.search.indexes.sketch import UNSKETCHED_WIDTH, first_coordinates
 from likewise.search.kernels import decide as task
 from likewise.search.kernels import table as t
 from likewise.tables.rows import Floats, Rows
@@ -38,7 +38,7 @@ _FEW = 24  # rows that a flat scan is asked for together, at least
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LikePairs:
+class NearPairs:
     """Some pairs of rows that are near, in three columns of the same length."""
 
     later: Rows
@@ -52,49 +52,49 @@ class LikePairs:
     def __len__(self) -> int:
         return len(self.later)
 
-    def some(self, chosen: npt.NDArray[np.bool_]) -> "LikePairs":
+    def select(self, chosen: npt.NDArray[np.bool_]) -> "NearPairs":
         """Those that are chosen, in arrays of their own."""
-        return LikePairs(self.later[chosen], self.earlier[chosen], self.distances[chosen])
+        return NearPairs(self.later[chosen], self.earlier[chosen], self.distances[chosen])
 
 
-def pairs_in(
+def find_near_pairs(
     chooser: Chooser, wildcards: Wildcards, *, most: int, threads: int
-) -> Iterator[LikePairs]:
+) -> Iterator[NearPairs]:
     """The near pairs of a history, which must not change meanwhile."""
     history = chooser.history
     if history.live < 2:
         return
     index = _any_output(chooser)
     if isinstance(index, FlatScan):
-        chunks = _scanned(history, index, most, threads)
+        chunks = _search_flat(history, index, most, threads)
     else:
-        chunks = _searched(history, index, most, threads)
+        chunks = _search_tree(history, index, most, threads)
     if len(wildcards) == 0:
         yield from chunks
         return
     is_open = wildcards.mask(history.total)
     for chunk in chunks:
-        yield chunk.some(~(is_open[chunk.later] | is_open[chunk.earlier]))
-    yield from _compared(history, index, wildcards, most)
+        yield chunk.select(~(is_open[chunk.later] | is_open[chunk.earlier]))
+    yield from _compare_wildcard_rows(history, index, wildcards, most)
 
 
 def _any_output(chooser: Chooser) -> LiveTree | FlatScan:
     """An empty index to which every output is different, of the kind that suits the history."""
     history = chooser.history
-    if history.width <= WHOLE:
+    if history.width <= UNSKETCHED_WIDTH:
         return LiveTree(history, None, any_output=True)
     if not isinstance(chooser.index, LiveTree | FlatScan):
         return LiveTree(history, first_coordinates(history), any_output=True)
-    kept = kept_by(chooser.index)
+    kept = projection_of(chooser.index)
     if isinstance(kept, Rotation):
         return FlatScan(history, kept, any_output=True)
     return LiveTree(history, kept, any_output=True)
 
 
-def _searched(history: History, tree: LiveTree, most: int, threads: int) -> Iterator[LikePairs]:
+def _search_tree(history: History, tree: LiveTree, most: int, threads: int) -> Iterator[NearPairs]:
     """The pairs that a tree finds."""
     first, total = history.first, history.total
-    if total - first >= BUILD:
+    if total - first >= BULK_BUILD_ROWS:
         tree.build()
     else:
         tree.insert(first, total - first, 1, None)
@@ -102,27 +102,27 @@ def _searched(history: History, tree: LiveTree, most: int, threads: int) -> Iter
     table = tree.state.table
     table[t.FIRST], table[t.START], table[t.STOP] = first, 0, total - first
     batch.lay_out(table, first)
-    tree.workers.do(task.ROUTE)
-    tree.workers.do(task.SORT)
-    alive = history.alive()[first:] != 0
+    tree.workers.run_task(task.ROUTE)
+    tree.workers.run_task(task.SORT)
+    alive = history.remembered_flags()[first:] != 0
     order = batch.order[: total - first]
     remembered = order[alive[order]]
     order[: len(remembered)] = remembered
-    desks = tree.workers.desks(threads)
+    desks = tree.workers.scratches(threads)
     for desk in desks:
-        if desk is not tree.state.desk:
+        if desk is not tree.state.scratch:
             desk.fit(tree.state)
         batch.lay_out(desk.table, first)
         desk.table[t.RESULT_CAPACITY] = max(most, total)  # a search stops where it may not suffice
 
-    def search(desk: Desk, piece: tuple[int, int]) -> tuple[int, LikePairs]:
+    def search(desk: ThreadScratch, piece: tuple[int, int]) -> tuple[int, NearPairs]:
         """How far the work on a piece has come, and what it found."""
         start, desk.table[t.STOP] = piece
         desk.table[t.START] = start
-        stop = tree.workers.run(desk, task.SEARCH)
+        stop = tree.workers.run_task_on(desk, task.SEARCH)
         rows, near, _, _ = desk.results(int(desk.table[t.FOUND]))
         done = order[start:stop]
-        return stop, LikePairs(first + np.repeat(done, batch.counts[done]), rows, near)
+        return stop, NearPairs(first + np.repeat(done, batch.counts[done]), rows, near)
 
     count = len(remembered)
     waiting = deque((start, min(start + _PIECE, count)) for start in range(0, count, _PIECE))
@@ -134,42 +134,42 @@ def _searched(history: History, tree: LiveTree, most: int, threads: int) -> Iter
                 if reached < stop:
                     waiting.appendleft((reached, stop))
             for _, pairs in results:
-                history.touched(len(pairs))
+                history.note_touched(len(pairs))
                 yield pairs
 
 
-def _scanned(history: History, scan: FlatScan, most: int, threads: int) -> Iterator[LikePairs]:
+def _search_flat(history: History, scan: FlatScan, most: int, threads: int) -> Iterator[NearPairs]:
     """The pairs that a flat scan finds."""
     start, total = history.first, history.total
-    alive = history.alive() != 0
+    alive = history.remembered_flags() != 0
     with ThreadPoolExecutor(threads) as pool:
         while start < total:
-            size = min(max(most // total, _FEW), scan.block(total - start))
+            size = min(max(most // total, _FEW), scan.next_batch_size(total - start))
             counts, (rows, near, *_) = scan.judge(start, size, threads, pool)
             later = start + np.repeat(np.arange(size), counts)
-            history.touched(size + len(rows))
-            yield LikePairs(later, rows, near).some(alive[later])
+            history.note_touched(size + len(rows))
+            yield NearPairs(later, rows, near).select(alive[later])
             start += size
 
 
-def _compared(
+def _compare_wildcard_rows(
     history: History, index: LiveTree | FlatScan, wildcards: Wildcards, most: int
-) -> Iterator[LikePairs]:
+) -> Iterator[NearPairs]:
     """The pairs of which one row, or both, have places that match everything."""
-    waiting: list[LikePairs] = []
+    waiting: list[NearPairs] = []
     held = 0
     for row, rows, near in wildcards.near_pairs(history, index):
-        waiting.append(LikePairs(np.full(len(rows), row), rows, near))
+        waiting.append(NearPairs(np.full(len(rows), row), rows, near))
         held += len(rows)
         if held >= most:
-            yield _together(waiting)
+            yield _concatenate(waiting)
             waiting, held = [], 0
     if waiting:
-        yield _together(waiting)
+        yield _concatenate(waiting)
 
 
-def _together(parts: list[LikePairs]) -> LikePairs:
-    return LikePairs(
+def _concatenate(parts: list[NearPairs]) -> NearPairs:
+    return NearPairs(
         np.concatenate([part.later for part in parts]),
         np.concatenate([part.earlier for part in parts]),
         np.concatenate([part.distances for part in parts]),

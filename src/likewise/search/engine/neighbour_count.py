@@ -27,7 +27,7 @@ from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.flat_index import FlatScan
 from likewise.search.indexes.live_tree import LiveTree
 from likewise.search.indexes.rotation import Rotation
-from likewise.search.indexes.sketch import WHOLE, first_coordinates
+from likewise.search.indexes.sketch import UNSKETCHED_WIDTH, first_coordinates
 from likewise.search.kernels import table as t
 from likewise.tables.rows import Rows
 
@@ -77,7 +77,7 @@ class NeighbourCount:
         doubt.
         """
         row = self.history.total
-        index = self.ready(row)
+        index = self.index_up_to(row)
         index.given[:] = asked.given
         if asked.state.table[t.GIVEN_RAW] == 0:
             index.input[:] = asked.input
@@ -87,31 +87,31 @@ class NeighbourCount:
         if found < 0:
             self._sure = True  # nothing was changed
             return found
-        return self._counted(index, row, found, first)
+        return self._count_recent(index, row, found, first)
 
-    def joined(self, count: int) -> None:
+    def confirm(self, count: int) -> None:
         """What was counted for last is remembered now."""
         self._next += count
         self._sure = True
         if self._next - self.last - self._start >= _REST:
-            self._let_go()
+            self._drop_old_rows()
 
     def check(self, asked: Index, first: int) -> int:
         """Count, from row `first` on, for the decision that an index has just checked."""
         row = self.history.total
-        index = self.ready(row)
+        index = self.index_up_to(row)
         index.given[:] = asked.given
-        return self._counted(index, row, index.check(), first)
+        return self._count_recent(index, row, index.check(), first)
 
-    def _counted(self, index: LiveTree | FlatScan, row: int, found: int, first: int) -> int:
+    def _count_recent(self, index: LiveTree | FlatScan, row: int, found: int, first: int) -> int:
         """How many of those found are recent enough."""
         if found == 0:
             return 0
-        self.history.touched(found)
+        self.history.note_touched(found)
         first = max(row - self.last, first)
         if first <= self._start:
             return found
-        return found - int(index.state.desk.found_rows(found).searchsorted(first))
+        return found - int(index.state.scratch.found_rows(found).searchsorted(first))
 
     # Many decisions
 
@@ -127,28 +127,28 @@ class NeighbourCount:
 
         firsts: where the window of each begins
         """
-        index = self.ready(first)
+        index = self.index_up_to(first)
         self._sure = False
         bounds = self.bounds(first, size, firsts)
         counts = np.zeros(size, dtype=np.int64)
         step = min(max(_PAIRS // (self.last + _REST), _LEAST), _MOST)
         start = 0
         while start < size:
-            some = min(step, index.block(size - start))
+            some = min(step, index.next_batch_size(size - start))
             found, (rows, *_) = index.judge(first + start, some, threads, pool)
             owners = np.repeat(np.arange(some), found)
             owners = owners[rows >= bounds[start + owners]]
             counts[start : start + some] = np.bincount(owners, minlength=some)
-            self.history.touched(some + len(rows))
+            self.history.note_touched(some + len(rows))
             start += some
             self._next = first + start
-            self._let_go()
+            self._drop_old_rows()
         self._next = first
         return counts
 
     # The index over the last rows
 
-    def ready(self, row: int) -> LiveTree | FlatScan:
+    def index_up_to(self, row: int) -> LiveTree | FlatScan:
         """The index, with all rows before this one that may be asked for."""
         index, history = self._index, self.history
         if (
@@ -160,20 +160,20 @@ class NeighbourCount:
             return index
         first = max(history.first, row - self.last)
         if index is None or not self._sure or not first < self._next <= row:
-            index = self._index = self._made()
+            index = self._index = self._make_index()
             self._start = self._next = min(first, row)
         index.state.follow()
         self._sure = False
         while self._next < row:
             some = min(_MOST, row - self._next)
             index.insert(self._next, some, 1, None)
-            history.touched(some)
+            history.note_touched(some)
             self._next += some
-            self._let_go()
+            self._drop_old_rows()
         self._sure = True
         return index
 
-    def _let_go(self) -> None:
+    def _drop_old_rows(self) -> None:
         """Take out what is no longer among the last rows; put off while a tree is being mended.
 
         Since these rows are still remembered, a rebuild under way would bring them back.
@@ -187,26 +187,30 @@ class NeighbourCount:
         index.remove(self._start + np.flatnonzero(alive))
         index.state.release_before(stop)
         self._start = stop
-        self._sure = sure and kept_by(index) is self._wanted()  # else `ready` builds another
+        self._sure = (
+            sure and projection_of(index) is self._choose_projection()
+        )  # else `ready` builds another
 
-    def _wanted(self) -> Rows | Rotation | None:
+    def _choose_projection(self) -> Rows | Rotation | None:
         """What is to be kept of long inputs: the same as by the index in use, if that knows."""
         assert self._chooser is not None
-        if self.history.width <= WHOLE:
+        if self.history.width <= UNSKETCHED_WIDTH:
             return None
         asked = self._chooser.index
         if isinstance(asked, LiveTree | FlatScan):
-            return kept_by(asked)
-        return first_coordinates(self.history) if self._index is None else kept_by(self._index)
+            return projection_of(asked)
+        return (
+            first_coordinates(self.history) if self._index is None else projection_of(self._index)
+        )
 
-    def _made(self) -> LiveTree | FlatScan:
-        kept = self._wanted()
+    def _make_index(self) -> LiveTree | FlatScan:
+        kept = self._choose_projection()
         if isinstance(kept, Rotation):
             return FlatScan(self.history, kept, any_output=True)
         return LiveTree(self.history, kept, any_output=True)
 
     @contextmanager
-    def without(self, rows: Rows) -> Iterator[None]:
+    def while_forgetting(self, rows: Rows) -> Iterator[None]:
         """These rows are forgotten within; if that fails, all this is in doubt."""
         sure, self._sure = self._sure, False
         if sure and self._index is not None:
@@ -221,6 +225,6 @@ class NeighbourCount:
         return f"a {self._index.shape} of its own holds {self._next - self._start:,} rows"
 
 
-def kept_by(index: LiveTree | FlatScan) -> Rows | Rotation | None:
+def projection_of(index: LiveTree | FlatScan) -> Rows | Rotation | None:
     """What an index holds of each row: some coordinates, a rotation of them, or None for all."""
     return index.rotation if isinstance(index, FlatScan) else index.coordinates

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, runtime_checkable
 
 from likewise.search.history.stored_decisions import History
-from likewise.search.indexes.index_state import State
-from likewise.search.indexes.workers import Found, Workers
+from likewise.search.indexes.index_state import IndexState
+from likewise.search.indexes.workers import Found, KernelRunner
 from likewise.tables.rows import Floats, Rows
 from likewise.verdict.witnesses import Witnesses
 
@@ -32,10 +32,10 @@ class EngineIndex(Protocol):
     def shape(self) -> str: ...
 
     @property
-    def state(self) -> State: ...
+    def state(self) -> IndexState: ...
 
     @property
-    def workers(self) -> Workers: ...
+    def workers(self) -> KernelRunner: ...
 
     @property
     def sound(self) -> bool:
@@ -50,16 +50,16 @@ class EngineIndex(Protocol):
     def witnesses(self, found: int) -> Witnesses:
         """What the last `observe` or `check` found."""
 
-    def like(self, row: int, since: int) -> int:
+    def find_comparable(self, row: int, since: int) -> int:
         """A like case, from `since` on, of the row that was judged last; -1 for none."""
 
-    def near(self, row: int) -> Rows:
+    def find_near_rows(self, row: int) -> Rows:
         """All rows before a written one that are near it, whatever their outputs."""
 
     def settle(self) -> None:
         """After a call that was cut off between two kernels: have the table in order."""
 
-    def block(self, left: int) -> int:
+    def next_batch_size(self, left: int) -> int:
         """How many of the next rows of a batch to take together."""
 
     def judge(
@@ -70,7 +70,7 @@ class EngineIndex(Protocol):
     def insert(self, first: int, size: int, threads: int, pool: Any) -> None:
         """Have written rows; forgotten ones are left out."""
 
-    def likes(
+    def find_comparable_many(
         self,
         first: int,
         likes: Rows,
@@ -87,12 +87,12 @@ class EngineIndex(Protocol):
 
     def leaves(self) -> int: ...
 
-    def form(self) -> str:
+    def describe(self) -> str:
         """What it has become, in a line."""
 
 
 @runtime_checkable
-class FillsItself(Protocol):
+class LazyIndex(Protocol):
     """An index that takes over the history when it is next asked, and that nothing challenges."""
 
     def renew(self) -> None:
@@ -100,17 +100,17 @@ class FillsItself(Protocol):
 
 
 @runtime_checkable
-class MayLack(Protocol):
+class ReportsMissingRows(Protocol):
     """An index that may have to answer without some of the past."""
 
-    lacking: Rows
+    missing_row_counts: Rows
     """Of the decisions judged last: how many past rows each was not compared with."""
 
 
 @runtime_checkable
-class StandsElsewhere(Protocol):
+class RemoteIndexFactory(Protocol):
     """What makes the index over a history where that index is not a part of this process."""
 
-    def over(self, history: History) -> EngineIndex: ...
+    def make_index(self, history: History) -> EngineIndex: ...
 
     def close(self) -> None: ...

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadDecision
-from likewise.search.engine.chooser import BUILD
+from likewise.search.engine.chooser import BULK_BUILD_ROWS
 from likewise.search.engine.engine import Engine
 from likewise.search.indexes.flat_index import FlatScan
 from likewise.search.indexes.live_tree import LiveTree
@@ -38,7 +38,7 @@ Answers = tuple[Rows, Rows, Floats, Floats]
 class RowEngine(Engine):
     """Judges rows of numbers with one of the compiled indexes."""
 
-    _added = 0
+    _unindexed_rows = 0
     """How many of the last rows the index lacks."""
 
     def add(self, inputs: Inputs, outputs: Floats, gone: Rows | None = None) -> None:
@@ -47,38 +47,41 @@ class RowEngine(Engine):
         gone: those of them that are forgotten, by row; what they bring is not kept
         """
         self.in_doubt = True  # until rows, and how many the index lacks, agree
-        self._added += len(inputs)
-        bad = self.append(inputs, outputs)
+        self._unindexed_rows += len(inputs)
+        bad = self.append_stored(inputs, outputs)
         if bad >= 0:
-            self._added -= len(inputs)
+            self._unindexed_rows -= len(inputs)
             self.in_doubt = False
-            raise _not_comparable(bad)
+            raise _bad_point_error(bad)
         if gone is not None and len(gone):
             assert self.history is not None
             self.history.erase(gone)  # the index never had them
 
     def build(self) -> None:
         """Have the index hold the rows that were added."""
-        if self._added == 0:
+        if self._unindexed_rows == 0:
             return
         history, chooser, stop = self.history, self.chooser, self.rows
         assert history is not None and chooser is not None
-        first = stop - self._added
+        first = stop - self._unindexed_rows
         self.in_doubt = True
-        if stop - history.first >= BUILD and self._added >= (first - history.first) // 2:
+        if (
+            stop - history.first >= BULK_BUILD_ROWS
+            and self._unindexed_rows >= (first - history.first) // 2
+        ):
             chooser.build()
         else:
             for start in range(first, stop, _TOGETHER):
-                self._compiled().insert(start, min(_TOGETHER, stop - start), 1, None)
-        self._mind(1)
-        self._added = 0
+                self._compiled_index().insert(start, min(_TOGETHER, stop - start), 1, None)
+        self._run_chooser(1)
+        self._unindexed_rows = 0
         self.in_doubt = False
 
     def settle(self, rows: int) -> None:
         """Have the first `rows` rows and no others; the index is made again if it lacks some."""
-        self.in_doubt |= self._added > 0
+        self.in_doubt |= self._unindexed_rows > 0
         super().settle(rows)
-        self._added = 0
+        self._unindexed_rows = 0
 
     def forget(self, rows: Rows) -> Rows:
         """Erase rows: never a witness again. Those of them that were still remembered."""
@@ -87,32 +90,32 @@ class RowEngine(Engine):
 
     def judge(self, inputs: Inputs, outputs: Floats) -> Answers:
         """The witnesses of each among the rows before it; all are remembered."""
-        self._lay_down(inputs, outputs)
+        self._write_points(inputs, outputs)
         first, count = self.rows, len(inputs)
         parts = []
         self.in_doubt = True
         done = 0
         while done < count:
-            index, history = self._compiled(), self.history
+            index, history = self._compiled_index(), self.history
             assert history is not None
-            size = index.block(count - done)
+            size = index.next_batch_size(count - done)
             parts.append(index.judge(first + done, size, 1, None))
             history.join(size)
-            self._mind(size)
+            self._run_chooser(size)
             done += size
-        self._joined(count)
-        return _together(parts)
+        self._count_written(count)
+        return _join_answers(parts)
 
     def search(self, inputs: Inputs, outputs: Floats, before: Rows | None = None) -> Answers:
         """The witnesses of each among all rows, or among those below `before`."""
-        self._lay_down(inputs, outputs)
-        index, count, parts = self._compiled(), len(inputs), []
+        self._write_points(inputs, outputs)
+        index, count, parts = self._compiled_index(), len(inputs), []
         done = 0
         while done < count:
-            size = index.block(count - done)
-            parts.append(index.seek(self.rows + done, size, 1, None))
+            size = index.next_batch_size(count - done)
+            parts.append(index.search_unindexed(self.rows + done, size, 1, None))
             done += size
-        answers = _together(parts)
+        answers = _join_answers(parts)
         if before is None:
             return answers
         counts, rows, near, far = answers
@@ -121,7 +124,7 @@ class RowEngine(Engine):
         counts = np.bincount(owners[kept], minlength=count)
         return counts, rows[kept], near[kept], far[kept]
 
-    def like_cases(
+    def find_comparable_rows(
         self, inputs: Inputs, outputs: Floats, likes: Rows, sinces: Rows, first: int | None = None
     ) -> Rows:
         """A like case of each, from `sinces` on, where there is none in `likes` yet; -1 for none.
@@ -129,45 +132,45 @@ class RowEngine(Engine):
         first: the row of the first of them, where they are remembered already
         """
         if first is None:
-            self._lay_down(inputs, outputs)
+            self._write_points(inputs, outputs)
             first = self.rows
         likes, sinces = likes.copy(), np.ascontiguousarray(sinces, dtype=np.int64)
-        index, done = self._compiled(), 0
+        index, done = self._compiled_index(), 0
         while done < len(likes):
-            size = index.block(len(likes) - done)
+            size = index.next_batch_size(len(likes) - done)
             part = slice(done, done + size)
-            index.lead(first + done, size, 1, None)
-            index.likes(first + done, likes[part], sinces[part], 1, None)
+            index.arrange_rows(first + done, size, 1, None)
+            index.find_comparable_many(first + done, likes[part], sinces[part], 1, None)
             done += size
         return likes
 
-    def near(self, inputs: Inputs, outputs: Floats, before: int) -> Rows:
+    def find_near_points(self, inputs: Inputs, outputs: Floats, before: int) -> Rows:
         """All rows below `before` that are near a point, whatever their outputs."""
-        self._lay_down(inputs, outputs)
-        index = self._compiled()
-        index.lead(self.rows, 1, 1, None)
-        found = index.near(self.rows)
+        self._write_points(inputs, outputs)
+        index = self._compiled_index()
+        index.arrange_rows(self.rows, 1, 1, None)
+        found = index.find_near_rows(self.rows)
         return found[: found.searchsorted(before)]
 
-    def _lay_down(self, inputs: Inputs, outputs: Floats) -> None:
+    def _write_points(self, inputs: Inputs, outputs: Floats) -> None:
         """Write points behind the history, unseen, for the index to search for."""
         self.build()
-        bad, at = self._compiled().workers.write(inputs, outputs)
+        bad, at = self._compiled_index().workers.write(inputs, outputs)
         if bad != 0:
-            raise _not_comparable(at)
+            raise _bad_point_error(at)
         assert self.history is not None
         self._inputs = self.history.rows
 
-    def _compiled(self) -> LiveTree | FlatScan:
+    def _compiled_index(self) -> LiveTree | FlatScan:
         assert isinstance(self.index, LiveTree | FlatScan)
         return self.index
 
 
-def _not_comparable(at: int) -> BadDecision:
+def _bad_point_error(at: int) -> BadDecision:
     return BadDecision(f"point {at} of those sent to a shard is none that it can compare.")
 
 
-def _together(parts: list[tuple[Rows, Found]]) -> Answers:
+def _join_answers(parts: list[tuple[Rows, Found]]) -> Answers:
     """The answers to several parts of a batch as one."""
     if not parts:
         nothing = np.empty(0, np.int64)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from likewise.search.engine.chooser import Index
 from likewise.search.history.stored_decisions import History
-from likewise.search.indexes.live_tree import any_output
+from likewise.search.indexes.live_tree import outputs_ignored
 from likewise.search.kernels import propose as task
 from likewise.search.kernels import table as t
 from likewise.search.kernels.propose import propose
@@ -24,9 +24,9 @@ from likewise.tables.rows import Floats, Rows
 from likewise.verdict.witnesses import Witnesses
 
 Pattern = bytes
-Open = npt.NDArray[np.bool_]
+WildcardMask = npt.NDArray[np.bool_]
 """For each coordinate of a row: whether it matches everything."""
-Opens = npt.NDArray[np.bool_]
+WildcardMasks = npt.NDArray[np.bool_]
 """The same for each row of a batch."""
 
 
@@ -39,11 +39,11 @@ class Wildcards:
     def __len__(self) -> int:
         return sum(map(len, self._rows.values()))
 
-    def add(self, row: int, left_open: Open) -> None:
+    def add(self, row: int, left_open: WildcardMask) -> None:
         if left_open.any():
             self._rows.setdefault(left_open.tobytes(), []).append(row)
 
-    def open_places(self, rows: int) -> Opens:
+    def open_places(self, rows: int) -> WildcardMasks:
         """What each of the first rows leaves open; there is one that does."""
         width = len(next(iter(self._rows)))
         places = np.zeros((rows, width), np.bool_)
@@ -62,7 +62,7 @@ class Wildcards:
             self._rows[pattern] = [row for row in known if row < rows]
 
     def judge(
-        self, history: History, index: Index, row: int, left_open: Open, found: Witnesses
+        self, history: History, index: Index, row: int, left_open: WildcardMask, found: Witnesses
     ) -> Witnesses:
         """All witnesses of a written row, given those that an index found among whole rows."""
         mine = bool(left_open.any())
@@ -73,7 +73,7 @@ class Wildcards:
         every = np.concatenate([*apart.values(), np.empty(0, np.int64)])
         if mine:
             whole = np.setdiff1d(np.arange(row), every, assume_unique=True)
-            parts.append(_among(history, index, row, whole, left_open))
+            parts.append(_witnesses_among(history, index, row, whole, left_open))
         else:
             kept = ~np.isin(found.rows, every)
             parts.append(
@@ -81,12 +81,14 @@ class Wildcards:
             )
         for pattern, rows in apart.items():
             both = left_open | np.frombuffer(pattern, np.bool_)
-            parts.append(_among(history, index, row, rows[rows < row], both))
+            parts.append(_witnesses_among(history, index, row, rows[rows < row], both))
         rows, near, far = (np.concatenate(part) for part in zip(*parts, strict=True))
         order = np.argsort(rows)
         return Witnesses(rows[order], near[order], far[order])
 
-    def count(self, history: History, index: Index, row: int, left_open: Open, first: int) -> int:
+    def count(
+        self, history: History, index: Index, row: int, left_open: WildcardMask, first: int
+    ) -> int:
         """How many rows from `first` on are near a written row; the index takes any output."""
         apart = {
             pattern: np.array(rows[bisect_left(rows, first) : bisect_left(rows, row)], np.int64)
@@ -94,14 +96,20 @@ class Wildcards:
         }
         every = np.concatenate([*apart.values(), np.empty(0, np.int64)])
         whole = np.setdiff1d(np.arange(first, row), every, assume_unique=True)
-        found = len(_among(history, index, row, whole, left_open)[0])
+        found = len(_witnesses_among(history, index, row, whole, left_open)[0])
         for pattern, rows in apart.items():
             both = left_open | np.frombuffer(pattern, np.bool_)
-            found += len(_among(history, index, row, rows, both)[0])
+            found += len(_witnesses_among(history, index, row, rows, both)[0])
         return found
 
-    def like(
-        self, history: History, index: Index, row: int, left_open: Open, first: int, found: int
+    def find_comparable(
+        self,
+        history: History,
+        index: Index,
+        row: int,
+        left_open: WildcardMask,
+        first: int,
+        found: int,
     ) -> int:
         """A row from `first` on that is near a written one, or -1.
 
@@ -110,13 +118,13 @@ class Wildcards:
         mine = bool(left_open.any())
         if not mine and (not self._rows or (found >= 0 and not self._is_open(found))):
             return found
-        with any_output(index.state):
+        with outputs_ignored(index.state):
             for pattern, known in self._rows.items():
                 rows = np.array(
                     known[bisect_left(known, first) : bisect_left(known, row)], np.int64
                 )
                 both = left_open | np.frombuffer(pattern, np.bool_)
-                near = _among(history, index, row, rows, both)[0]
+                near = _witnesses_among(history, index, row, rows, both)[0]
                 if len(near):
                     return int(near[0])
             if not mine and found < 0:
@@ -124,13 +132,15 @@ class Wildcards:
             # What the index found is open, or it could not look for this row: compare with all.
             rows = np.arange(first, row)
             rows = rows[~self.mask(row)[first:]]
-            near = _among(history, index, row, rows, left_open)[0]
+            near = _witnesses_among(history, index, row, rows, left_open)[0]
             return int(near[0]) if len(near) else -1
 
-    def near(self, history: History, index: Index, row: int, left_open: Open, found: Rows) -> Rows:
+    def find_near(
+        self, history: History, index: Index, row: int, left_open: WildcardMask, found: Rows
+    ) -> Rows:
         """All rows near a written one, given those that an index found among whole rows."""
         distances = np.zeros(len(found))
-        with any_output(index.state):
+        with outputs_ignored(index.state):
             return self.judge(
                 history, index, row, left_open, Witnesses(found, distances, distances)
             ).rows
@@ -153,7 +163,7 @@ class Wildcards:
         """
         apart = {pattern: np.array(rows, np.int64) for pattern, rows in self._rows.items()}
         patterns = {row: pattern for pattern, rows in self._rows.items() for row in rows}
-        alive = np.flatnonzero(history.alive())
+        alive = np.flatnonzero(history.remembered_flags())
         whole = alive[~self.mask(history.total)[alive]]
         nothing = np.zeros(history.width, dtype=np.bool_)
         for row in alive.tolist():
@@ -162,30 +172,30 @@ class Wildcards:
             if row in patterns:
                 left_open = np.frombuffer(patterns[row], np.bool_)
                 earlier = whole[: whole.searchsorted(row)]
-                parts.append(_among(history, index, row, earlier, left_open))
+                parts.append(_witnesses_among(history, index, row, earlier, left_open))
             for pattern, rows in apart.items():
                 earlier = rows[: rows.searchsorted(row)]
                 if len(earlier):
                     both = left_open | np.frombuffer(pattern, np.bool_)
-                    parts.append(_among(history, index, row, earlier, both))
+                    parts.append(_witnesses_among(history, index, row, earlier, both))
             if parts:
                 found, near = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
                 order = np.argsort(found)
                 yield row, found[order], near[order]
 
 
-def _among(
-    history: History, index: Index, row: int, rows: Rows, left_open: Open
+def _witnesses_among(
+    history: History, index: Index, row: int, rows: Rows, left_open: WildcardMask
 ) -> tuple[Rows, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """The witnesses of a written row among others, some coordinates left out."""
-    table, desk = index.state.table, index.state.desk
+    table, desk = index.state.table, index.state.scratch
     weights = history.weights.copy()
     weights[: history.width][left_open] = 0.0
     outputs = history.region(t.OUTPUTS).view(np.float64, (row + 1) * history.out_width)
     given = desk.small[t.GIVEN].copy()
     if row < history.total:
         desk.small[t.GIVEN][:] = outputs[row * history.out_width :]
-    desk.propose(rows)
+    desk.set_candidates(rows)
     table[t.FIRST], table[t.STOP], table[t.WEIGHTS] = row, len(rows), weights.ctypes.data
     table[t.TASK] = task.DECIDE
     try:

@@ -37,7 +37,7 @@ def _map(size: int) -> mmap.mmap:
 def reservable(most: int) -> int:
     """How many bytes to reserve for one purpose: `most`, or what the system leaves room for."""
     size = most
-    while size > _SMALLEST and not fits([_SHARE * size]):
+    while size > _SMALLEST and not can_reserve([_SHARE * size]):
         size //= 2
     return max(size, _SMALLEST)
 
@@ -59,7 +59,7 @@ class Region:
         self._prepared = 0
         self.begins = 0  # nothing lies before
 
-    def grown(self, size: int, used: int) -> "Region":
+    def enlarge(self, size: int, used: int) -> "Region":
         """A longer region that begins with the first `used` bytes of this one."""
         longer = Region(size)
         longer.begins = self.begins
@@ -102,7 +102,7 @@ class Region:
             self.memory[start:stop] = 0
 
 
-def fits(sizes: list[int]) -> bool:
+def can_reserve(sizes: list[int]) -> bool:
     """Whether the system lets us reserve all of these at once."""
     held = []
     try:
@@ -121,9 +121,9 @@ class GrowingRows:
         self.width = width
         self._row_bytes = self.dtype.itemsize * width
         self._region = Region(reservable(_RESERVE * max(1, width)) if width else PAGE)
-        self._view = self._viewed(self._region)
+        self._view = self._view_rows(self._region)
 
-    def _viewed(self, region: Region) -> npt.NDArray[Any]:
+    def _view_rows(self, region: Region) -> npt.NDArray[Any]:
         if self.width == 0:
             return np.empty((0, 0), self.dtype)
         rows = region.size // self._row_bytes
@@ -133,8 +133,10 @@ class GrowingRows:
         """Where rows from `first` on are to be written."""
         if first + count > len(self._view):
             size, used = (first + count) * self._row_bytes, first * self._row_bytes
-            self._region = self._region.grown(max(size, 2 * self._region.size), used)
-            self._view = self._viewed(self._region)  # if this is cut off, the next call grows again
+            self._region = self._region.enlarge(max(size, 2 * self._region.size), used)
+            self._view = self._view_rows(
+                self._region
+            )  # if this is cut off, the next call grows again
         return self._view[first : first + count]
 
     def first(self, count: int) -> npt.NDArray[Any]:

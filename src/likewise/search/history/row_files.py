@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadFile
-from likewise.runtime.private_files import open_private, why
+from likewise.runtime.private_files import explain_os_error, open_private
 
 try:
     import fcntl
@@ -47,7 +47,8 @@ class RowFile:
             self._file = open_private(self.path)
         except OSError as error:
             raise BadFile(
-                f"rows is {str(path)!r}, which cannot be written: {why(error)}. Nothing was"
+                f"rows is {str(path)!r}, which cannot be written: {explain_os_error(error)}."
+                " Nothing was"
                 " stored.",
                 path=path,
             ) from None
@@ -113,7 +114,7 @@ class RowFile:
     def size(self) -> int:
         return self.rows * self.row_bytes
 
-    def touched(self, rows: int) -> None:
+    def note_touched(self, rows: int) -> None:
         """So many rows were read or written: let go of mapped pages once they are too many."""
         self._touched += rows * self.row_bytes
         if self._touched > RESIDENT:
@@ -128,9 +129,9 @@ class RowFile:
         self.memory = np.empty(0, dtype=np.uint8)
         self._map = None
         os.ftruncate(self._file, rows * self.row_bytes)
-        self.let_go()
+        self.release()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Leave the file as it is."""
         file, self._file = self._file, -1
         if file >= 0:
@@ -138,7 +139,7 @@ class RowFile:
 
     def __del__(self) -> None:
         with suppress(OSError, AttributeError):
-            self.let_go()
+            self.release()
 
     def view(self, dtype: Any, count: int) -> npt.NDArray[Any]:
         """The first `count` items."""

@@ -21,7 +21,7 @@ from likewise.search.history.row_files import RowFile
 from likewise.search.kernels import table as t
 from likewise.search.kernels.compile import address_of
 from likewise.search.kernels.remove import erase_rows
-from likewise.search.outputs import Outputs
+from likewise.search.outputs import OutputCodec
 
 _RESERVE = 1 << 38  # bytes of address space one monitor asks for at first
 _LEAST = 1024  # rows
@@ -51,7 +51,7 @@ class History:
         rule: Rule,
         shape: tuple[int, ...],
         storage: str,
-        outputs: Outputs,
+        outputs: OutputCodec,
         *,
         file: RowFile | None = None,
         capacity: int | None = None,
@@ -81,7 +81,9 @@ class History:
         if file is not None:
             file.begin(self.row_bytes)
         self._regions: dict[int, Region] = {}
-        self._gone: dict[int, int] = {}  # forgotten rows by page of rows, while some are left
+        self._forgotten_by_page: dict[
+            int, int
+        ] = {}  # forgotten rows by page of rows, while some are left
         self.first = 0  # every row before is forgotten
         self.reserved = 0
         self.rows: npt.NDArray[Any] = np.empty((0, *shape), dtype=self.dtype)
@@ -124,12 +126,12 @@ class History:
         for slot, size in self.sizes().items():
             old = self._regions.get(slot)
             self._regions[slot] = (
-                Region(size * rows) if old is None else old.grown(size * rows, size * self.total)
+                Region(size * rows) if old is None else old.enlarge(size * rows, size * self.total)
             )
             self.table[slot] = self._regions[slot].address
         self.reserved = rows
 
-    def point(self) -> None:
+    def restore_addresses(self) -> None:
         """Point the table at the arrays again, after a call that was cut off."""
         self.table[t.WEIGHTS] = self.weights.ctypes.data
         for slot, region in self._regions.items():
@@ -176,14 +178,14 @@ class History:
     def disk_bytes(self) -> int:
         return 0 if self.file is None else self.total * self.row_bytes
 
-    def touched(self, rows: int) -> None:
+    def note_touched(self, rows: int) -> None:
         """So many rows were read or written."""
         if self.file is not None:
-            self.file.touched(rows)
+            self.file.note_touched(rows)
 
     # Rows
 
-    def takes(self, dtype: np.dtype[Any]) -> bool:
+    def can_store(self, dtype: np.dtype[Any]) -> bool:
         """Whether values of that type can be written as they are: every one fits the storage."""
         return self.storage not in ("int64", "uint64") and np.can_cast(dtype, self.dtype, "safe")
 
@@ -193,13 +195,13 @@ class History:
         numbers = self._regions[t.OUTPUTS].view(np.float64, total * self.out_width)
         return numbers.reshape(total, self.out_width)
 
-    def alive(self) -> npt.NDArray[np.uint8]:
+    def remembered_flags(self) -> npt.NDArray[np.uint8]:
         """One for each row that is remembered, 0 for forgotten ones."""
         return self._regions[t.ALIVE].view(np.uint8, self.total)
 
     def sample(self, most: int) -> npt.NDArray[np.int64]:
         """Remembered rows, evenly spread over the history, at most so many."""
-        alive, first = self.alive(), self.first
+        alive, first = self.remembered_flags(), self.first
         rows = np.linspace(first, self.total - 1, min(most, self.total - first)).astype(np.int64)
         rows = rows[alive[rows] != 0]
         if len(rows) < most // 2:  # many are forgotten: look at all
@@ -216,13 +218,13 @@ class History:
         self.table[t.LIVE] -= len(rows)
         pages, counts = np.unique(rows // PAGE, return_counts=True)
         for page, gone in zip(pages.tolist(), counts.tolist(), strict=True):
-            self._gone[page] = self._gone.get(page, 0) + gone
-        whole = [page for page in pages.tolist() if self._gone[page] == PAGE]
+            self._forgotten_by_page[page] = self._forgotten_by_page.get(page, 0) + gone
+        whole = [page for page in pages.tolist() if self._forgotten_by_page[page] == PAGE]
         for page in whole:  # after so many rows, every array of rows ends on a page
-            del self._gone[page]
+            del self._forgotten_by_page[page]
             for slot, size in self.sizes().items():
                 self._regions[slot].release(page * PAGE * size, (page + 1) * PAGE * size)
-        alive = self.alive()[self.first :].view(np.bool_)
+        alive = self.remembered_flags()[self.first :].view(np.bool_)
         next_alive = int(alive.argmax()) if len(alive) else 0
         self.first += next_alive if alive[next_alive : next_alive + 1].any() else len(alive)
         return whole
@@ -237,16 +239,16 @@ class History:
 
         Whatever else a call that was cut off has left behind is found out from the rows themselves.
         """
-        self.point()
+        self.restore_addresses()
         self.table[t.TOTAL] = rows
         erase_rows(address_of(self.table), address_of(forgetting), len(forgetting))
-        alive = self.alive().view(np.bool_)
+        alive = self.remembered_flags().view(np.bool_)
         self.table[t.LIVE] = np.count_nonzero(alive)
         self.first = int(alive.argmax()) if alive.any() else rows
         gone = np.flatnonzero(~alive)
         pages, counts = np.unique(gone // PAGE, return_counts=True)
         known = zip(pages.tolist(), counts.tolist(), strict=True)
-        self._gone = {page: count for page, count in known if count < PAGE}
+        self._forgotten_by_page = {page: count for page, count in known if count < PAGE}
 
     def begin_at(self, row: int) -> None:
         """Of an empty history: the rows before `row` count as forgotten."""
@@ -254,5 +256,5 @@ class History:
         for slot, size in self.sizes().items():
             self._regions[slot].release(0, page * PAGE * size)
         if row % PAGE:
-            self._gone[page] = row % PAGE
+            self._forgotten_by_page[page] = row % PAGE
         self.table[t.TOTAL] = self.first = row

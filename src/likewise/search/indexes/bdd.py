@@ -140,13 +140,13 @@ class BDD:
         self._read = itemgetter(*self._every, self._every[0])  # a tuple, even of a single bit
         self._under: dict[tuple[bool, ...], list[int]] = {}
         for vector in self._rows_of:
-            self._see(vector)
+            self._add_vector(vector)
 
     def _number(self, j: int, label: int) -> dict[str, bool]:
         number = label - self._coordinates[j].low
         return {name: bool(number >> bit & 1) for bit, name in enumerate(self._names[j])}
 
-    def _see(self, vector: Vector) -> None:
+    def _add_vector(self, vector: Vector) -> None:
         """Make a label vector part of f, and its rows known by its bits."""
         bits: dict[str, bool] = {}
         for j, label in enumerate(vector):
@@ -188,7 +188,7 @@ class BDD:
         if changed:
             self._make_anew()
         elif not known:
-            self._see(vector)
+            self._add_vector(vector)
 
     def _move(self, j: int, moved: dict[int, int]) -> None:
         """Values of a coordinate have become cells: several may now share one."""

@@ -26,13 +26,13 @@ import numpy as np
 from likewise.search.geometry import geometry, grid_of
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.live_tree import LiveTree
-from likewise.search.indexes.workers import Found, Workers
+from likewise.search.indexes.workers import Found, KernelRunner
 from likewise.search.kernels import propose as task
 from likewise.search.kernels import table as t
-from likewise.search.kernels.nearest import hunt
+from likewise.search.kernels.nearest import search_best
 from likewise.search.kernels.propose import propose
 from likewise.tables.rows import Floats, Rows
-from likewise.verdict.slope import Steepest
+from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.witnesses import Witnesses
 
 _BATCH = -1  # instead of a row: the rows of a batch
@@ -58,8 +58,8 @@ class NearestTree(LiveTree):
         super().__init__(history, coordinates)
         self._numbers: Floats = self.state.layout.settings[t.NUMBERS]
         self._numbers[t.DELTA] = np.inf  # for the tree's own search: nothing is different
-        self._numbers[t.HUNT_DELTA] = history.rule.delta
-        self._numbers[t.HUNT_LIMIT] = limit
+        self._numbers[t.BEST_DELTA] = history.rule.delta
+        self._numbers[t.BEST_LIMIT] = limit
         self._numbers[t.EXPONENT] = exponent
         self._table[t.QUESTION] = question
         self._look_at = _FIRST_LOOK
@@ -67,9 +67,9 @@ class NearestTree(LiveTree):
         self._noted = 0
         self._unit = history.rule.epsilon
         self._measure(self._unit)
-        self._hunters = Workers(self.state, lambda address: hunt(address, _BATCH))
+        self._best_workers = KernelRunner(self.state, lambda address: search_best(address, _BATCH))
         self._batch.lay_out(self._table, 0)
-        hunt(self._address, _BATCH)  # nothing to do yet, but compiled
+        search_best(self._address, _BATCH)  # nothing to do yet, but compiled
 
     # One decision
 
@@ -80,12 +80,12 @@ class NearestTree(LiveTree):
         total = self._table.item(t.TOTAL)
         if total > self._look_at:
             self._reconsider()
-        answer: int = hunt(self._address, total - 1)
+        answer: int = search_best(self._address, total - 1)
         return answer
 
     def check(self) -> int:
         found = super().check()
-        return found if found < 0 else hunt(self._address, int(self._table[t.TOTAL]))
+        return found if found < 0 else search_best(self._address, int(self._table[t.TOTAL]))
 
     def witnesses(self, found: int) -> Witnesses:
         answer = super().witnesses(found)
@@ -93,19 +93,19 @@ class NearestTree(LiveTree):
         self._noted += 1
         return answer
 
-    def among(self, row: int, first: int) -> Witnesses:
+    def find_best(self, row: int, first: int) -> Witnesses:
         """The steepest of the rows from `first` on to a written row, without the tree.
 
         The row was judged before: it is a remembered one, or what was observed or checked last.
         """
-        desk, table, history = self.state.desk, self._table, self.state.history
+        desk, table, history = self.state.scratch, self._table, self.state.history
         assert table[t.QUESTION] == t.STEEPEST
         width, given, numbers = history.out_width, self.given.copy(), self._numbers.copy()
         numbers[t.REACH], numbers[t.DELTA] = np.inf, 0.0
         if row < history.total:
             outputs = history.region(t.OUTPUTS).view(np.float64, (row + 1) * width)
             self.given[:] = outputs[row * width :]
-        desk.propose(np.arange(first, row))
+        desk.set_candidates(np.arange(first, row))
         table[t.FIRST], table[t.STOP] = row, row - first
         try:  # if this is cut off, `State.settle` brings the table back
             table[t.NUMBERS], table[t.TASK] = numbers.ctypes.data, task.DECIDE
@@ -114,7 +114,7 @@ class NearestTree(LiveTree):
             table[t.NUMBERS], table[t.TASK] = self._numbers.ctypes.data, 0
             self.given[:] = given
         rows, near, far, _ = desk.results(found)
-        slopes = Steepest(float(numbers[t.EXPONENT])).slopes(near, far)
+        slopes = SlopeQuestion(float(numbers[t.EXPONENT])).slopes(near, far)
         best = np.lexsort((rows, -far, -slopes))[: int((slopes > 0).any())]
         return Witnesses(rows[best], near[best], far[best])
 
@@ -135,8 +135,10 @@ class NearestTree(LiveTree):
         def lay_out(table: Rows) -> None:
             batch.lay_out(table, first)
 
-        work = self._hunters.call(0)  # which task it is, the kernel is told by the row
-        parts = self._hunters.share(size, threads, pool, lay_out, work)
+        work = self._best_workers.make_task_work(
+            0
+        )  # which task it is, the kernel is told by the row
+        parts = self._best_workers.run_in_parallel(size, threads, pool, lay_out, work)
         place = np.empty(size, dtype=np.int64)
         place[batch.order[:size]] = np.arange(size)
         rows, near, far, owners = (

@@ -15,10 +15,10 @@ import numpy as np
 
 from likewise.search.geometry import geometry
 from likewise.search.history.stored_decisions import History
-from likewise.search.indexes.index_state import State, TableLayout
-from likewise.search.indexes.live_tree import any_output, take_any_output, trees_for
+from likewise.search.indexes.index_state import IndexState, TableLayout
+from likewise.search.indexes.live_tree import ignore_outputs, outputs_ignored, trees_for
 from likewise.search.indexes.rotation import Rotation
-from likewise.search.indexes.workers import CHECK, PLANT, Found, Workers
+from likewise.search.indexes.workers import CHECK, PLANT, Found, KernelRunner
 from likewise.search.kernels import flat as task
 from likewise.search.kernels import table as t
 from likewise.search.kernels.compile import address_of
@@ -84,17 +84,17 @@ class FlatScan:
     def __init__(self, history: History, rotation: Rotation, *, any_output: bool = False) -> None:
         layout = layout_for(history, rotation)
         groups = 1 if any_output else trees_for(int(history.table[t.OUTPUT]))
-        self.state = State(history, layout, groups)
+        self.state = IndexState(history, layout, groups)
         if any_output:
-            take_any_output(self.state)
-        self.workers = Workers(self.state, flat)
+            ignore_outputs(self.state)
+        self.workers = KernelRunner(self.state, flat)
         self.rotation = rotation
         self._table, self._address = self.state.table, self.state.address
-        self.input: Floats = self.state.desk.small[t.INPUT]
-        self.given: Floats = self.state.desk.small[t.GIVEN]
+        self.input: Floats = self.state.scratch.small[t.INPUT]
+        self.given: Floats = self.state.scratch.small[t.GIVEN]
         self._batch = _Batch(sum(code_bytes(self.state.layout.axes)))
         self._lay_out(self._table)
-        self.workers.do(PLANT)
+        self.workers.run_task(PLANT)
 
     def _lay_out(self, table: Rows) -> None:
         for slot, array in self._batch.arrays.items():
@@ -112,7 +112,7 @@ class FlatScan:
 
     def check(self) -> int:
         """The same without remembering it."""
-        found = self.workers.do(CHECK)
+        found = self.workers.run_task(CHECK)
         if found == t.FULL:
             self.state.ensure(1, 2 * EXTENT)
             return self.check()
@@ -120,23 +120,23 @@ class FlatScan:
 
     def witnesses(self, found: int) -> Witnesses:
         """What the last `observe` or `check` found."""
-        return Witnesses(*self.state.desk.result_bytes(found))
+        return Witnesses(*self.state.scratch.result_bytes(found))
 
-    def like(self, row: int, since: int) -> int:
+    def find_comparable(self, row: int, since: int) -> int:
         """A like case, from `since` on, of the row that was judged last; -1 for none."""
         self._table[t.FIRST], self._table[t.SINCE] = row, since
-        return self.workers.do(task.LIKE)
+        return self.workers.run_task(task.LIKE)
 
-    def near(self, row: int) -> Rows:
+    def find_near_rows(self, row: int) -> Rows:
         """All rows before a written one that are near it, whatever their outputs."""
         self._batch.order[0] = 0
         self._table[t.FIRST], self._table[t.START], self._table[t.STOP] = row, 0, 1
-        self.workers.do(task.TURN)
-        with any_output(self.state):
-            self.workers.do(task.SEARCH)
-        return np.sort(self.state.desk.found_rows(int(self._table[t.FOUND])))
+        self.workers.run_task(task.TURN)
+        with outputs_ignored(self.state):
+            self.workers.run_task(task.SEARCH)
+        return np.sort(self.state.scratch.found_rows(int(self._table[t.FOUND])))
 
-    def likes(
+    def find_comparable_many(
         self,
         first: int,
         likes: Rows,
@@ -151,9 +151,11 @@ class FlatScan:
 
         def lay_out(table: Rows) -> None:
             self._laid_out(first)(table)
-            table[t.LIKES], table[t.SINCES] = likes.ctypes.data, sinces.ctypes.data
+            table[t.COMPARABLE_ROWS], table[t.SINCES] = likes.ctypes.data, sinces.ctypes.data
 
-        self.workers.share(len(likes), threads, pool, lay_out, self.workers.call(task.LIKES))
+        self.workers.run_in_parallel(
+            len(likes), threads, pool, lay_out, self.workers.make_task_work(task.LIKES)
+        )
 
     def settle(self) -> None:
         """After a call that was cut off between two kernels: the next finds the table in order."""
@@ -162,7 +164,7 @@ class FlatScan:
 
     # Many decisions
 
-    def block(self, left: int) -> int:
+    def next_batch_size(self, left: int) -> int:
         """How many of the next rows to take together."""
         return min(left, _BATCH)
 
@@ -171,7 +173,9 @@ class FlatScan:
         for start in range(0, size, _BATCH):
             self._insert(first + start, min(_BATCH, size - start), threads, pool)
 
-    def lead(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
+    def arrange_rows(
+        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
+    ) -> None:
         """Rotate written rows, equal labels side by side."""
         table, batch = self._table, self._batch
         outputs = self.state.history.region(t.OUTPUTS)
@@ -179,8 +183,8 @@ class FlatScan:
         given = outputs.view(np.float64, (first + size) * width)[first * width :: width]
         batch.order[:size] = np.argsort(given, kind="stable")
         table[t.FIRST] = first
-        turn = self.workers.call(task.TURN)
-        self.workers.share(size, threads, pool, self._laid_out(first), turn)
+        turn = self.workers.make_task_work(task.TURN)
+        self.workers.run_in_parallel(size, threads, pool, self._laid_out(first), turn)
 
     def _laid_out(self, first: int) -> Callable[[Rows], None]:
         """What lays a table out for the rows from `first` on."""
@@ -192,12 +196,12 @@ class FlatScan:
         return lay_out
 
     def _insert(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
-        self.lead(first, size, threads, pool)
+        self.arrange_rows(first, size, threads, pool)
         table = self._table
         self.state.ensure(0, size // t.BLOCK + 16 * EXTENT)
         self.state.prepare(size)
         table[t.START], table[t.STOP] = 0, size
-        self.workers.do(task.SEAT)
+        self.workers.run_task(task.SEAT)
 
     def judge(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
@@ -206,18 +210,18 @@ class FlatScan:
         self._insert(first, size, threads, pool)
         return self._search(first, size, threads, pool)
 
-    def seek(
+    def search_unindexed(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> tuple[Rows, Found]:
         """Search for written rows that are not to be seated; as `judge` answers."""
-        self.lead(first, size, threads, pool)
+        self.arrange_rows(first, size, threads, pool)
         return self._search(first, size, threads, pool)
 
     def _search(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> tuple[Rows, Found]:
-        search = self.workers.call(task.SEARCH)
-        parts = self.workers.share(size, threads, pool, self._laid_out(first), search)
+        search = self.workers.make_task_work(task.SEARCH)
+        parts = self.workers.run_in_parallel(size, threads, pool, self._laid_out(first), search)
         rows, near, far, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.lexsort((rows, owners))
         counts = self._batch.counts[:size].copy()
@@ -225,7 +229,7 @@ class FlatScan:
 
     def build(self) -> None:
         """Seat the whole history anew."""
-        self.workers.do(PLANT)
+        self.workers.run_task(PLANT)
         with ThreadPoolExecutor(2) as pool:
             self.insert(0, self.state.history.total, 2, pool)
 
@@ -240,7 +244,7 @@ class FlatScan:
         blocks = int(self._table[t.BLOCKS])
         return int(np.count_nonzero(self.state.region(t.COUNT).view(np.int64, blocks)))
 
-    def form(self) -> str:
+    def describe(self) -> str:
         return f"{self.leaves():,} blocks of 128, {self.state.layout.axes} rotated coordinates"
 
 

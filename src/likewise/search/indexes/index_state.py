@@ -38,12 +38,12 @@ class TableLayout:
     """How many rows a block is sure to hold on average, with room for the worst."""
     settings: dict[int, npt.NDArray[Any]]
     numbers: dict[int, int]
-    per_desk_node: dict[int, int] = field(default_factory=dict)
+    per_scratch_node: dict[int, int] = field(default_factory=dict)
     idle: tuple[int, ...] = ()
     """Arrays that only a rebuild touches."""
 
 
-class State:
+class IndexState:
     """All arrays of one index, in memory that grows without moving."""
 
     def __init__(self, history: History, layout: TableLayout, trees: int) -> None:
@@ -69,7 +69,7 @@ class State:
         self.rows = 0
         rows = history.reserved
         self._reserve(rows, max(rows // layout.rows_per_block, 16 + trees))
-        self.desk = Desk(self)
+        self.scratch = ThreadScratch(self)
 
     # Sizes
 
@@ -114,7 +114,7 @@ class State:
                 if old is None:
                     self._regions[slot] = Region(size * items)
                 elif old.size < size * items:
-                    self._regions[slot] = old.grown(size * items, size * used)
+                    self._regions[slot] = old.enlarge(size * items, size * used)
                 self.table[slot] = self._regions[slot].address
         self._point_at_places()
         self.rows = rows
@@ -131,7 +131,7 @@ class State:
         self.table[t.TASK], self.table[t.GIVEN_RAW] = 0, 1
         self.table[t.NODE_CAPACITY] = 2 * self.table[t.BLOCK_CAPACITY]
         self.follow()
-        self.desk.fit(self)
+        self.scratch.fit(self)
 
     def _point_at_places(self) -> None:
         if t.PLACES not in self.layout.per_row:  # the index holds whole rows
@@ -149,7 +149,7 @@ class State:
             while blocks < want:
                 blocks *= 2
             self._reserve(self.rows, blocks)
-            self.desk.fit(self)
+            self.scratch.fit(self)
 
     def prepare(self, more_rows: int) -> None:
         """Have memory ready for that many more rows, those still unseen included."""
@@ -165,7 +165,7 @@ class State:
             self.history.copy_to(self.table)
         if self.rows != self.history.reserved:
             self._reserve(self.history.reserved, int(self.table[t.BLOCK_CAPACITY]))
-            self.desk.fit(self)
+            self.scratch.fit(self)
         self._point_at_places()
 
     def release(self, pages: list[int]) -> None:
@@ -202,10 +202,10 @@ class State:
         ]
 
 
-class Desk:
+class ThreadScratch:
     """One thread's scratch memory, and a table of its own that points at it."""
 
-    def __init__(self, state: State, table: Table | None = None) -> None:
+    def __init__(self, state: IndexState, table: Table | None = None) -> None:
         self.table = state.table if table is None else table
         self.address = address_of(self.table)
         history, axes = state.history, state.layout.axes
@@ -236,7 +236,7 @@ class Desk:
         self._results = reservable(_RESULTS * per_result) // per_result
         self.fit(state)
 
-    def fit(self, state: State) -> None:
+    def fit(self, state: IndexState) -> None:
         """Take over the state's addresses and counters; make the scratch as long as they need."""
         if self.table is not state.table:
             self.table[:] = state.table
@@ -246,7 +246,7 @@ class Desk:
             int(state.table[t.BLOCK_CAPACITY]),
         )
         results = max(rows, self._results)
-        sizes = {slot: size * (nodes + 2) for slot, size in state.layout.per_desk_node.items()}
+        sizes = {slot: size * (nodes + 2) for slot, size in state.layout.per_scratch_node.items()}
         sizes |= {t.FOUND_BLOCKS: 8 * blocks, t.CANDIDATES: 8 * rows}
         sizes |= dict.fromkeys(_RESULT_SLOTS, 8 * results)
         for slot, size in sizes.items():
@@ -261,12 +261,12 @@ class Desk:
         """Nodes that were split and not tended yet."""
         return self.small[t.PARTED][: int(self.table[t.PARTED_COUNT])].copy()
 
-    def note(self, nodes: npt.NDArray[np.int64]) -> None:
+    def set_split_nodes(self, nodes: npt.NDArray[np.int64]) -> None:
         """Let these be the nodes that were split."""
         self.small[t.PARTED][: len(nodes)] = nodes
         self.table[t.PARTED_COUNT] = len(nodes)
 
-    def propose(self, rows: npt.NDArray[np.int64]) -> None:
+    def set_candidates(self, rows: npt.NDArray[np.int64]) -> None:
         """Lay out candidates for the kernel."""
         self._large[t.CANDIDATES].view(np.int64, len(rows))[:] = rows
 

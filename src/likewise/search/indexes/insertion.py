@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.search.history.stored_decisions import Table
-from likewise.search.indexes.index_state import Desk, State
-from likewise.search.indexes.workers import Workers
+from likewise.search.indexes.index_state import IndexState, ThreadScratch
+from likewise.search.indexes.workers import KernelRunner
 from likewise.search.kernels import decide as task
 from likewise.search.kernels import table as t
 from likewise.tables.rows import Rows
@@ -42,7 +42,7 @@ def pieces_of(paths: npt.NDArray[np.uint64], threads: int) -> list[Piece]:
     return list(pairwise(ordered))
 
 
-def has_spare_blocks(state: State, rows: int, threads: int) -> bool:
+def has_spare_blocks(state: IndexState, rows: int, threads: int) -> bool:
     """Whether many blocks are free: then one thread inserts, and uses them up.
 
     Several would take new ones, and a history that forgets as much as it takes would grow.
@@ -61,7 +61,7 @@ def _leaves_for(rows: int, threads: int) -> int:
 
 
 def insert_together(
-    workers: Workers,
+    workers: KernelRunner,
     pieces: list[Piece],
     threads: int,
     pool: ThreadPoolExecutor,
@@ -75,21 +75,21 @@ def insert_together(
     threads = min(threads, len(pieces))
     leaves = _leaves_for(pieces[-1][1], threads)
     state.ensure(0, threads * leaves + 256)
-    desks = workers.desks(threads)
+    desks = workers.scratches(threads)
     for desk in desks[1:]:
         desk.fit(state)
     for desk in desks[1:]:
         _give(state, desk, leaves)
     waiting = iter(pieces)
 
-    def work(desk: Desk) -> list[tuple[int, int, int]]:
+    def work(desk: ThreadScratch) -> list[tuple[int, int, int]]:
         """Insert pieces: of each its start, how far that came, and its end."""
         lay_out(desk.table)
         desk.table[t.PARTED_COUNT] = 0
         done = []
         for start, stop in waiting:
             desk.table[t.START], desk.table[t.STOP] = start, stop
-            reached = workers.run(desk, task.APART)
+            reached = workers.run_task_on(desk, task.APART)
             done.append((start, reached, stop))
             if reached < stop:  # its room is used up
                 break
@@ -100,17 +100,17 @@ def insert_together(
         _take_back(state, desk)
     splits = [desk.splits() for desk in desks]
     for nodes in splits:
-        state.desk.note(nodes)
-        workers.do(task.COUNT)
+        state.scratch.set_split_nodes(nodes)
+        workers.run_task(task.COUNT)
     state.table[t.PARTED_COUNT] = 0
     for start, reached, _ in done:
         state.table[t.START], state.table[t.STOP] = start, reached
-        workers.do(task.JOIN)
+        workers.run_task(task.JOIN)
     left = [(reached, stop) for _, reached, stop in done if reached < stop]
     return left + list(waiting), splits
 
 
-def _give(state: State, desk: Desk, leaves: int) -> None:
+def _give(state: IndexState, desk: ThreadScratch, leaves: int) -> None:
     """Let a thread have nodes and blocks for so many new leaves."""
     for used, limit, free, size in (
         (t.NODES, t.NODE_CAPACITY, t.FREE_PAIR, 2 * leaves),
@@ -122,7 +122,7 @@ def _give(state: State, desk: Desk, leaves: int) -> None:
         state.table[used] = first + size
 
 
-def _take_back(state: State, desk: Desk) -> None:
+def _take_back(state: IndexState, desk: ThreadScratch) -> None:
     """Free what a thread did not use of its nodes and blocks."""
     table = desk.table
     pairs = np.arange(int(table[t.NODES]), int(table[t.NODE_CAPACITY]), 2)
@@ -133,7 +133,7 @@ def _take_back(state: State, desk: Desk) -> None:
     _link(state, t.FREE_BLOCK, state.blocks(t.NEXT), blocks)
 
 
-def _link(state: State, head: int, following: Rows, free: Rows) -> None:
+def _link(state: IndexState, head: int, following: Rows, free: Rows) -> None:
     following[free[:-1]] = free[1:]
     following[free[-1]] = state.table[head]
     state.table[head] = free[0]

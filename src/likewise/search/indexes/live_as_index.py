@@ -17,7 +17,7 @@ _RADIUS = 1.0 + 2.0**-20
 _ADDED, _ASKED = 0.0, 1.0
 
 
-class InnerLive:
+class LiveTreeIndex:
     """A live tree over points in units of the radius."""
 
     def __init__(self, space: Space) -> None:

@@ -18,24 +18,24 @@ import numpy.typing as npt
 
 from likewise.search.geometry import geometry
 from likewise.search.history.stored_decisions import History
-from likewise.search.indexes.index_state import State, TableLayout
+from likewise.search.indexes.index_state import IndexState, TableLayout
 from likewise.search.indexes.insertion import has_spare_blocks, insert_together, pieces_of
-from likewise.search.indexes.workers import CHECK, PLANT, Found, Workers
+from likewise.search.indexes.workers import CHECK, PLANT, Found, KernelRunner
 from likewise.search.kernels import decide as task
 from likewise.search.kernels import table as t
 from likewise.search.kernels.compile import address_of
 from likewise.search.kernels.decide import decide
-from likewise.search.kernels.maintain_tree import tend
+from likewise.search.kernels.maintain_tree import maintain_tree
 from likewise.search.kernels.rebuild import start_bulk
 from likewise.search.kernels.remove import remove_rows
 from likewise.tables.rows import Floats, Rows
 from likewise.verdict.witnesses import Witnesses
 
 _BLOCK_ROWS = 1 << 16  # rows of a batch inserted, then searched, together
-_RESTLESS_ROWS = 1 << 12  # the same while the tree is being reshaped, which undoes the routing
-_TEND_BUDGET = 2048  # rows a rebuild may touch between two decisions: some 30 microseconds
+_RESHAPING_ROWS = 1 << 12  # the same while the tree is being reshaped, which undoes the routing
+_MAINTENANCE_BUDGET = 2048  # rows a rebuild may touch between two decisions: some 30 microseconds
 _WITHOUT_END = 1 << 60
-_TEND, _FULL = t.TEND, t.FULL
+_TEND, _FULL = t.NEEDS_MAINTENANCE, t.FULL
 _LEAST_ROUTED = 8192  # rows for each thread: finding a leaf takes so little that fewer do not pay
 _LEAST_SEARCHED = 2048  # the same for searching
 _LABEL_TREES = 4  # labels with a tree of their own; all further ones share one more
@@ -49,14 +49,14 @@ def trees_for(output: int) -> int:
     return _LABEL_TREES + 1 if output == t.LABEL else 1
 
 
-def take_any_output(state: State) -> None:
+def ignore_outputs(state: IndexState) -> None:
     """Let every past output be different: each distance is above delta, and no range says no."""
     state.layout.settings[t.NUMBERS][t.DELTA] = -1.0
     state.table[t.RANGE_WIDTH] = 0
 
 
 @contextmanager
-def any_output(state: State) -> Iterator[None]:
+def outputs_ignored(state: IndexState) -> Iterator[None]:
     """Let every output be different for the calls within.
 
     If this is cut off, `State.settle` brings the numbers back.
@@ -97,7 +97,7 @@ def layout_for(history: History, coordinates: Rows | None) -> TableLayout:
         rows_per_block=16,
         settings=settings,
         numbers=values,
-        per_desk_node=_STACKS,
+        per_scratch_node=_STACKS,
         idle=(t.JOB_IDS, t.JOB_LOG, t.JOB_MARKS, t.JOB_STACK),
     )
 
@@ -112,20 +112,22 @@ class LiveTree:
     ) -> None:
         layout = layout_for(history, coordinates)
         trees = 1 if any_output else trees_for(int(history.table[t.OUTPUT]))
-        self.state = State(history, layout, trees)
+        self.state = IndexState(history, layout, trees)
         if any_output:
-            take_any_output(self.state)
-        self.workers = Workers(self.state, decide)
+            ignore_outputs(self.state)
+        self.workers = KernelRunner(self.state, decide)
         self.coordinates = coordinates
         self._table, self._address = self.state.table, self.state.address
-        self.input: Floats = self.state.desk.small[t.INPUT]
-        self.given: Floats = self.state.desk.small[t.GIVEN]
+        self.input: Floats = self.state.scratch.small[t.INPUT]
+        self.given: Floats = self.state.scratch.small[t.GIVEN]
         self._most = _BLOCK_ROWS
         self._batch = BatchArrays(0)
         self.sound = True
         """False while what it holds may be wrong if the work on it is cut off."""
-        self.workers.do(PLANT)
-        tend(self._address, 0)  # nothing to do yet, but compiled: no later decision waits for that
+        self.workers.run_task(PLANT)
+        maintain_tree(
+            self._address, 0
+        )  # nothing to do yet, but compiled: no later decision waits for that
 
     @property
     def shape(self) -> str:
@@ -140,7 +142,7 @@ class LiveTree:
         """
         found: int = decide(self._address)
         if found >= _TEND:
-            tend(self._address, _TEND_BUDGET)
+            maintain_tree(self._address, _MAINTENANCE_BUDGET)
             return found - _TEND
         if found == _FULL:
             self.state.ensure(1, 256)
@@ -149,7 +151,7 @@ class LiveTree:
 
     def check(self) -> int:
         """The same without remembering it."""
-        found = self.workers.do(CHECK)
+        found = self.workers.run_task(CHECK)
         if found == _FULL:
             self.state.ensure(1, 256)
             return self.check()
@@ -157,30 +159,30 @@ class LiveTree:
 
     def witnesses(self, found: int) -> Witnesses:
         """What the last `observe` or `check` found."""
-        return Witnesses(*self.state.desk.result_bytes(found))
+        return Witnesses(*self.state.scratch.result_bytes(found))
 
-    def like(self, row: int, since: int) -> int:
+    def find_comparable(self, row: int, since: int) -> int:
         """A like case, from `since` on, of the row that was judged last; -1 for none."""
         self._table[t.FIRST], self._table[t.SINCE] = row, since
-        return self.workers.do(task.LIKE)
+        return self.workers.run_task(task.LIKE)
 
-    def near(self, row: int) -> Rows:
+    def find_near_rows(self, row: int) -> Rows:
         """All rows before a written one that are near it, whatever their outputs."""
         batch = BatchArrays(1)
         batch.lay_out(self._table, row)
         self._table[t.START], self._table[t.STOP] = 0, 1
-        with any_output(self.state):
-            self.workers.do(task.SEARCH)
-        return self.state.desk.found_rows(int(self._table[t.FOUND])).copy()
+        with outputs_ignored(self.state):
+            self.workers.run_task(task.SEARCH)
+        return self.state.scratch.found_rows(int(self._table[t.FOUND])).copy()
 
     def settle(self) -> None:
         """After a call that was cut off between two kernels: the next finds the table in order."""
         self.state.settle()
-        tend(self._address, 0)  # the nodes noted for it may fill their list
+        maintain_tree(self._address, 0)  # the nodes noted for it may fill their list
 
     # Many decisions
 
-    def block(self, left: int) -> int:
+    def next_batch_size(self, left: int) -> int:
         """How many of the next rows to take together."""
         return min(self._most, max(2048, self.state.history.total // 2), left)
 
@@ -190,10 +192,12 @@ class LiveTree:
         """Insert and search written rows; witnesses of each, and all of them in order."""
         moves = int(self._table[t.MOVES])
         self.insert(first, size, threads, pool)
-        self._most = _BLOCK_ROWS if moves == self._table[t.MOVES] else _RESTLESS_ROWS
+        self._most = _BLOCK_ROWS if moves == self._table[t.MOVES] else _RESHAPING_ROWS
         return self._search(first, size, threads, pool)
 
-    def lead(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
+    def arrange_rows(
+        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
+    ) -> None:
         """Lead written rows to their leaves, and put them in the order of these."""
         table = self._table
         if len(self._batch.order) < size:
@@ -206,23 +210,23 @@ class LiveTree:
         lay_out(table)
         self.state.prepare(size)
         if threads > 1 and table[t.PARTED_COUNT] > 0:
-            tend(self._address, _TEND_BUDGET)
-        route = self.workers.call(task.ROUTE)
-        self.workers.share(size, threads, pool, lay_out, route, least=_LEAST_ROUTED)
+            maintain_tree(self._address, _MAINTENANCE_BUDGET)
+        route = self.workers.make_task_work(task.ROUTE)
+        self.workers.run_in_parallel(size, threads, pool, lay_out, route, least=_LEAST_ROUTED)
         table[t.ROUTED] = table[t.MOVES]
         table[t.STOP] = size
-        self.workers.do(task.SORT)
+        self.workers.run_task(task.SORT)
 
-    def seek(
+    def search_unindexed(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> tuple[Rows, Found]:
         """Search for written rows that are not to be inserted; as `judge` answers."""
-        self.lead(first, size, threads, pool)
+        self.arrange_rows(first, size, threads, pool)
         return self._search(first, size, threads, pool)
 
     def insert(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
         """Put written rows into the tree; forgotten ones are left out."""
-        self.lead(first, size, threads, pool)
+        self.arrange_rows(first, size, threads, pool)
         table, batch = self._table, self._batch
 
         def lay_out(table: Rows) -> None:
@@ -236,16 +240,16 @@ class LiveTree:
             if len(pieces) > 1:
                 left, splits = insert_together(self.workers, pieces, threads, pool, lay_out)
                 for nodes in splits:
-                    self.state.desk.note(nodes)
-                    tend(self._address, _TEND_BUDGET)
+                    self.state.scratch.set_split_nodes(nodes)
+                    maintain_tree(self._address, _MAINTENANCE_BUDGET)
         for start, stop in left:
             done = start
             while done < stop:
                 table[t.START], table[t.STOP] = done, stop
-                done = self.workers.do(task.INSERT)
+                done = self.workers.run_task(task.INSERT)
                 self.state.ensure(0, 256)
                 if table[t.PARTED_COUNT] == t.PARTED_MOST or table[t.JOB_PHASE] != 0:
-                    tend(self._address, _TEND_BUDGET)
+                    maintain_tree(self._address, _MAINTENANCE_BUDGET)
 
     def _search(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
@@ -256,8 +260,10 @@ class LiveTree:
         def lay_out(table: Rows) -> None:
             batch.lay_out(table, first)
 
-        search = self.workers.call(task.SEARCH)
-        parts = self.workers.share(size, threads, pool, lay_out, search, least=_LEAST_SEARCHED)
+        search = self.workers.make_task_work(task.SEARCH)
+        parts = self.workers.run_in_parallel(
+            size, threads, pool, lay_out, search, least=_LEAST_SEARCHED
+        )
         rows, near, far, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
         found = batch.counts[:size].copy()
         if len(rows) == 0:
@@ -270,7 +276,7 @@ class LiveTree:
         take = _ranges(starts[some], found[some])
         return found, (rows[take], near[take], far[take], owners)
 
-    def likes(
+    def find_comparable_many(
         self,
         first: int,
         likes: Rows,
@@ -287,12 +293,14 @@ class LiveTree:
 
         def lay_out(table: Rows) -> None:
             batch.lay_out(table, first)
-            table[t.LIKES], table[t.SINCES] = found, since
+            table[t.COMPARABLE_ROWS], table[t.SINCES] = found, since
 
-        work = self.workers.call(task.LIKES)
-        self.workers.share(len(likes), threads, pool, lay_out, work, least=_LEAST_SEARCHED)
+        work = self.workers.make_task_work(task.LIKES)
+        self.workers.run_in_parallel(
+            len(likes), threads, pool, lay_out, work, least=_LEAST_SEARCHED
+        )
 
-    def search(self, first: int, size: int) -> None:
+    def measure_search(self, first: int, size: int) -> None:
         """Search for rows of the tree, only to see what that costs."""
         if len(self._batch.order) < size:
             self._batch = BatchArrays(size)
@@ -309,7 +317,7 @@ class LiveTree:
     def _finish_rebuild(self) -> None:
         while self._table[t.JOB_PHASE] != 0:
             self.state.ensure(0, 4096 + self.state.history.total // 32)
-            tend(self._address, _WITHOUT_END)
+            maintain_tree(self._address, _WITHOUT_END)
 
     def remove(self, rows: Rows) -> None:
         """Take remembered rows out."""
@@ -331,7 +339,7 @@ class LiveTree:
     def leaves(self) -> int:
         return int(self.state.nodes(t.LEAVES)[: int(self._table[t.TREES])].sum())
 
-    def form(self) -> str:
+    def describe(self) -> str:
         held = "all" if self.coordinates is None else f"{len(self.coordinates)}"
         return (
             f"{self.leaves():,} leaves, depth {self.depth()}, {held} coordinates,"

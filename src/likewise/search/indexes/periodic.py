@@ -32,11 +32,11 @@ from likewise.search.indexes.protocol import (
     Space,
     StaticIndex,
     distances,
-    rounding,
+    rounding_error,
     rows_answered,
 )
 
-STATIC = {"kdtree": "kdtree.KDTree", "snn": "snn.Sorted"}
+STATIC = {"kdtree": "kdtree.KDTree", "snn": "snn.SortedProjections"}
 """By name: module and class."""
 
 
@@ -115,7 +115,7 @@ class Costs:
         self.build_row = 0.5 * (self.build_row or per_row) + 0.5 * per_row
         self.scan.fade()
 
-    def predicted(self, rows: int, tau: int) -> float:
+    def predict_seconds(self, rows: int, tau: int) -> float:
         """T(tau): seconds per decision at that history length."""
         scans = self.scan.constant + self.scan.per_row * (tau + 1) / 2
         return self.build_row * (rows + tau) / tau + self.search + scans
@@ -140,7 +140,7 @@ class PeriodicIndex:
         self._static: StaticIndex | None = None
         self._added = GrowingPoints(space.width)
         self._built = 0
-        self._margin = 1.0 + rounding(space)
+        self._margin = 1.0 + rounding_error(space)
 
     def add(self, row: int, point: Point) -> None:
         self._added.add(row, point)
@@ -175,7 +175,7 @@ class PeriodicIndex:
     @property
     def predicted_us(self) -> float:
         """T(tau) at this history length, in microseconds per decision."""
-        return 1e6 * self.costs.predicted(self._added.count, self.tau)
+        return 1e6 * self.costs.predict_seconds(self._added.count, self.tau)
 
     def explain(self) -> str:
         how = "given" if self._fixed else "chosen"

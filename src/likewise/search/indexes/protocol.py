@@ -44,21 +44,21 @@ class Index(Protocol):
 
 
 @runtime_checkable
-class TakesMany(Protocol):
+class BulkIndex(Protocol):
     """An index that does better with many rows at once than one by one."""
 
     def add_many(self, rows: Rows, points: Points) -> None: ...
 
 
 @runtime_checkable
-class Describes(Protocol):
+class ExplainableIndex(Protocol):
     """An index that can say in a line what has become of it."""
 
     def explain(self) -> str: ...
 
 
 @runtime_checkable
-class Rebuilds(Protocol):
+class RebuiltIndex(Protocol):
     """An index that is built anew every `tau` rows."""
 
     tau: int
@@ -79,7 +79,7 @@ MakeStatic: TypeAlias = Callable[[Points, Space], StaticIndex]
 
 def add_all(index: Index, rows: Rows, points: Points) -> None:
     """Add many rows, together where the index can."""
-    if isinstance(index, TakesMany):
+    if isinstance(index, BulkIndex):
         index.add_many(rows, points)
         return
     for row, point in zip(rows.tolist(), points, strict=True):
@@ -113,7 +113,7 @@ def distances(space: Space, points: Points, point: Point) -> Point:
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", gaps, gaps)))
 
 
-def rounding(space: Space) -> float:
+def rounding_error(space: Space) -> float:
     """Above any relative error of a distance computed in float64, in whatever order."""
     return (space.width + 16) * 2.0**-50
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from likewise.search.geometry import geometry
 from likewise.search.history.stored_decisions import History
-from likewise.search.indexes.index_state import State, TableLayout
-from likewise.search.indexes.live_tree import any_output
+from likewise.search.indexes.index_state import IndexState, TableLayout
+from likewise.search.indexes.live_tree import outputs_ignored
 from likewise.search.indexes.protocol import (
-    Describes,
+    ExplainableIndex,
     Index,
     MakeIndex,
     Point,
@@ -26,7 +26,7 @@ from likewise.search.indexes.protocol import (
     add_all,
     rows_answered,
 )
-from likewise.search.indexes.workers import Found, Workers
+from likewise.search.indexes.workers import Found, KernelRunner
 from likewise.search.kernels import propose as task
 from likewise.search.kernels import table as t
 from likewise.search.kernels.propose import propose
@@ -37,7 +37,7 @@ _CUT = 1e150  # coordinates are cut off here, which never lengthens a gap; squar
 _BATCH = 1024  # rows made into points together
 
 
-def state_over(history: History) -> State:
+def state_over(history: History) -> IndexState:
     """The table and the desk of an index that keeps nothing of its own beside a history."""
     rule = history.rule
     numbers = np.zeros(t.NUMBERS_COUNT)
@@ -52,24 +52,24 @@ def state_over(history: History) -> State:
         settings={t.NUMBERS: numbers},
         numbers={},
     )
-    return State(history, layout, 1)
+    return IndexState(history, layout, 1)
 
 
 class PythonIndex:
     """Asks an index for candidates and decides them."""
 
     def __init__(
-        self, history: History, make: MakeIndex, name: str, *, wants_likes: bool = False
+        self, history: History, make: MakeIndex, name: str, *, wants_comparable: bool = False
     ) -> None:
         rule = history.rule
         shape = geometry(rule, history.width, rule.slack_for(history.storage))
         self.name = self.shape = name
         self.state = state_over(history)
-        self.workers = Workers(self.state, propose)
-        self.input: Floats = self.state.desk.small[t.INPUT]
-        self.given: Floats = self.state.desk.small[t.GIVEN]
+        self.workers = KernelRunner(self.state, propose)
+        self.input: Floats = self.state.scratch.small[t.INPUT]
+        self.given: Floats = self.state.scratch.small[t.GIVEN]
         self._table = self.state.table
-        self._table[t.WANTS_LATEST], self._table[t.LATEST] = wants_likes, -1
+        self._table[t.WANTS_LATEST], self._table[t.LATEST] = wants_comparable, -1
         self._latest: Rows = np.empty(0, np.int64)
         """Of the rows judged last: the latest row near each, -1 for none."""
         self._make = make
@@ -90,7 +90,7 @@ class PythonIndex:
         """Written rows as points; the first row of all is the origin."""
         history = self.state.history
         rows = history.rows[first : first + count].reshape(count, -1).astype(np.float64)
-        history.touched(count)
+        history.note_touched(count)
         with np.errstate(all="ignore"):
             rows *= self._scale
             if history.cosine:
@@ -112,7 +112,7 @@ class PythonIndex:
 
     # The index
 
-    def _whole(self) -> Index:
+    def _complete_index(self) -> Index:
         """The index, over the whole history."""
         if self.index is None:
             self._added = self.state.history.first
@@ -135,7 +135,7 @@ class PythonIndex:
 
     def insert(self, first: int, size: int, threads: int, pool: Any) -> None:
         """Add written rows."""
-        self._whole()
+        self._complete_index()
         self._add(first, first + size)
 
     def remove(self, rows: Rows) -> None:
@@ -165,12 +165,12 @@ class PythonIndex:
         found, point = self._judge_given()
         if point is not None:
             row = int(self._table[t.TOTAL])
-            index = self._whole()
+            index = self._complete_index()
             self.sound = False
             index.add(row, point)
             self._added = row + 1
             self.sound = True
-            self.workers.do(task.REMEMBER)
+            self.workers.run_task(task.REMEMBER)
         return found
 
     def check(self) -> int:
@@ -178,7 +178,7 @@ class PythonIndex:
         return self._judge_given()[0]
 
     def _judge_given(self) -> tuple[int, Point | None]:
-        bad = self.workers.do(task.ADMIT)
+        bad = self.workers.run_task(task.ADMIT)
         if bad == t.FULL:
             self.state.ensure(1, 0)
             return self._judge_given()
@@ -191,35 +191,35 @@ class PythonIndex:
 
     def _decide(self, row: int, point: Point) -> int:
         table = self._table
-        index = self._whole()
+        index = self._complete_index()
         self.sound = False
         rows = rows_answered(index.candidates(point, self._reach()))
         self.sound = True
         if len(rows) > row:
             rows = np.unique(rows)
             rows = rows[(rows >= 0) & (rows < row)]
-        self.state.desk.propose(rows)
+        self.state.scratch.set_candidates(rows)
         table[t.FIRST], table[t.STOP] = row, len(rows)
-        return self.workers.do(task.DECIDE)
+        return self.workers.run_task(task.DECIDE)
 
     def witnesses(self, found: int) -> Witnesses:
         """What the last `observe` or `check` found."""
-        return Witnesses(*self.state.desk.result_bytes(found))
+        return Witnesses(*self.state.scratch.result_bytes(found))
 
-    def like(self, row: int, since: int) -> int:
+    def find_comparable(self, row: int, since: int) -> int:
         """A like case, from `since` on, of the row that was judged last; -1 for none."""
         latest = int(self._table[t.LATEST])
         return latest if latest >= since else -1
 
-    def near(self, row: int) -> Rows:
+    def find_near_rows(self, row: int) -> Rows:
         """All rows before a written one that are near it, whatever their outputs."""
-        with any_output(self.state):
+        with outputs_ignored(self.state):
             found = self._decide(row, self.points(row, 1)[0]) if row else 0
-        return self.state.desk.found_rows(found).copy()
+        return self.state.scratch.found_rows(found).copy()
 
     # Many decisions
 
-    def likes(
+    def find_comparable_many(
         self,
         first: int,
         likes: Rows,
@@ -234,7 +234,7 @@ class PythonIndex:
         found = (likes < 0) & (self._latest >= sinces)
         likes[found] = self._latest[found]
 
-    def block(self, left: int) -> int:
+    def next_batch_size(self, left: int) -> int:
         """How many of the next rows to take together: all, so that all or none are remembered."""
         return left
 
@@ -244,8 +244,8 @@ class PythonIndex:
         """Search for written rows, and add them, one after the other."""
         counts = np.zeros(size, dtype=np.int64)
         self._latest = np.full(size, -1, np.int64)
-        parts = [self.state.desk.results(0)]
-        index = self._whole()
+        parts = [self.state.scratch.results(0)]
+        index = self._complete_index()
         for start in range(0, size, _BATCH):
             stop = min(start + _BATCH, size)
             outputs = self._outputs(first + start, stop - start)
@@ -255,7 +255,7 @@ class PythonIndex:
                     counts[k] = self._decide(first + k, point)
                     self._latest[k] = self._table[t.LATEST]
                 if counts[k]:
-                    parts.append(self.state.desk.results(int(counts[k])))
+                    parts.append(self.state.scratch.results(int(counts[k])))
                 index.add(first + k, point)
                 self._added = first + k + 1
         rows, near, far, owners = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -275,7 +275,7 @@ class PythonIndex:
         """Each row is its own."""
         return self.state.history.total
 
-    def form(self) -> str:
+    def describe(self) -> str:
         if self.index is None or self._added < self.state.history.total:
             return "made anew with the next decision"
-        return self.index.explain() if isinstance(self.index, Describes) else "as given"
+        return self.index.explain() if isinstance(self.index, ExplainableIndex) else "as given"

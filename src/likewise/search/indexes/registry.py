@@ -24,12 +24,12 @@ METRICS = {
 }
 """By name: the metrics served."""
 
-_DYNAMIC = {"live": "live_as_index.InnerLive", "brute": "brute.Brute", "bdd": "bdd.BDD"}
+_DYNAMIC = {"live": "live_as_index.LiveTreeIndex", "brute": "brute.Brute", "bdd": "bdd.BDD"}
 _NEEDS = {"brute": "faiss", "kdtree": "scipy", "bdd": "dd.cudd"}
 """By name: the package that it needs; the extra that installs it is called like the index."""
 
 
-def check(index: Any, metric: str) -> None:
+def check_index(index: Any, metric: str) -> None:
     """Raise unless `index` is one, serves the metric, and has what it needs."""
     if isinstance(index, str):
         _check_name(index, metric, tuple(METRICS))
@@ -42,7 +42,7 @@ def check(index: Any, metric: str) -> None:
         )
     if hasattr(index, "inner"):
         _check_inner(index, metric)
-    if not callable(index) and not _is_index(index) and not hasattr(index, "over"):
+    if not callable(index) and not _is_index(index) and not hasattr(index, "make_index"):
         raise BadRule(
             f"index is {index!r}; expected one of {', '.join(METRICS)}, an object with add and"
             " candidates, or a function that makes one for a space",
@@ -55,7 +55,7 @@ def _check_inner(wrapper: Any, metric: str) -> None:
     if isinstance(inner, str):
         _check_name(inner, metric, tuple(STATIC if static else STATIC | _DYNAMIC))
     elif not static:
-        check(inner, metric)
+        check_index(inner, metric)
     elif not callable(inner):
         raise BadRule(
             f"the index in {wrapper!r} is {inner!r}; expected one of {', '.join(STATIC)}, or a"
@@ -79,14 +79,14 @@ def _check_name(name: str, metric: str, known: tuple[str, ...]) -> None:
             f" Indexes for that: {_able(metric)}"
         )
     package = _NEEDS.get(name)
-    if package is not None and not _installed(package):
+    if package is not None and not _is_installed(package):
         raise BadRule(
             f"index {name!r} needs the package {package}, which is not installed."
             f" Install it with: pip install 'likewise[{name}]'"
         )
 
 
-def _installed(package: str) -> bool:
+def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
     except ModuleNotFoundError:  # nor is the package that it lies in
@@ -100,7 +100,7 @@ def maker_of(index: Any) -> MakeIndex:
             return Periodic(index)
         made: MakeIndex = load_index(_DYNAMIC[index])
         return made
-    return Once(index) if _is_index(index) else index
+    return ExistingIndex(index) if _is_index(index) else index
 
 
 def name_of(index: Any) -> str:
@@ -110,7 +110,7 @@ def name_of(index: Any) -> str:
     return getattr(index, "__name__", repr(index))
 
 
-class Once:
+class ExistingIndex:
     """An index that is there already: it serves one history, and cannot be made anew."""
 
     def __init__(self, index: Index) -> None:

@@ -36,14 +36,14 @@ class Rotation:
         return float(np.sqrt(1.0 + np.linalg.norm(excess)) * (1.0 + 1e-9))
 
 
-def leading(width: int) -> int:
+def direction_count(width: int) -> int:
     """How many directions for inputs of so many coordinates."""
     return min(_LEADING, width, max(16, _LEADING_BYTES // (8 * width)))
 
 
-def unlearnt(width: int) -> Rotation:
+def initial_rotation(width: int) -> Rotation:
     """Coordinates evenly spread over the input: what there is before anything is known."""
-    count = leading(width)
+    count = direction_count(width)
     directions = np.zeros((width, count))
     directions[np.arange(count) * width // count, np.arange(count)] = 1.0
     return Rotation(np.zeros(width), directions, 0)
@@ -70,7 +70,7 @@ def positions(history: History, rows: Rows) -> Floats:
 def learn(sample: Floats, rows: int) -> Rotation:
     """The principal directions of a sample of positions."""
     width = sample.shape[1]
-    wanted = leading(width)
+    wanted = direction_count(width)
     with np.errstate(all="ignore"):
         centre = sample.mean(axis=0)
         spread = sample - centre

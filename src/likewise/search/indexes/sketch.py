@@ -17,7 +17,7 @@ from likewise.search.history.stored_decisions import History
 from likewise.tables.rows import Rows
 
 AXES = 24
-WHOLE = 32
+UNSKETCHED_WIDTH = 32
 """Inputs of at most so many coordinates are held whole."""
 
 _PAIRS = 192
@@ -43,7 +43,7 @@ def choose(history: History) -> Generator[int, None, Rows]:
     everything = np.zeros(history.width, dtype=np.float32)
     whole = slice(None)
     for one, two in pairs:
-        everything += _parting(history, one, two, whole)
+        everything += _separation(history, one, two, whole)
         yield 1
     counting = np.flatnonzero(history.weights[: history.width])
     if len(pairs) == 0 or not everything.max() > 0:
@@ -52,7 +52,7 @@ def choose(history: History) -> Generator[int, None, Rows]:
     listed = np.union1d(best, random.permutation(counting)[:_OTHERS])
     parting = np.empty((len(pairs), len(listed)), dtype=np.float32)
     for k, (one, two) in enumerate(pairs):
-        parting[k] = _parting(history, one, two, listed)
+        parting[k] = _separation(history, one, two, listed)
         yield 1
     weight = np.ones(len(pairs), dtype=np.float32)
     taken: list[int] = []
@@ -64,9 +64,9 @@ def choose(history: History) -> Generator[int, None, Rows]:
     return listed[taken].astype(np.int64)
 
 
-def _parting(history: History, one: int, two: int, which: slice | Rows) -> Scores:
+def _separation(history: History, one: int, two: int, which: slice | Rows) -> Scores:
     """How much each coordinate alone says against two rows being near, from 0 to 1."""
-    history.touched(2)
+    history.note_touched(2)
     rule = history.rule
     weights = history.weights[: history.width][which]
     with np.errstate(all="ignore"):

@@ -15,7 +15,7 @@ from likewise.search.indexes.protocol import Point, Points, Rows, Space
 _ROUNDS = 8  # of power iteration: any direction is exact, a good one makes the window short
 
 
-class Sorted:
+class SortedProjections:
     """Points in the order of their projections."""
 
     def __init__(self, points: Points, space: Space) -> None:

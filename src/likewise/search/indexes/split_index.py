@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadRule
-from likewise.runtime.forking import copied_by_fork
+from likewise.runtime.forking import register_after_fork
 from likewise.search.indexes.protocol import (
-    Describes,
+    ExplainableIndex,
     Index,
     MakeIndex,
     Point,
@@ -69,7 +69,7 @@ class SplitIndex:
         self._parts = parts
         self._threads = min(len(parts) - 1, os.cpu_count() or 1)  # the caller searches one part
         self._start()
-        copied_by_fork(self)
+        register_after_fork(self)
 
     def _start(self) -> None:
         self._pool = ThreadPoolExecutor(self._threads) if self._threads else None
@@ -102,5 +102,5 @@ class SplitIndex:
 
     def explain(self) -> str:
         first = self._parts[0][1]
-        inner = f"; the first has {first.explain()}" if isinstance(first, Describes) else ""
+        inner = f"; the first has {first.explain()}" if isinstance(first, ExplainableIndex) else ""
         return f"{len(self._parts)} parts of the coordinates, searched side by side{inner}"

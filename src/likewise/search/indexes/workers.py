@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.search.history.stored_decisions import Table
-from likewise.search.indexes.index_state import Desk, State
+from likewise.search.indexes.index_state import IndexState, ThreadScratch
 from likewise.search.kernels import table as t
 from likewise.tables.rows import Floats, Rows
 
@@ -29,18 +29,18 @@ Kernel: TypeAlias = Callable[[int], int]
 Result = TypeVar("Result")
 
 
-class Workers:
+class KernelRunner:
     """Runs an index's kernel on its table."""
 
-    def __init__(self, state: State, kernel: Kernel) -> None:
+    def __init__(self, state: IndexState, kernel: Kernel) -> None:
         self.state = state
         self.kernel = kernel
-        self._desks = [state.desk]
+        self._scratches = [state.scratch]
 
-    def do(self, task: int) -> int:
-        return self.run(self.state.desk, task)
+    def run_task(self, task: int) -> int:
+        return self.run_task_on(self.state.scratch, task)
 
-    def run(self, desk: Desk, task: int) -> int:
+    def run_task_on(self, desk: ThreadScratch, task: int) -> int:
         """Do a task at one of the desks."""
         desk.table[t.TASK] = task
         try:
@@ -48,11 +48,11 @@ class Workers:
         finally:
             desk.table[t.TASK] = OBSERVE  # the standing task, so that observe need not say it
 
-    def desks(self, threads: int) -> list[Desk]:
+    def scratches(self, threads: int) -> list[ThreadScratch]:
         """A desk for each thread; the first is the state's own."""
-        while len(self._desks) < threads:
-            self._desks.append(Desk(self.state, self.state.table.copy()))
-        return self._desks[:threads]
+        while len(self._scratches) < threads:
+            self._scratches.append(ThreadScratch(self.state, self.state.table.copy()))
+        return self._scratches[:threads]
 
     def write(self, inputs: npt.NDArray[Any], outputs: Floats) -> tuple[int, int]:
         """Write a batch behind the history, unseen. (0, 0), or an error code and which was bad."""
@@ -60,7 +60,7 @@ class Workers:
         count, first = len(inputs), history.total
         state.ensure(count + 1, 256)
         history.prepare(count)
-        raw = history.takes(inputs.dtype)
+        raw = history.can_store(inputs.dtype)
         table[t.FIRST] = first
         size = max(1, _CHUNK_BYTES // (8 * history.width))
         for start in range(0, count, size):
@@ -74,19 +74,19 @@ class Workers:
             table[t.START], table[t.STOP] = start, stop
             table[t.INPUTS] = 0 if raw else chunk.ctypes.data
             table[t.GIVENS] = given.ctypes.data
-            bad = self.do(WRITE)
-            history.touched(stop - start)
+            bad = self.run_task(WRITE)
+            history.note_touched(stop - start)
             if bad != 0:
                 return bad, start + int(table[t.FOUND])
         return 0, 0
 
-    def share(
+    def run_in_parallel(
         self,
         size: int,
         threads: int,
         pool: ThreadPoolExecutor | None,
         lay_out: Callable[[Table], None],
-        work: Callable[[Desk, int, int], list[Result]],
+        work: Callable[[ThreadScratch, int, int], list[Result]],
         least: int = _LEAST_ROWS,
     ) -> list[Result]:
         """Let threads work on `size` rows, piece by piece, reading only; what comes of it.
@@ -96,17 +96,17 @@ class Workers:
         threads = max(1, min(threads, size // least))
         if threads == 1:
             lay_out(self.state.table)
-            return work(self.state.desk, 0, size)
+            return work(self.state.scratch, 0, size)
         pieces = _PIECES * threads
         bounds = [size * k // pieces for k in range(pieces + 1)]
         results: list[list[Result]] = [[] for _ in range(pieces)]
-        desks = self.desks(threads)
+        desks = self.scratches(threads)
         waiting = SimpleQueue[int]()
         for piece in range(pieces):
             waiting.put(piece)
 
-        def take(desk: Desk) -> None:
-            if desk is not self.state.desk:
+        def take(desk: ThreadScratch) -> None:
+            if desk is not self.state.scratch:
                 desk.fit(self.state)
             lay_out(desk.table)
             while True:
@@ -120,18 +120,18 @@ class Workers:
         list(pool.map(take, desks))
         return [part for parts in results for part in parts]
 
-    def call(self, task: int) -> Callable[[Desk, int, int], list[Found]]:
+    def make_task_work(self, task: int) -> Callable[[ThreadScratch, int, int], list[Found]]:
         """The work of `share` that is a kernel's task.
 
         A task that answers short of the end, since results have no more room, goes on from there.
         """
 
-        def work(desk: Desk, start: int, stop: int) -> list[Found]:
+        def work(desk: ThreadScratch, start: int, stop: int) -> list[Found]:
             found = []
             while start < stop:
                 desk.table[t.FOUND] = 0
                 desk.table[t.START], desk.table[t.STOP] = start, stop
-                start = self.run(desk, task)
+                start = self.run_task_on(desk, task)
                 found.append(desk.results(int(desk.table[t.FOUND])))
             return found
 

@@ -178,7 +178,7 @@ def _lift(table: Any, path: Any, length: int, spare: int) -> None:
 
 
 @kernel
-def lopsided(table: Any, node: int) -> bool:
+def is_lopsided(table: Any, node: int) -> bool:
     """Whether one side of an inner node has far more leaves than the other."""
     first = ints(table, t.LEFT)[node]
     one = ints(table, t.LEAVES)[first]
@@ -223,7 +223,7 @@ def rebalance(table: Any, node: int) -> int:
     parent = ints(table, t.PARENT)
     depth = 0
     while node >= 0:
-        if leaves[node] * 8 > tried[node] * 9 and lopsided(table, node):
+        if leaves[node] * 8 > tried[node] * 9 and is_lopsided(table, node):
             level(table, node, spare)
             tried[node] = leaves[node]
         table[t.TOP] = node

@@ -19,7 +19,7 @@ from likewise.search.kernels.search import prepare, search
 from likewise.search.kernels.sort import PATH_BITS
 from likewise.search.kernels.split import count_split, fetch_rows
 from likewise.search.kernels.table import BLOCK, bytes_of, floats, ints
-from likewise.search.kernels.tree import hold_child, tree_of
+from likewise.search.kernels.tree import cover_child, tree_of
 
 _AHEAD = 8  # rows between asking for a leaf and inserting into it
 _TREE_BITS = 4  # of a path, for the root
@@ -194,7 +194,7 @@ def join_rows(table: Any) -> int:
         if node == last:
             continue
         last = node
-        while parent[node] >= 0 and hold_child(table, parent[node], node):
+        while parent[node] >= 0 and cover_child(table, parent[node], node):
             node = parent[node]
     return table[t.STOP]
 

@@ -52,7 +52,7 @@ def radius_of_interest(table: Any, far: float, merit: float, slot: int) -> float
     """
     numbers = floats(table, t.NUMBERS)
     if table[t.QUESTION] == t.NEAREST:
-        return merit if is_different(far, numbers[t.HUNT_DELTA]) else -1.0
+        return merit if is_different(far, numbers[t.BEST_DELTA]) else -1.0
     if far == 0.0 or (merit == np.inf and far < floats(table, t.RESULT_OUTPUT)[slot]):
         return -1.0
     if merit < _FAINT:

@@ -1,7 +1,7 @@
 """Compile entry kernels ahead of time: one library for each entry and level of x86-64.
 
     python -m likewise.search.kernels.building                    all entries, for this machine
-    python -m likewise.search.kernels.building decide tend        these entries
+    python -m likewise.search.kernels.building decide maintain_tree        these entries
     python -m likewise.search.kernels.building --level all        for every level of x86-64
     python -m likewise.search.kernels.building --level aarch64    for another processor, with its
     linker
@@ -41,9 +41,9 @@ from likewise.search.kernels.native import (
 _SECONDS = 900
 _COSTS = {
     "decide": 21.5,
-    "hunt": 15.0,
+    "search_best": 15.0,
     "flat": 12.0,
-    "tend": 11.0,
+    "maintain_tree": 11.0,
     "propose": 5.5,
     "remove_rows": 3.0,
     "start_bulk": 1.5,
@@ -225,7 +225,7 @@ def main() -> None:
     if chosen.here:
         from likewise.search.kernels.jit import announcement
 
-        announcement.said = True  # by whoever started this process
+        announcement.was_made = True  # by whoever started this process
         gc.disable()  # it ends soon, and a tenth of the time would go to collecting
         for name in chosen.names:
             began = time.monotonic()

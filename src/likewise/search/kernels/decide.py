@@ -22,7 +22,7 @@ from likewise.search.kernels.batch import (
     write_rows,
 )
 from likewise.search.kernels.compile import entry, step, view
-from likewise.search.kernels.like import like_of_one, like_rows
+from likewise.search.kernels.like import find_comparable_of_row, find_comparable_of_rows
 from likewise.search.kernels.rows import admit, admit_output, remember_output, sketch_row
 from likewise.search.kernels.search import prepare, search
 from likewise.search.kernels.sort import sort_by_path
@@ -58,7 +58,7 @@ def _observe(table: Any, remember: bool) -> int:
         remember_output(table, row)
         wants_tending = add(table, row, leaf, floats(table, t.POINT), bytes_of(table, t.QCODES))
         if wants_tending:
-            found += t.TEND
+            found += t.NEEDS_MAINTENANCE
     return found
 
 
@@ -82,9 +82,9 @@ def decide(address: int) -> int:
     if task == COUNT:
         return count_splits(table)
     if task == LIKE:
-        return like_of_one(table)
+        return find_comparable_of_row(table)
     if task == LIKES:
-        return like_rows(table)
+        return find_comparable_of_rows(table)
     if task == WRITE:
         return write_rows(table)
     if task == SORT:

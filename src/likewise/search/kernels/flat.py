@@ -21,10 +21,15 @@ from likewise.search.kernels.batch import write_rows
 from likewise.search.kernels.compile import entry, kernel, prefetch, small, step, view
 from likewise.search.kernels.distance import is_different, output_distance
 from likewise.search.kernels.flat_blocks import EXTENT, seat
-from likewise.search.kernels.like import near_row
-from likewise.search.kernels.rotate_encode import FINER, STEP, limit_of, turn
+from likewise.search.kernels.like import is_row_near
+from likewise.search.kernels.rotate_encode import FINER, STEP, limit_of, rotate_row
 from likewise.search.kernels.rows import admit, admit_output, read_row, remember_output
-from likewise.search.kernels.search import agreement, agrees, decide_candidates, note_search
+from likewise.search.kernels.search import (
+    agreeing_interval,
+    decide_candidates,
+    must_agree,
+    note_search,
+)
 from likewise.search.kernels.table import BLOCK, bytes_of, floats, ints
 
 OBSERVE, CHECK, PLANT, WRITE, TURN, SEAT, SEARCH = 0, 1, 2, 3, 4, 5, 6
@@ -122,12 +127,12 @@ def _scan(table: Any, row: int, k: int, first: int, last: int) -> int:
     count = ints(table, t.COUNT)
     sums = view(table[t.SUMS], np.uint16)
     candidates = ints(table, t.CANDIDATES)
-    lowest, highest = agreement(table)
+    lowest, highest = agreeing_interval(table)
     left = 0
     visited = 0
     scanned = 0
     for block in range(first, last):
-        if count[block] == 0 or agrees(table, block, lowest, highest):
+        if count[block] == 0 or must_agree(table, block, lowest, highest):
             continue
         limit = _front_limit(table, error + errors[2 * block])
         looked = scan_block(table[t.CODES] + block * front * BLOCK, query, front, limit, sums)
@@ -139,7 +144,7 @@ def _scan(table: Any, row: int, k: int, first: int, last: int) -> int:
         left = _note_left(candidates, left, block, count[block], sums, limit)
         for n in range(before, left):
             prefetch(table[t.TAILS] + (candidates[n] >> 16) * tail)
-    kept = _remaining(table, row, k, left)
+    kept = _filter_by_codes(table, row, k, left)
     recent = ints(table, t.RECENT)
     note = (row % t.RECENT_MOST) * 3
     recent[note] += visited
@@ -161,7 +166,7 @@ def _may_be_near(table: Any, k: int, seat: int, front_sum: int) -> bool:
 
 
 @kernel
-def _remaining(table: Any, row: int, k: int, left: int) -> int:
+def _filter_by_codes(table: Any, row: int, k: int, left: int) -> int:
     """Of points that the front does not rule out, rows that all codes and outputs admit."""
     ids = ints(table, t.IDS)
     candidates = ints(table, t.CANDIDATES)
@@ -188,7 +193,7 @@ def _observe(table: Any, remember: bool) -> int:
         bad = admit_output(table, floats(table, t.GIVEN))
     if bad != 0:
         return bad
-    turn(table, row, 0)
+    rotate_row(table, row, 0)
     note_search(table, row, 0, 0, 0)
     kept = _scan(table, row, 0, 0, table[t.BLOCKS])
     found = decide_candidates(table, row, kept, 0)
@@ -199,11 +204,11 @@ def _observe(table: Any, remember: bool) -> int:
 
 
 @step
-def _turn_rows(table: Any) -> int:
+def _rotate_rows(table: Any) -> int:
     """Rotate rows of a batch into TURNED, in the working order."""
     order = ints(table, t.WORK_ORDER)
     for k in range(table[t.START], table[t.STOP]):
-        turn(table, table[t.FIRST] + order[k], k)
+        rotate_row(table, table[t.FIRST] + order[k], k)
     return table[t.STOP]
 
 
@@ -271,7 +276,7 @@ def _search_rows(table: Any) -> int:
 
 
 @kernel
-def _find_like(table: Any, row: int, k: int, since: int) -> int:
+def _find_comparable(table: Any, row: int, k: int, since: int) -> int:
     """A like case, from `since` on, of a row without a witness there, or -1 (like.py).
 
     The row is in place k of TURNED, its output is GIVEN. Blocks whose labels all differ from it
@@ -301,29 +306,29 @@ def _find_like(table: Any, row: int, k: int, since: int) -> int:
             if sums[i] > limit or not since <= ids[i] < row:
                 continue
             if _may_be_near(table, k, block * BLOCK + i, np.int64(sums[i])):
-                if near_row(table, ids[i], norm):
+                if is_row_near(table, ids[i], norm):
                     return ids[i]
     return -1
 
 
 @step
-def _like_of_one(table: Any) -> int:
+def _find_comparable_of_row(table: Any) -> int:
     """A like case from SINCE on of row FIRST with output GIVEN, or -1."""
-    turn(table, table[t.FIRST], 0)
-    return _find_like(table, table[t.FIRST], 0, table[t.SINCE])
+    rotate_row(table, table[t.FIRST], 0)
+    return _find_comparable(table, table[t.FIRST], 0, table[t.SINCE])
 
 
 @step
-def _like_rows(table: Any) -> int:
+def _find_comparable_of_rows(table: Any) -> int:
     """A like case of each rotated row of a batch that has none in LIKES yet."""
     order = ints(table, t.WORK_ORDER)
-    likes = ints(table, t.LIKES)
+    likes = ints(table, t.COMPARABLE_ROWS)
     sinces = ints(table, t.SINCES)
     for k in range(table[t.START], table[t.STOP]):
         if likes[order[k]] < 0:
             row = table[t.FIRST] + order[k]
             _take_output(table, row)
-            likes[order[k]] = _find_like(table, row, k, sinces[order[k]])
+            likes[order[k]] = _find_comparable(table, row, k, sinces[order[k]])
     return table[t.STOP]
 
 
@@ -344,15 +349,15 @@ def flat(address: int) -> int:
     if task <= CHECK:
         return _observe(table, task == OBSERVE)
     if task == TURN:
-        return _turn_rows(table)
+        return _rotate_rows(table)
     if task == SEAT:
         return _seat_rows(table)
     if task == SEARCH:
         return _search_rows(table)
     if task == LIKE:
-        return _like_of_one(table)
+        return _find_comparable_of_row(table)
     if task == LIKES:
-        return _like_rows(table)
+        return _find_comparable_of_rows(table)
     if task == WRITE:
         return write_rows(table)
     _plant(table)

@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
-from likewise.runtime.forking import held_while_loading
+from likewise.runtime.forking import register_loading_lock
 from likewise.search.kernels.native import entry_of
 
 _BYTES = 1 << 46  # a view's nominal extent; its true one is the caller's business
@@ -35,20 +35,20 @@ kernel = njit(**INNER)
 step = njit(inline="always", **INNER)
 small = njit(forceinline=True, **INNER)
 _outer = {"_nrt": False, "nogil": True, "error_model": "numpy"}
-kept = True
+is_cached = True
 """Whether compiled kernels are kept for the next process."""
 
 
 def entry(function: Any) -> Any:
     """Compile a function that Python calls; keep it on disk if there is a place for that."""
-    global kept  # noqa: PLW0603 - there is one cache for all kernels
-    if kept:
+    global is_cached  # noqa: PLW0603 - there is one cache for all kernels
+    if is_cached:
         try:
             return njit(cache=True, **_outer)(function)
         except RuntimeError as error:  # all that Numba says where it finds no folder
             if "no locator available" not in str(error):
                 raise
-        kept = False
+        is_cached = False
         warnings.warn(
             "likewise compiles its kernels in every process that uses them, which takes a minute,"
             " because there is no folder to keep them in: neither the folder of the package nor a"
@@ -65,18 +65,18 @@ def compile_entry(name: str) -> None:
     function.compile((types.int64,) * function.py_func.__code__.co_argcount)
 
 
-held_while_loading(global_compiler_lock._lock)
+register_loading_lock(global_compiler_lock._lock)
 
 
 class Announcement(event.Listener):  # type: ignore[misc]
     """Says once that kernels are being compiled, so that nobody waits in silence."""
 
-    said = False
+    was_made = False
 
     def on_start(self, event: Any) -> None:
-        if not self.said and event.data["dispatcher"].__module__.startswith("likewise."):
-            self.said = True
-            often = "once on this machine" if kept else "in each process"
+        if not self.was_made and event.data["dispatcher"].__module__.startswith("likewise."):
+            self.was_made = True
+            often = "once on this machine" if is_cached else "in each process"
             line = f"likewise: Numba is compiling kernels, {often}; this takes up to a minute ..."
             sys.stderr.write(f"{line}\n")
 

@@ -31,7 +31,7 @@ _AHEAD = 8  # rows between asking for a position and reading it
 
 
 @kernel
-def near_row(table: Any, other: int, norm: float) -> bool:
+def is_row_near(table: Any, other: int, norm: float) -> bool:
     """Whether a stored row is near QUERY, whose norm this is."""
     reach = floats(table, t.NUMBERS)[t.REACH]
     return is_near(input_distance(table, other, reach, norm), reach)
@@ -63,7 +63,7 @@ def _near_in_blocks(table: Any, blocks: int, row: int, since: int, known: int) -
                         read_row(table, row, floats(table, t.QUERY))
                         norm = floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
                         ready = True
-                    if near_row(table, other, norm):
+                    if is_row_near(table, other, norm):
                         return other
             block = following[block]
     return -1
@@ -91,7 +91,7 @@ def _own_leaf(table: Any, node: int) -> tuple[int, bool]:
 
 
 @step
-def find_like(table: Any, row: int, since: int) -> int:
+def find_comparable(table: Any, row: int, since: int) -> int:
     """A like case of a written row with output GIVEN that has no witness from `since` on, or -1.
 
     The row is prepared.
@@ -119,20 +119,20 @@ def find_like(table: Any, row: int, since: int) -> int:
 
 
 @step
-def like_of_one(table: Any) -> int:
+def find_comparable_of_row(table: Any) -> int:
     """A like case from SINCE on of row FIRST with output GIVEN, or -1."""
     prepare(table, table[t.FIRST])
-    return find_like(table, table[t.FIRST], table[t.SINCE])
+    return find_comparable(table, table[t.FIRST], table[t.SINCE])
 
 
 @step
-def like_rows(table: Any) -> int:
+def find_comparable_of_rows(table: Any) -> int:
     """A like case of each row of a batch that has none in LIKES yet, in the working order."""
     width = table[t.OUT_WIDTH]
     given = floats(table, t.GIVEN)
     outputs = floats(table, t.OUTPUTS)
     order = ints(table, t.WORK_ORDER)
-    likes = ints(table, t.LIKES)
+    likes = ints(table, t.COMPARABLE_ROWS)
     sinces = ints(table, t.SINCES)
     stop = table[t.STOP]
     for k in range(table[t.START], stop):
@@ -144,5 +144,5 @@ def like_rows(table: Any) -> int:
         for j in range(width):
             given[j] = outputs[row * width + j]
         prepare(table, row)
-        likes[order[k]] = find_like(table, row, sinces[order[k]])
+        likes[order[k]] = find_comparable(table, row, sinces[order[k]])
     return stop

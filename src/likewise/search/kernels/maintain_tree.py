@@ -48,7 +48,7 @@ def _find_scapegoat(table: Any, node: int) -> int:
 
 
 @entry
-def tend(address: int, budget: int) -> int:
+def maintain_tree(address: int, budget: int) -> int:
     """Balance above the nodes that were split, and work on the rebuild under way, if any."""
     table = view(address, np.int64)
     if table[t.JOB_PHASE] != COLLECT:

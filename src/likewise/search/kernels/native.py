@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from likewise.runtime.forking import Renewed
+from likewise.runtime.forking import ForkSafeLock
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "built"
@@ -37,8 +37,8 @@ AARCH64 = "aarch64"
 ENTRIES = {
     "decide": "decide",
     "flat": "flat",
-    "hunt": "nearest",
-    "tend": "maintain_tree",
+    "search_best": "nearest",
+    "maintain_tree": "maintain_tree",
     "remove_rows": "remove",
     "propose": "propose",
     "start_bulk": "rebuild",
@@ -48,7 +48,7 @@ ENTRIES = {
 """The module of each entry kernel."""
 _ALWAYS = ("building", "compile", "jit")  # modules that shape the code of every entry
 _IMPORTED = re.compile(r"^ *from likewise\.search\.kernels(?:\.(\w+)| import (\w+))", re.MULTILINE)
-_building = Renewed()
+_building = ForkSafeLock()
 
 
 def sources(name: str) -> list[str]:

@@ -192,7 +192,7 @@ def _note_promising(scores: Any, count: int, limit: int, promising: Any) -> int:
 
 
 @kernel
-def _look(table: Any, node: int, before: int, norm: float, slot: int, merit: float) -> float:
+def _search_leaf(table: Any, node: int, before: int, norm: float, slot: int, merit: float) -> float:
     """Consider the points of a leaf, the most promising first. The merit of the best."""
     metric = table[t.METRIC]
     farthest = farthest_below(table, node)
@@ -339,7 +339,7 @@ def _descend(
                 if rank <= 0:
                     break
             if leaf:
-                merit = _look(table, node, before, norm, slot, merit)
+                merit = _search_leaf(table, node, before, norm, slot, merit)
                 break
             fresh = False
             a = axis[node]
@@ -389,7 +389,7 @@ def _settle_tie(table: Any, norm: float, slot: int, merit: float) -> float:
 
 
 @kernel
-def hunt_row(table: Any, row: int, slot: int) -> bool:
+def search_best_of_row(table: Any, row: int, slot: int) -> bool:
     """Hunt for a written row and GIVEN among the rows before it; the answer goes to a result slot.
 
     Whether there is one; if not, the slot's row is -1. PLACES holds the row's sketch already.
@@ -404,7 +404,7 @@ def hunt_row(table: Any, row: int, slot: int) -> bool:
     floats(table, t.RESULT_OUTPUT)[slot] = 0.0
     merit = 0.0
     if table[t.QUESTION] == t.NEAREST:
-        merit = floats(table, t.NUMBERS)[t.HUNT_LIMIT]
+        merit = floats(table, t.NUMBERS)[t.BEST_LIMIT]
     trail = table[t.TRAIL]
     if trail < row and bytes_of(table, t.ALIVE)[trail] != 0:
         merit = _consider_alone(table, trail, norm, slot, merit)
@@ -421,7 +421,7 @@ def hunt_row(table: Any, row: int, slot: int) -> bool:
 
 
 @step
-def _hunt_rows(table: Any) -> int:
+def _search_best_of_rows(table: Any) -> int:
     """Hunt for rows of a batch in the working order, one result each."""
     width = table[t.OUT_WIDTH]
     given = floats(table, t.GIVEN)
@@ -437,18 +437,18 @@ def _hunt_rows(table: Any) -> int:
         row = table[t.FIRST] + order[k]
         for j in range(width):
             given[j] = outputs[row * width + j]
-        hunt_row(table, row, k - start)
+        search_best_of_row(table, row, k - start)
     table[t.FOUND] = stop - start
     return stop
 
 
 @entry
-def hunt(address: int, row: int) -> int:
+def search_best(address: int, row: int) -> int:
     """Hunt for a written row with GIVEN: 1 or 0, whether one was found.
 
     Below 0: for the rows of a batch from START to STOP, in working order; how far it has come.
     """
     table = view(address, np.int64)
     if row < 0:
-        return _hunt_rows(table)
-    return 1 if hunt_row(table, row, 0) else 0
+        return _search_best_of_rows(table)
+    return 1 if search_best_of_row(table, row, 0) else 0

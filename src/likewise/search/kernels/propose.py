@@ -14,7 +14,7 @@ from likewise.search.kernels import table as t
 from likewise.search.kernels.batch import write_rows
 from likewise.search.kernels.compile import entry, step, view
 from likewise.search.kernels.distance import is_different, output_distance
-from likewise.search.kernels.like import near_row
+from likewise.search.kernels.like import is_row_near
 from likewise.search.kernels.rows import admit, admit_output, read_row, remember_output
 from likewise.search.kernels.search import decide_candidates, note_search
 from likewise.search.kernels.sort import sort_rows
@@ -46,7 +46,7 @@ def _latest_near(table: Any) -> int:
     norm = floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
     for k in range(table[t.STOP] - 1, -1, -1):
         other = candidates[k]
-        if 0 <= other < row and alive[other] != 0 and near_row(table, other, norm):
+        if 0 <= other < row and alive[other] != 0 and is_row_near(table, other, norm):
             return other
     return -1
 

@@ -48,7 +48,7 @@ _CUT = 2.0**53
 
 
 @kernel
-def turn(table: Any, row: int, k: int) -> None:
+def rotate_row(table: Any, row: int, k: int) -> None:
     """Rotate a written row and write its codes to place k of TURNED, with its errors."""
     width = table[t.WIDTH]
     axes = table[t.AXES]

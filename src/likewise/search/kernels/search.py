@@ -63,7 +63,7 @@ def note_search(table: Any, row: int, blocks: int, looks: int, kept: int) -> Non
 
 
 @small
-def agreement(table: Any) -> tuple[float, float]:
+def agreeing_interval(table: Any) -> tuple[float, float]:
     """The interval in which a single-number output does not differ from the query's.
 
     z - v is at most delta, rounding included, where v >= z - delta; one step inwards makes up for
@@ -81,7 +81,7 @@ def agreement(table: Any) -> tuple[float, float]:
 
 
 @small
-def agrees(table: Any, node: int, lowest: float, highest: float) -> bool:
+def must_agree(table: Any, node: int, lowest: float, highest: float) -> bool:
     """Whether no output below `node` can differ from the query's."""
     width = table[t.RANGE_WIDTH]
     low = floats(table, t.LOW)
@@ -117,9 +117,9 @@ def collect_box(table: Any, first: int, last: int, prune: bool) -> int:
     stack = ints(table, t.STACK)
     found = ints(table, t.FOUND_BLOCKS)
     blocks = 0
-    lowest, highest = agreement(table)
+    lowest, highest = agreeing_interval(table)
     for root in range(first, last):
-        if prune and agrees(table, root, lowest, highest):
+        if prune and must_agree(table, root, lowest, highest):
             continue
         stack[0] = root
         top = 1
@@ -140,7 +140,7 @@ def collect_box(table: Any, first: int, last: int, prune: bool) -> int:
                         stack[top] = child + 1
                         top += 1
                     node = child
-            if not (prune and agrees(table, node, lowest, highest)):
+            if not (prune and must_agree(table, node, lowest, highest)):
                 found[blocks] = left[node]
                 blocks += 1
                 fetch_block(table, left[node])
@@ -167,9 +167,9 @@ def collect_ball(table: Any, square: bool, first: int, last: int, prune: bool) -
     blocks = 0
     for j in range(width):
         offsets[j] = 0.0
-    lowest, highest = agreement(table)
+    lowest, highest = agreeing_interval(table)
     for root in range(first, last):
-        if prune and agrees(table, root, lowest, highest):
+        if prune and must_agree(table, root, lowest, highest):
             continue
         top = 1
         stack[0] = root
@@ -202,7 +202,7 @@ def collect_ball(table: Any, square: bool, first: int, last: int, prune: bool) -
                     stack_offset[top] = new
                     top += 1
                 node = child + right
-            if not (prune and agrees(table, node, lowest, highest)):
+            if not (prune and must_agree(table, node, lowest, highest)):
                 found[blocks] = left[node]
                 blocks += 1
                 fetch_block(table, left[node])
@@ -260,13 +260,13 @@ def _scan(table: Any, blocks: int, before: int) -> int:
                             candidates[kept] = block * BLOCK + i
                             kept += 1
             block = following[block]
-    kept = _name(table, kept, before)
+    kept = _resolve_candidates(table, kept, before)
     note_search(table, before, visited, scanned * BLOCK, kept)
     return kept
 
 
 @kernel
-def _name(table: Any, kept: int, before: int) -> int:
+def _resolve_candidates(table: Any, kept: int, before: int) -> int:
     """Turn candidates from places in blocks into rows; those that cannot be witnesses are left out.
 
     What a decision will read of them is asked for here, so that the waits overlap.

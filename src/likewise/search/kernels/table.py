@@ -160,7 +160,7 @@ TRAIL = 126  # what the last hunt found: the next one begins there
 # A like case: a near row, whatever its output (like.py)
 SINCE = 127  # rows before this one do not count
 SINCES = 128  # int64 per row of the batch: the same
-LIKES = 129  # int64 per row of the batch: a like case, -1 for none
+COMPARABLE_ROWS = 129  # int64 per row of the batch: a like case, -1 for none
 WANTS_LATEST = 130  # whether the latest near row of what is proposed is wanted (propose.py)
 LATEST = 131  # which it is, -1 for none
 SLOTS = 132
@@ -171,7 +171,7 @@ PARTED_MOST = 16  # noted splits that make the tree want tending
 PARTED_ROOM = 4096
 CHUNK = 64  # coordinates of a row looked at before asking whether it can still be near
 RECENT_MOST = 1024  # searches whose cost is remembered
-TEND = 1 << 40
+NEEDS_MAINTENANCE = 1 << 40
 """Added to a count of witnesses: the tree wants tending (maintain_tree.py)."""
 
 # Indices into NUMBERS
@@ -185,8 +185,8 @@ TURNED_REACH = 5  # no near point lies farther than this in rotated coordinates
 GAP_ERROR = 6  # error of a rotated point, by its distance from the centre
 VALUE_ERROR = 7  # and by its distance from the origin
 # and for a hunt (bounds.py)
-HUNT_DELTA = 8  # different means output distance > HUNT_DELTA
-HUNT_LIMIT = 9  # nothing farther away than this is wanted
+BEST_DELTA = 8  # different means output distance > HUNT_DELTA
+BEST_LIMIT = 9  # nothing farther away than this is wanted
 EXPONENT = 10  # a slope is output distance / input distance ** EXPONENT
 GRAIN = 11  # code units per unit of length in the tree
 NUMBERS_COUNT = 12

@@ -204,7 +204,7 @@ def widen(table: Any, node: int, row: int, point: Any, above: int) -> None:
 
 
 @kernel
-def hold_child(table: Any, node: int, child: int) -> bool:
+def cover_child(table: Any, node: int, child: int) -> bool:
     """Make a node's range and box hold a child's. Whether one had to grow."""
     width = table[t.RANGE_WIDTH]
     low = floats(table, t.LOW)

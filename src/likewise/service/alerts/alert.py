@@ -67,7 +67,7 @@ class Alert:
         """In words, with every rate beside its denominator."""
         return f"{self.monitor}: {_SUMMARIES[self.kind](self.details)}"
 
-    def body(self) -> AlertBody:
+    def to_body(self) -> AlertBody:
         """What GET …/alerts says of it."""
         return AlertBody(
             self.id,

@@ -20,16 +20,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from likewise.service.alerts.usual_band import Band, Conclusion, RateWindow, conclude
+from likewise.service.alerts.usual_band import BandSettings, RateConclusion, RateWindow, conclude
 from likewise.service.toml_tables import Count, NotNegative, Positive
 
-Kind = Literal["violation_rate", "burst", "same_input", "losses", "no_decisions", "stale_head"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+AlertKind = Literal["violation_rate", "burst", "same_input", "losses", "no_decisions", "stale_head"]
+KINDS: tuple[AlertKind, ...] = get_args(AlertKind)
 Details = Mapping[str, Any]
 """Counts, rows and times; never values of people, and keys only if the settings say so."""
 
 
-class Thresholds(Band, frozen=True):
+class Thresholds(BandSettings, frozen=True):
     """When something is worth an alert."""
 
     window_seconds: Positive = 3600.0
@@ -42,11 +42,11 @@ class Thresholds(Band, frozen=True):
     """0: not told."""
     stale_head_seconds: NotNegative = 300.0
     """0: not told."""
-    kinds: tuple[Kind, ...] = KINDS
+    kinds: tuple[AlertKind, ...] = KINDS
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class MonitorActivity:
     """What has come since the last time, of one monitor."""
 
     time: float
@@ -69,7 +69,7 @@ class News:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class ActiveCondition:
     """A condition that holds."""
 
     since: float
@@ -80,7 +80,7 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class AlertState:
     """What is remembered of one monitor between two steps, and over restarts."""
 
     time: float = 0.0
@@ -92,13 +92,13 @@ class Seen:
     window: RateWindow | None = None
     earlier: tuple[RateWindow, ...] = ()
     """Closed windows with comparable decisions, oldest first."""
-    rate: Conclusion = field(
-        default_factory=lambda: Conclusion("cannot be concluded", "no window has closed yet")
+    rate: RateConclusion = field(
+        default_factory=lambda: RateConclusion("cannot be concluded", "no window has closed yet")
     )
-    holding: Mapping[str, Holding] = field(default_factory=dict)
+    holding: Mapping[str, ActiveCondition] = field(default_factory=dict)
 
     @property
-    def worth_keeping(self) -> tuple[Any, ...]:
+    def durable_fields(self) -> tuple[Any, ...]:
         """All but the time that passes: what has to be on disk."""
         return self.missing, self.head, self.window, self.earlier, self.rate, self.holding
 
@@ -108,31 +108,33 @@ class AlertChange:
     """An alert begins, goes on with other details, or ends."""
 
     what: Literal["begun", "continued", "ended"]
-    kind: Kind
+    kind: AlertKind
     time: float
     details: Details = field(default_factory=dict)
 
 
-def began(time: float, *, missing: int, head: str) -> Seen:
+def begin_state(time: float, *, missing: int, head: str) -> AlertState:
     """What is remembered of a monitor that is seen for the first time: nothing before now."""
-    return Seen(time, missing, time, head, time)
+    return AlertState(time, missing, time, head, time)
 
 
-def step(seen: Seen, news: News, thresholds: Thresholds) -> tuple[Seen, list[AlertChange]]:
+def advance(
+    seen: AlertState, news: MonitorActivity, thresholds: Thresholds
+) -> tuple[AlertState, list[AlertChange]]:
     """What is remembered after some news, and what has changed."""
     now = max(seen.time, news.time)  # a clock that was set back does not undo anything
     holding = dict(seen.holding)
     changes: list[AlertChange] = []
-    after = _with_window(seen, news, now, thresholds)
+    after = _advance_window(seen, news, now, thresholds)
     if after.rate is not seen.rate:
-        changes += _rate(after.rate, holding, now)
-    grown: dict[Kind, int] = {
+        changes += _check_rate(after.rate, holding, now)
+    grown: dict[AlertKind, int] = {
         "burst": news.alarms,
         "same_input": news.same_input,
         "losses": max(0, news.missing - seen.missing),
     }
     for kind, count in grown.items():
-        changes += _counted(kind, count, news, holding, now, thresholds.quiet_seconds)
+        changes += _check_count(kind, count, news, holding, now, thresholds.quiet_seconds)
     last = now if news.decisions else seen.last_decision
     moved = news.head != seen.head or not news.waiting
     head_since = now if moved else seen.head_since
@@ -142,7 +144,7 @@ def step(seen: Seen, news: News, thresholds: Thresholds) -> tuple[Seen, list[Ale
     ):
         holds = limit > 0 and now - since > limit
         details = {"seconds": round(now - since, 3)}
-        changes += _whether(kind, holds, details, holding, now)
+        changes += _check_condition(kind, holds, details, holding, now)
     after = replace(
         after,
         time=now,
@@ -155,7 +157,9 @@ def step(seen: Seen, news: News, thresholds: Thresholds) -> tuple[Seen, list[Ale
     return after, [change for change in changes if change.kind in thresholds.kinds]
 
 
-def _with_window(seen: Seen, news: News, now: float, thresholds: Thresholds) -> Seen:
+def _advance_window(
+    seen: AlertState, news: MonitorActivity, now: float, thresholds: Thresholds
+) -> AlertState:
     """Close the window if its time is over, and count the news in the one of now."""
     number = int(now // thresholds.window_seconds)
     window, earlier, rate = seen.window or RateWindow(number), seen.earlier, seen.rate
@@ -170,7 +174,9 @@ def _with_window(seen: Seen, news: News, now: float, thresholds: Thresholds) -> 
     return replace(seen, window=counted, earlier=earlier, rate=rate)
 
 
-def _rate(rate: Conclusion, holding: dict[str, Holding], now: float) -> list[AlertChange]:
+def _check_rate(
+    rate: RateConclusion, holding: dict[str, ActiveCondition], now: float
+) -> list[AlertChange]:
     if rate.finding == "cannot be concluded":
         return []
     details = {
@@ -182,14 +188,16 @@ def _rate(rate: Conclusion, holding: dict[str, Holding], now: float) -> list[Ale
         "usual_low": rate.low,
         "usual_high": rate.high,
     }
-    return _whether("violation_rate", rate.finding != "usual", details, holding, now, tell=True)
+    return _check_condition(
+        "violation_rate", rate.finding != "usual", details, holding, now, tell=True
+    )
 
 
-def _counted(
-    kind: Kind,
+def _check_count(
+    kind: AlertKind,
     count: int,
-    news: News,
-    holding: dict[str, Holding],
+    news: MonitorActivity,
+    holding: dict[str, ActiveCondition],
     now: float,
     quiet_seconds: float,
 ) -> list[AlertChange]:
@@ -197,7 +205,7 @@ def _counted(
     before = holding.get(kind)
     if count:
         since, so_far = (now, 0) if before is None else (before.since, before.count)
-        holding[kind] = Holding(since, now, so_far + count)
+        holding[kind] = ActiveCondition(since, now, so_far + count)
         details: dict[str, Any] = {"count": so_far + count}
         if kind == "losses":
             details["missing"] = news.missing
@@ -212,11 +220,11 @@ def _counted(
     return []
 
 
-def _whether(
-    kind: Kind,
+def _check_condition(
+    kind: AlertKind,
     holds: bool,
     details: Details,
-    holding: dict[str, Holding],
+    holding: dict[str, ActiveCondition],
     now: float,
     *,
     tell: bool = False,
@@ -227,7 +235,7 @@ def _whether(
     """
     before = holding.get(kind)
     if holds and before is None:
-        holding[kind] = Holding(now, now)
+        holding[kind] = ActiveCondition(now, now)
         return [AlertChange("begun", kind, now, details)]
     if holds and tell:
         return [AlertChange("continued", kind, now, details)]
@@ -237,7 +245,7 @@ def _whether(
     return []
 
 
-def resumed(seen: Seen, time: float) -> Seen:
+def resume_state(seen: AlertState, time: float) -> AlertState:
     """After a restart: that nothing came while nobody could be asked is no news."""
     last = seen.last_decision if "no_decisions" in seen.holding else time
     since = seen.head_since if "stale_head" in seen.holding else time

@@ -25,9 +25,9 @@ from typing import Any
 from likewise.errors import BadFile
 from likewise.runtime import private_files as private
 from likewise.service.alerts.alert import Alert
-from likewise.service.alerts.conditions import AlertChange, Holding, Seen
+from likewise.service.alerts.conditions import ActiveCondition, AlertChange, AlertState
 from likewise.service.alerts.settings import AlertReceiver, AlertSettings
-from likewise.service.alerts.usual_band import Conclusion, RateWindow
+from likewise.service.alerts.usual_band import RateConclusion, RateWindow
 
 _VERSION = 1
 _SCHEMA = """
@@ -57,7 +57,7 @@ class Outbox:
         self.settings = settings
         """May be replaced while alerts are told."""
         self._lock = threading.Lock()
-        self._database = _opened(settings.outbox)
+        self._database = _open_database(settings.outbox)
 
     def close(self) -> None:
         with self._lock:
@@ -65,25 +65,31 @@ class Outbox:
 
     # What was seen
 
-    def seen(self, monitor: str) -> tuple[Seen, int] | None:
+    def load_state(self, monitor: str) -> tuple[AlertState, int] | None:
         """What is remembered of a monitor, and how many of its rows were looked at."""
         with self._lock:
             found = self._database.execute(
                 "SELECT body, rows FROM seen WHERE monitor = ?", (monitor,)
             ).fetchone()
-        return None if found is None else (_seen_of(found[0]), found[1])
+        return None if found is None else (_decode_state(found[0]), found[1])
 
-    def keep(
-        self, monitor: str, seen: Seen, rows: int, changes: Sequence[AlertChange], *, now: float
+    def save_state(
+        self,
+        monitor: str,
+        state: AlertState,
+        rows: int,
+        changes: Sequence[AlertChange],
+        *,
+        now: float,
     ) -> None:
         """Remember what was seen of a monitor, with the alerts that began, went on or ended.
 
         now: when they are due; they may have begun long before, while nobody looked
         """
-        with self._writing() as database:
+        with self._transaction() as database:
             for change in changes:
                 if change.what == "begun":
-                    self._begin(database, monitor, change, now)
+                    self._begin_alert(database, monitor, change, now)
                 elif change.what == "continued":
                     database.execute(
                         "UPDATE alert SET details = ?"
@@ -91,25 +97,25 @@ class Outbox:
                         (json.dumps(change.details), change.kind, monitor),
                     )
                 else:
-                    self._end(database, monitor, change.kind, change.time, now)
+                    self._end_alert(database, monitor, change.kind, change.time, now)
             database.execute(
                 "INSERT OR REPLACE INTO seen VALUES (?, ?, ?)",
-                (monitor, rows, json.dumps(asdict(seen))),
+                (monitor, rows, json.dumps(asdict(state))),
             )
             if changes:
                 self._prune(database)
 
     def end_unwatched(self, monitors: Sequence[str], kinds: Sequence[str], time: float) -> None:
         """End alerts of monitors and kinds that the settings no longer have."""
-        with self._writing() as database:
+        with self._transaction() as database:
             open_ones = database.execute(
                 "SELECT monitor, kind FROM alert WHERE ended IS NULL"
             ).fetchall()
             for monitor, kind in open_ones:
                 if monitor not in monitors or kind not in kinds:
-                    self._end(database, monitor, kind, time, time)
+                    self._end_alert(database, monitor, kind, time, time)
 
-    def _begin(
+    def _begin_alert(
         self, database: sqlite3.Connection, monitor: str, change: AlertChange, now: float
     ) -> None:
         number = database.execute(
@@ -123,14 +129,14 @@ class Outbox:
             ),
         ).lastrowid
         for receiver in self.settings.receivers:
-            if receiver.takes(monitor):
+            if receiver.covers(monitor):
                 database.execute(
                     "INSERT INTO delivery VALUES (?, ?, NULL, ?, ?)",
                     (number, receiver.name, now, now),
                 )
-                self._bound(database, receiver)
+                self._give_up_excess(database, receiver)
 
-    def _end(
+    def _end_alert(
         self, database: sqlite3.Connection, monitor: str, kind: str, time: float, now: float
     ) -> None:
         numbers = database.execute(
@@ -142,7 +148,7 @@ class Outbox:
             [(now, now, number) for (number,) in numbers],
         )  # fmt: skip
 
-    def _bound(self, database: sqlite3.Connection, receiver: AlertReceiver) -> None:
+    def _give_up_excess(self, database: sqlite3.Connection, receiver: AlertReceiver) -> None:
         """Give up the oldest where too many wait, those that are over first."""
         (count,) = database.execute(
             "SELECT count(*) FROM delivery WHERE receiver = ? AND due IS NOT NULL",
@@ -156,7 +162,7 @@ class Outbox:
                 " ORDER BY ended IS NULL, number LIMIT ?)",
                 (receiver.name, receiver.name, over),
             )
-            _count_given_up(database, receiver.name, over)
+            _add_given_up(database, receiver.name, over)
 
     def _prune(self, database: sqlite3.Connection) -> None:
         """Forget the oldest alerts that are over and were told."""
@@ -170,7 +176,7 @@ class Outbox:
 
     # Telling
 
-    def due(self, receiver: AlertReceiver, now: float, most: int) -> list[Alert]:
+    def find_due(self, receiver: AlertReceiver, now: float, most: int) -> list[Alert]:
         """Alerts that a receiver is to be told of now, oldest first."""
         with self._lock:
             rows = self._database.execute(
@@ -178,9 +184,9 @@ class Outbox:
                 " WHERE receiver = ? AND due <= ? ORDER BY number LIMIT ?",
                 (receiver.name, now, most),
             ).fetchall()
-        return [_alert(row) for row in rows]
+        return [_alert_of_row(row) for row in rows]
 
-    def next_due(self, receiver: AlertReceiver) -> float | None:
+    def find_next_due(self, receiver: AlertReceiver) -> float | None:
         """When a receiver is to be told of something next."""
         with self._lock:
             (due,) = self._database.execute(
@@ -189,9 +195,9 @@ class Outbox:
             ).fetchone()
         return None if due is None else float(due)
 
-    def told(self, receiver: AlertReceiver, alerts: Sequence[Alert], now: float) -> None:
+    def mark_told(self, receiver: AlertReceiver, alerts: Sequence[Alert], now: float) -> None:
         """A receiver has taken these, in the state that they are given in."""
-        with self._writing() as database:
+        with self._transaction() as database:
             for alert in alerts:
                 number, ended, acknowledged = database.execute(
                     "SELECT number, ended, acknowledged FROM alert WHERE id = ?", (alert.id,)
@@ -199,7 +205,7 @@ class Outbox:
                 if ended is not None and alert.ended is None:
                     due: float | None = now  # it ended meanwhile, which is to be told, too
                 else:
-                    due = _repeated(receiver, ended, acknowledged, now)
+                    due = _repeat_time(receiver, ended, acknowledged, now)
                 database.execute(
                     "UPDATE delivery SET told = ?, due = ?, since = ? WHERE alert = ?"
                     " AND receiver = ?",
@@ -208,22 +214,22 @@ class Outbox:
 
     def give_up(self, receiver: AlertReceiver, now: float) -> int:
         """Give up what could not be told for too long; how many alerts that were."""
-        with self._writing() as database:
+        with self._transaction() as database:
             count = database.execute(
                 "UPDATE delivery SET due = NULL WHERE receiver = ? AND due IS NOT NULL"
                 " AND since < ? AND due <= ?",
                 (receiver.name, now - receiver.give_up_seconds, now),
             ).rowcount
             if count:
-                _count_given_up(database, receiver.name, count)
+                _add_given_up(database, receiver.name, count)
         return count
 
-    def given_up(self) -> dict[str, int]:
+    def count_given_up(self) -> dict[str, int]:
         """How many alerts were given up, by receiver."""
         with self._lock:
             return dict(self._database.execute("SELECT receiver, alerts FROM given_up").fetchall())
 
-    def waiting(self) -> dict[str, int]:
+    def count_waiting(self) -> dict[str, int]:
         """How many alerts are due or will be told again, by receiver."""
         with self._lock:
             return dict(
@@ -234,7 +240,9 @@ class Outbox:
 
     # Looking and acknowledging
 
-    def alerts(self, monitor: str, *, most: int = 100, status: str | None = None) -> list[Alert]:
+    def find_alerts(
+        self, monitor: str, *, most: int = 100, status: str | None = None
+    ) -> list[Alert]:
         """Of one monitor, newest first."""
         which = {"firing": "AND ended IS NULL", "resolved": "AND ended IS NOT NULL"}.get(
             status or "", ""
@@ -245,14 +253,14 @@ class Outbox:
                 " ORDER BY number DESC LIMIT ?",
                 (monitor, most),
             ).fetchall()
-        return [_alert(row) for row in rows]
+        return [_alert_of_row(row) for row in rows]
 
     def acknowledge(self, monitor: str, id: str, by: str, now: float) -> Alert | None:
         """Somebody has seen an alert, so it is not told again until it ends; None: no such alert.
 
         The first who says so is kept. Alertmanager goes on being told: it would take it for ended.
         """
-        with self._writing() as database:
+        with self._transaction() as database:
             row = database.execute(
                 "SELECT number, acknowledged FROM alert WHERE monitor = ? AND id = ?",
                 (monitor, id),
@@ -276,7 +284,7 @@ class Outbox:
             found = database.execute(
                 f"SELECT {_COLUMNS} FROM alert WHERE number = ?", (number,)
             ).fetchone()
-        return _alert(found)
+        return _alert_of_row(found)
 
     def forget_keys(self, monitor: str, rows: Sequence[int] | None) -> None:
         """Destroy the keys of these rows in alerts of a monitor, told or not; None: all keys.
@@ -284,7 +292,7 @@ class Outbox:
         They are in no file afterwards: what SQLite frees it overwrites, and its log is emptied.
         """
         gone = None if rows is None else set(rows)
-        with self._writing() as database:
+        with self._transaction() as database:
             held = database.execute(
                 "SELECT number, details FROM alert WHERE monitor = ? AND details LIKE '%\"key\"%'",
                 (monitor,),
@@ -300,7 +308,7 @@ class Outbox:
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             try:
                 self._database.execute("BEGIN IMMEDIATE")
@@ -312,7 +320,7 @@ class Outbox:
                 raise
 
 
-def _repeated(
+def _repeat_time(
     receiver: AlertReceiver, ended: float | None, acknowledged: float | None, now: float
 ) -> float | None:
     """When an alert that was told is told again; None if it is not."""
@@ -323,7 +331,7 @@ def _repeated(
     return now + receiver.repeat_seconds
 
 
-def _count_given_up(database: sqlite3.Connection, receiver: str, count: int) -> None:
+def _add_given_up(database: sqlite3.Connection, receiver: str, count: int) -> None:
     database.execute(
         "INSERT INTO given_up VALUES (?, ?)"
         " ON CONFLICT (receiver) DO UPDATE SET alerts = alerts + excluded.alerts",
@@ -331,7 +339,7 @@ def _count_given_up(database: sqlite3.Connection, receiver: str, count: int) -> 
     )
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _open_database(path: Path) -> sqlite3.Connection:
     """The database, made unless it is there."""
     try:
         private.make_folder(path.parent)
@@ -341,7 +349,8 @@ def _opened(path: Path) -> sqlite3.Connection:
         )
     except OSError as error:
         raise BadFile(
-            f"the alerts in {str(path)!r} cannot be kept: {private.why(error)}.", path=path
+            f"the alerts in {str(path)!r} cannot be kept: {private.explain_os_error(error)}.",
+            path=path,
         ) from None
     try:
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -372,20 +381,20 @@ def _opened(path: Path) -> sqlite3.Connection:
     return database
 
 
-def _alert(row: tuple[Any, ...]) -> Alert:
+def _alert_of_row(row: tuple[Any, ...]) -> Alert:
     id, kind, monitor, began, ended, details, acknowledged, by = row
     return Alert(id, kind, monitor, began, ended, json.loads(details), acknowledged, by)
 
 
-def _seen_of(text: str) -> Seen:
+def _decode_state(text: str) -> AlertState:
     body = json.loads(text)
     window = body["window"]
-    return Seen(
+    return AlertState(
         **{
             **body,
             "window": None if window is None else RateWindow(**window),
             "earlier": tuple(RateWindow(**one) for one in body["earlier"]),
-            "rate": Conclusion(**body["rate"]),
-            "holding": {kind: Holding(**one) for kind, one in body["holding"].items()},
+            "rate": RateConclusion(**body["rate"]),
+            "holding": {kind: ActiveCondition(**one) for kind, one in body["holding"].items()},
         }
     )

@@ -31,11 +31,11 @@ from likewise.tables.times import iso_text_of_seconds
 SIGNATURE = "Likewise-Signature"
 _NEVER = "0001-01-01T00:00:00Z"
 """How Alertmanager says that an alert has not ended."""
-_KEPT_ALIVE = 4  # times the repeat: as long as Alertmanager takes an alert for firing
+_LASTING_REPEATS = 4  # times the repeat: as long as Alertmanager takes an alert for firing
 
 
 def webhook_body(
-    alerts: Sequence[Alert], receiver: str, public_url: str, more: Mapping[str, str]
+    alerts: Sequence[Alert], receiver: str, public_url: str, extra_labels: Mapping[str, str]
 ) -> bytes:
     """Alertmanager's webhook message, version 4.
 
@@ -44,7 +44,7 @@ def webhook_body(
     each = [
         {
             "status": alert.status,
-            **_told(alert, more, _NEVER),
+            **_alert_fields(alert, extra_labels, _NEVER),
             "generatorURL": _url(alert, public_url),
             "fingerprint": alert.id,
         }
@@ -71,25 +71,25 @@ def alertmanager_body(
     public_url: str,
     now: float,
     repeat_seconds: float,
-    more: Mapping[str, str],
+    extra_labels: Mapping[str, str],
 ) -> bytes:
     """What `POST /api/v2/alerts` takes.
 
     An alert that lasts gets an end in the future, beyond the next time that it is told.
     """
-    until = iso_text_of_seconds(now + _KEPT_ALIVE * repeat_seconds)
+    until = iso_text_of_seconds(now + _LASTING_REPEATS * repeat_seconds)
     body = []
     for alert in alerts:
         url = {"generatorURL": _url(alert, public_url)} if public_url else {}
-        body.append({**_told(alert, more, until), **url})
+        body.append({**_alert_fields(alert, extra_labels, until), **url})
     return json.dumps(body).encode()
 
 
-def _told(alert: Alert, more: Mapping[str, str], lasting: str) -> dict[str, Any]:
+def _alert_fields(alert: Alert, extra_labels: Mapping[str, str], lasting: str) -> dict[str, Any]:
     """What both kinds of receivers are told of an alert. lasting: the end of one that lasts"""
     return {
-        "labels": labels(alert, more),
-        "annotations": annotations(alert),
+        "labels": alert_labels(alert, extra_labels),
+        "annotations": alert_annotations(alert),
         "startsAt": iso_text_of_seconds(alert.began),
         "endsAt": lasting if alert.ended is None else iso_text_of_seconds(alert.ended),
     }
@@ -107,18 +107,18 @@ def text_of(alerts: Sequence[Alert]) -> tuple[str, str]:
     return f"likewise: {', '.join(counts)}", "\n".join(lines)
 
 
-def labels(alert: Alert, more: Mapping[str, str]) -> dict[str, str]:
+def alert_labels(alert: Alert, extra_labels: Mapping[str, str]) -> dict[str, str]:
     """What tells alerts apart: the same while one lasts; `source` from those of Prometheus."""
     return {
         "alertname": alert.name,
         "monitor": alert.monitor,
         "severity": alert.severity,
         "source": "likewise",
-        **more,
+        **extra_labels,
     }
 
 
-def annotations(alert: Alert) -> dict[str, str]:
+def alert_annotations(alert: Alert) -> dict[str, str]:
     """What is said of it."""
     said = {"summary": alert.summary, "id": alert.id}
     if alert.acknowledged_by is not None:
@@ -168,14 +168,14 @@ def _common(each: Sequence[Any]) -> dict[str, str]:
     return dict(sorted(shared))
 
 
-_TOGETHER = 100  # alerts in one message
+_MOST_ALERTS = 100  # alerts in one message
 _LONGEST_BACKOFF_SECONDS = 300.0
-_TALKATIVE = ("httpx2", "httpcore2", "urllib3", "apprise")
+_VERBOSE_LOGGERS = ("httpx2", "httpcore2", "urllib3", "apprise")
 """Loggers that would write addresses, which may be secret, and headers into the service's log."""
 _LOOK_SECONDS = 60.0  # how often is looked without being told that something is due
 
 
-class NotTaken(Exception):
+class NotDelivered(Exception):
     """The receiver did not take a message; says why, without what was sent and where to."""
 
     def __init__(self, why: str, *, too_large: bool = False) -> None:
@@ -227,12 +227,12 @@ class HTTPSender:
             async with asyncio.timeout(receiver.timeout_seconds):
                 answer = await self._client.post(url, content=body, headers=headers)
         except TimeoutError:
-            raise NotTaken("it took too long to answer") from None
+            raise NotDelivered("it took too long to answer") from None
         except self._failures as error:
-            raise NotTaken(type(error).__name__) from None
+            raise NotDelivered(type(error).__name__) from None
         if not 200 <= answer.status_code < 300:
             status = answer.status_code
-            raise NotTaken(f"it answered {status}", too_large=status == 413)
+            raise NotDelivered(f"it answered {status}", too_large=status == 413)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -262,23 +262,23 @@ class AppriseSender:
             async with asyncio.timeout(6 * self._seconds):
                 taken = await call
         except TimeoutError:
-            raise NotTaken("it took too long to answer") from None
+            raise NotDelivered("it took too long to answer") from None
         if not taken:
-            raise NotTaken("Apprise could not tell it")
+            raise NotDelivered("Apprise could not tell it")
 
     async def close(self) -> None:
         pass
 
 
-def sender_of(receiver: AlertReceiver, public_url: str) -> Sender:
-    for name in _TALKATIVE:
+def make_sender(receiver: AlertReceiver, public_url: str) -> Sender:
+    for name in _VERBOSE_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if receiver.kind == "apprise":
         return AppriseSender(receiver)
     return HTTPSender(receiver, public_url)
 
 
-class Delivery:
+class AlertDelivery:
     """Tells one receiver, until it is cancelled."""
 
     def __init__(
@@ -299,7 +299,7 @@ class Delivery:
         self._outbox = outbox
         self._in_thread = in_thread
         self._wake = asyncio.Event()
-        self._most = _TOGETHER
+        self._most = _MOST_ALERTS
 
     def wake(self) -> None:
         """Something may be due."""
@@ -309,54 +309,54 @@ class Delivery:
         """Tell what is due, for ever."""
         while True:
             self._wake.clear()
-            wait = await self._told_some()
+            wait = await self._send_due()
             if self.failures or wait:
                 self.pausing = True
-                await asyncio.sleep(self._pause())  # and a wake does not shorten it
+                await asyncio.sleep(self._pause_seconds())  # and a wake does not shorten it
                 self.pausing = False
                 continue
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(await self._seconds_left()):
+                async with asyncio.timeout(await self._seconds_until_due()):
                     await self._wake.wait()
 
-    async def _seconds_left(self) -> float:
+    async def _seconds_until_due(self) -> float:
         """Until something is due, or until it is time to look whether something is."""
         try:
-            due = await self._in_thread(self._outbox.next_due, self.receiver)
+            due = await self._in_thread(self._outbox.find_next_due, self.receiver)
         except Exception as error:
             logger.warning("alerts: the outbox cannot be read (%s)", type(error).__name__)
             return self.receiver.backoff_seconds
         return _LOOK_SECONDS if due is None else min(_LOOK_SECONDS, max(0.0, due - clock.time()))
 
-    def _pause(self) -> float:
+    def _pause_seconds(self) -> float:
         if not self.failures:
             return self.receiver.pause_seconds
         doubled = self.receiver.backoff_seconds * 2.0 ** min(self.failures - 1, 20)
         return float(min(_LONGEST_BACKOFF_SECONDS, doubled))
 
-    async def _told_some(self) -> bool:
+    async def _send_due(self) -> bool:
         """Send one message if something is due; whether there was something."""
         name, now = self.receiver.name, clock.time()
         try:
-            alerts = await self._in_thread(self._outbox.due, self.receiver, now, self._most)
+            alerts = await self._in_thread(self._outbox.find_due, self.receiver, now, self._most)
             if not alerts:
                 self.failures = 0
                 return False
             await self._sender.send(alerts, now)
-            await self._in_thread(self._outbox.told, self.receiver, alerts, clock.time())
-        except NotTaken as error:
+            await self._in_thread(self._outbox.mark_told, self.receiver, alerts, clock.time())
+        except NotDelivered as error:
             if error.too_large and self._most > 1:
                 self._most = max(1, min(self._most, len(alerts)) // 2)
-            await self._failed(str(error), now)
+            await self._record_failure(str(error), now)
         except Exception as error:  # the disk, or a mistake: alerts wait, and it is tried again
-            await self._failed(type(error).__name__, now)
+            await self._record_failure(type(error).__name__, now)
         else:
             if self.failures:
                 logger.info("alerts: %s takes messages again", name)
             self.failures, self.last_failure = 0, None
         return True
 
-    async def _failed(self, why: str, now: float) -> None:
+    async def _record_failure(self, why: str, now: float) -> None:
         self.failures += 1
         self.last_failure = why
         logger.warning(
@@ -364,7 +364,7 @@ class Delivery:
             self.receiver.name,
             why,
             self.failures,
-            self._pause(),
+            self._pause_seconds(),
         )
         try:
             count = await self._in_thread(self._outbox.give_up, self.receiver, now)

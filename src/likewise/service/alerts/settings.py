@@ -35,13 +35,13 @@ from msgspec.structs import asdict
 
 from likewise.errors import BadRule
 from likewise.service.alerts.conditions import Thresholds
-from likewise.service.toml_tables import NAME, Count, NotNegative, Positive, Settings
+from likewise.service.toml_tables import NAME_PATTERN, Count, NotNegative, Positive, SettingsTable
 
 OUTBOX = "likewise-alerts.sqlite"
 _LEAST_SECRET = 16  # characters
 
 
-class ReceiverTable(Settings, frozen=True):
+class ReceiverTable(SettingsTable, frozen=True):
     """The table [[alerts.receivers]], as it stands in the file."""
 
     name: str
@@ -64,7 +64,7 @@ class ReceiverTable(Settings, frozen=True):
     """An alert that could not be told for so long is given up, and counted."""
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
+        if not NAME_PATTERN.fullmatch(self.name):
             raise BadRule(
                 f"the name is {self.name!r}; expected small letters, digits, dots, dashes and"
                 " underscores",
@@ -116,7 +116,7 @@ class AlertReceiver(ReceiverTable, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"AlertReceiver({self.name!r})"  # without what is secret
 
-    def takes(self, monitor: str) -> bool:
+    def covers(self, monitor: str) -> bool:
         return self.monitors is None or monitor in self.monitors
 
 
@@ -138,14 +138,16 @@ def resolve_alerts(
     ledgers     of the monitors, by name
     """
     found: dict[str, Any] = {
-        "outbox": table.outbox or _beside(ledgers),
-        "receivers": tuple(_receiver(one, ledgers, labels, environment) for one in table.receivers),
+        "outbox": table.outbox or _default_outbox(ledgers),
+        "receivers": tuple(
+            _resolve_receiver(one, ledgers, labels, environment) for one in table.receivers
+        ),
         "public_url": table.public_url.rstrip("/"),
     }
     return AlertSettings(**{**asdict(table), **found})
 
 
-def _beside(ledgers: Mapping[str, Path | None]) -> Path:
+def _default_outbox(ledgers: Mapping[str, Path | None]) -> Path:
     for ledger in ledgers.values():
         if ledger is not None:
             return Path(ledger).absolute().parent / OUTBOX
@@ -155,7 +157,7 @@ def _beside(ledgers: Mapping[str, Path | None]) -> Path:
     )
 
 
-def _receiver(
+def _resolve_receiver(
     table: ReceiverTable,
     ledgers: Mapping[str, Path | None],
     labels: Mapping[str, str],
@@ -166,8 +168,8 @@ def _receiver(
         if name not in ledgers:
             raise BadRule(f"{where}: there is no monitor {name!r}")
     resolved: dict[str, Any] = {
-        "url": _secret(where, "url", table.url_env, table.url_file, environment, table.url),
-        "secret": _secret(where, "secret", table.secret_env, table.secret_file, environment),
+        "url": _read_secret(where, "url", table.url_env, table.url_file, environment, table.url),
+        "secret": _read_secret(where, "secret", table.secret_env, table.secret_file, environment),
         "labels": dict(labels),
     }
     if table.repeat_seconds is None:  # Alertmanager forgets what it is not told again
@@ -195,11 +197,11 @@ def _check_receiver(where: str, receiver: AlertReceiver) -> None:
     if parts.username or parts.password:
         raise BadRule(f"{where}: the url has a password in it; use secret_env or secret_file")
     bearer = receiver.kind == "alertmanager" and receiver.secret
-    if bearer and parts.scheme == "http" and not _loopback(parts.hostname):
+    if bearer and parts.scheme == "http" and not _is_loopback(parts.hostname):
         raise BadRule(f"{where}: its token would travel in the clear; expected a url of https")
 
 
-def _secret(
+def _read_secret(
     where: str,
     name: str,
     variable: str | None,
@@ -228,7 +230,7 @@ def _secret(
     return plain or ""
 
 
-def _loopback(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

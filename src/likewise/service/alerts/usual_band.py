@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from likewise.reports.intervals import wilson_bounds
-from likewise.service.toml_tables import Count, Positive, Settings
+from likewise.service.toml_tables import Count, Positive, SettingsTable
 
 Finding = Literal["usual", "above", "below", "cannot be concluded"]
 
@@ -31,7 +31,7 @@ class RateWindow:
     violations: int = 0
 
 
-class Band(Settings, frozen=True):
+class BandSettings(SettingsTable, frozen=True):
     """How much is needed to conclude something, and how far is unusual."""
 
     deviations: Positive = 4.0
@@ -42,7 +42,7 @@ class Band(Settings, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Conclusion:
+class RateConclusion:
     """What can be said of one window."""
 
     finding: Finding
@@ -59,7 +59,9 @@ class Conclusion:
     spread: float = 1.0
 
 
-def conclude(window: RateWindow, earlier: Sequence[RateWindow], band: Band) -> Conclusion:
+def conclude(
+    window: RateWindow, earlier: Sequence[RateWindow], band: BandSettings
+) -> RateConclusion:
     """Compare a window with those before it."""
     known = [one for one in earlier if one.comparable > 0]
     usual = sum(one.violations for one in known)
@@ -72,17 +74,17 @@ def conclude(window: RateWindow, earlier: Sequence[RateWindow], band: Band) -> C
     }
     if len(known) < band.least_windows:
         because = f"{len(known)} earlier windows of at least {band.least_windows}"
-        return Conclusion("cannot be concluded", because, **counts)
+        return RateConclusion("cannot be concluded", because, **counts)
     if window.comparable < band.least_comparable:
         because = f"{window.comparable} comparable decisions of at least {band.least_comparable}"
-        return Conclusion("cannot be concluded", because, **counts)
+        return RateConclusion("cannot be concluded", because, **counts)
     wide = spread(known)
     low, high = wilson_bounds(usual / wide, of / wide, band.deviations)
     from_here, to_here = wilson_bounds(
         window.violations / wide, window.comparable / wide, band.deviations
     )
     finding: Finding = "above" if from_here > high else "below" if to_here < low else "usual"
-    return Conclusion(finding, "", **counts, low=low, high=high, spread=wide)
+    return RateConclusion(finding, "", **counts, low=low, high=high, spread=wide)
 
 
 def spread(windows: Sequence[RateWindow]) -> float:

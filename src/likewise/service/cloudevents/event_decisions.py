@@ -20,12 +20,12 @@ from likewise.monitor.protocol import Decision
 from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.rule.rule import Rule
 from likewise.service.cloudevents.event_formats import CloudEvent
-from likewise.service.cloudevents.prediction_bodies import Array, Rows
-from likewise.service.decision_limits import checked, checked_time
+from likewise.service.cloudevents.prediction_bodies import Array, PredictionRows
+from likewise.service.decision_limits import check_lengths, check_time
 from likewise.service.http_errors import Refusal
 from likewise.service.settings import Limits
 
-_Get = Callable[[int], Any]
+_RowGetter = Callable[[int], Any]
 """What a row has, by its place."""
 
 
@@ -37,7 +37,7 @@ class ColumnNames:
     columns: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, query: dict[str, str]) -> "ColumnNames":
+    def from_query(cls, query: dict[str, str]) -> "ColumnNames":
         unknown = query.keys() - {"output", "columns"}
         if unknown:
             raise Refusal(400, "the address has a parameter other than `output` and `columns`.")
@@ -48,7 +48,7 @@ class ColumnNames:
         return cls(query.get("output"), names)
 
 
-class Mismatch(Refusal):
+class RowCountMismatch(Refusal):
     """The halves of a pair have not equally many rows."""
 
     def __init__(self, requests: int, responses: int) -> None:
@@ -58,24 +58,24 @@ class Mismatch(Refusal):
         )
 
 
-def decisions_of(
+def make_decisions(
     rule: Rule,
     limits: Limits,
     events: tuple[CloudEvent, CloudEvent],
-    rows: tuple[Rows, Rows],
+    rows: tuple[PredictionRows, PredictionRows],
     names: ColumnNames,
 ) -> list[Decision]:
     """All of them; Refusal if one cannot be what the rule is about."""
     request, response = events
     inputs, outputs = rows
     if inputs.count != outputs.count:
-        raise Mismatch(inputs.count, outputs.count)
+        raise RowCountMismatch(inputs.count, outputs.count)
     table = rule.features is not None
-    x_of = _row_of_table(inputs, names) if table else _vector(rule, inputs)
-    z_of = _output(rule, limits, outputs, names)
+    x_of = _row_getter(inputs, names) if table else _vector_getter(rule, inputs)
+    z_of = _output_getter(rule, limits, outputs, names)
     model = outputs.model or ":".join(filter(None, (response.service, response.endpoint))) or None
     when = response.time if response.time is not None else request.time
-    time = None if limits.skew_seconds == 0 else checked_time(limits, when)
+    time = None if limits.skew_seconds == 0 else check_time(limits, when)
     decisions = []
     for place in range(inputs.count):
         x, z = x_of(place), z_of(place)
@@ -84,28 +84,28 @@ def decisions_of(
                 raise Refusal(422, "a column is in the request and in the response.")
             x, z = x | z, FROM_ROW
         key = f"{response.id}/{place}"
-        checked(limits, z, key, model)
+        check_lengths(limits, z, key, model)
         decisions.append(Decision(x, z, key, time, model))
     return decisions
 
 
-def _vector(rule: Rule, inputs: Rows) -> _Get:
-    if inputs.listed is not None:
-        listed = inputs.listed
+def _vector_getter(rule: Rule, inputs: PredictionRows) -> _RowGetter:
+    if inputs.values is not None:
+        listed = inputs.values
         texts = rule.embed is not None
         if not all(isinstance(one, list) or (texts and isinstance(one, str)) for one in listed):
             raise Refusal(422, "the rule is about vectors: expected lists as instances.")
         return listed.__getitem__
     arrays = list((inputs.arrays or {}).values())
     if len(arrays) > 1:
-        return _numbers(_beside(arrays)).__getitem__
+        return _numbers(_join_tensors(arrays)).__getitem__
     (array,) = arrays
     if array.dtype == object:  # texts, of which a rule with an embedder makes vectors
-        return _columns(array)
+        return _value_getter(array)
     return _numbers(array.reshape(-1, 1) if array.ndim == 1 else array).__getitem__
 
 
-def _beside(arrays: list[Array]) -> Array:
+def _join_tensors(arrays: list[Array]) -> Array:
     """A tensor for each coordinate, side by side."""
     if any(array.size != len(array) or array.dtype == object for array in arrays):
         raise Refusal(422, "there are several tensors: expected one number of each for a decision.")
@@ -116,16 +116,16 @@ def _numbers(array: Array) -> Array:
     return array.astype(np.uint8) if array.dtype == np.bool_ else array
 
 
-def _row_of_table(inputs: Rows, names: ColumnNames) -> _Get:
+def _row_getter(inputs: PredictionRows, names: ColumnNames) -> _RowGetter:
     if inputs.arrays is not None:
         arrays = inputs.arrays
         if names.columns is None or len(arrays) > 1:
-            columns = {name: _columns(array) for name, array in arrays.items()}
+            columns = {name: _value_getter(array) for name, array in arrays.items()}
             return lambda place: {name: column(place) for name, column in columns.items()}
         (array,) = arrays.values()
         listed = array.reshape(len(array), -1).tolist()
     else:
-        listed = inputs.listed or []
+        listed = inputs.values or []
     if all(isinstance(one, dict) for one in listed):
         return listed.__getitem__
     wanted = names.columns
@@ -140,28 +140,30 @@ def _row_of_table(inputs: Rows, names: ColumnNames) -> _Get:
     return lambda place: dict(zip(wanted, listed[place], strict=True))
 
 
-def _output(rule: Rule, limits: Limits, outputs: Rows, names: ColumnNames) -> _Get:
+def _output_getter(
+    rule: Rule, limits: Limits, outputs: PredictionRows, names: ColumnNames
+) -> _RowGetter:
     """The output of a row, or for a table all of them by name."""
     if outputs.arrays is not None:
-        columns = {name: _columns(array) for name, array in outputs.arrays.items()}
+        columns = {name: _value_getter(array) for name, array in outputs.arrays.items()}
         if names.output is None and len(columns) > 1 and rule.features is not None:
             return lambda place: {name: column(place) for name, column in columns.items()}
-        column = columns[_chosen(list(columns), names)]
-        return lambda place: _shaped(rule, limits, column(place))
-    listed = outputs.listed or []
+        column = columns[_choose_output(list(columns), names)]
+        return lambda place: _shape_output(rule, limits, column(place))
+    listed = outputs.values or []
 
-    def listed_output(place: int) -> Any:
+    def get_output(place: int) -> Any:
         z = listed[place]
         if isinstance(z, dict):
             if names.output is None and rule.features is not None:
                 return z
-            z = z[_chosen(list(z), names)]
-        return _shaped(rule, limits, z)
+            z = z[_choose_output(list(z), names)]
+        return _shape_output(rule, limits, z)
 
-    return listed_output
+    return get_output
 
 
-def _chosen(there: list[str], names: ColumnNames) -> str:
+def _choose_output(there: list[str], names: ColumnNames) -> str:
     if names.output is None and len(there) == 1:
         return there[0]
     if names.output is None or names.output not in there:
@@ -171,29 +173,29 @@ def _chosen(there: list[str], names: ColumnNames) -> str:
     return names.output
 
 
-def _columns(array: Array) -> _Get:
+def _value_getter(array: Array) -> _RowGetter:
     """A value for each row: a list if it has several."""
     single = array.size == len(array)
     values: list[Any] = array.reshape(len(array) if single else array.shape).tolist()
     return values.__getitem__
 
 
-def _shaped(rule: Rule, limits: Limits, z: Any) -> Any:
+def _shape_output(rule: Rule, limits: Limits, z: Any) -> Any:
     """An output as the rule's kind of output takes it."""
     if z is None or isinstance(z, dict):
         raise Refusal(422, "a row of the response has no output.")
     if rule.output == "probabilities" and not isinstance(z, list):
         return [z]
     if rule.output == "label" and isinstance(z, list):
-        label = _frozen(z)
+        label = _to_tuples(z)
         if len(repr(label)) > limits.label_bytes:
             raise Refusal(413, f"the output has more than {limits.label_bytes} bytes.")
         return label
     return z
 
 
-def _frozen(value: Any) -> Any:
+def _to_tuples(value: Any) -> Any:
     """Lists as tuples, to any depth that a tensor or msgspec lets through."""
     if isinstance(value, dict):
         raise Refusal(422, "an output has an object inside.")
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+    return tuple(map(_to_tuples, value)) if isinstance(value, list) else value

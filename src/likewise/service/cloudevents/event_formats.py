@@ -70,7 +70,9 @@ _decode_batch = msgspec.json.Decoder(list[_Structured]).decode
 _decode_text = msgspec.json.Decoder(str).decode
 
 
-def events_of(headers: list[tuple[bytes, bytes]], body: bytes, limits: Limits) -> list[CloudEvent]:
+def read_events(
+    headers: list[tuple[bytes, bytes]], body: bytes, limits: Limits
+) -> list[CloudEvent]:
     """The events of a request; Refusal if it has none, or one that makes no sense."""
     inflater = _Inflater(limits.body_bytes)
     body = inflater.inflate(body)
@@ -78,13 +80,15 @@ def events_of(headers: list[tuple[bytes, bytes]], body: bytes, limits: Limits) -
     content_type = ""
     for name, value in headers:
         if name.startswith(b"ce-"):
-            attributes[name[3:].decode("latin-1")] = _unquoted(value)
+            attributes[name[3:].decode("latin-1")] = _unquote_header(value)
         elif name == b"content-type":
             content_type = value.decode("latin-1").partition(";")[0].strip().lower()
     if content_type == "application/cloudevents+json":
-        return [_of_structured(_decoded(_decode_one, body), limits, inflater)]
+        return [_read_structured(_decode_json(_decode_one, body), limits, inflater)]
     if content_type == "application/cloudevents-batch+json":
-        return [_of_structured(one, limits, inflater) for one in _decoded(_decode_batch, body)]
+        return [
+            _read_structured(one, limits, inflater) for one in _decode_json(_decode_batch, body)
+        ]
     if not attributes:
         raise Refusal(
             400,
@@ -94,10 +98,10 @@ def events_of(headers: list[tuple[bytes, bytes]], body: bytes, limits: Limits) -
     missing = [n for n in ("specversion", "id", "type", "source") if n not in attributes]
     if missing:
         raise Refusal(400, f"the event has no header ce-{missing[0]}.")
-    return [_event(msgspec.convert(attributes, _Attributes), body, limits)]
+    return [_make_event(msgspec.convert(attributes, _Attributes), body, limits)]
 
 
-def _of_structured(one: _Structured, limits: Limits, inflater: "_Inflater") -> CloudEvent:
+def _read_structured(one: _Structured, limits: Limits, inflater: "_Inflater") -> CloudEvent:
     if one.data_base64 is not None:
         try:
             body = base64.b64decode(one.data_base64, validate=True)
@@ -106,11 +110,11 @@ def _of_structured(one: _Structured, limits: Limits, inflater: "_Inflater") -> C
     else:
         body = bytes(one.data)
         if body.startswith(b'"'):  # a body that is text, which may be JSON in turn
-            body = _decoded(_decode_text, body).encode()
-    return _event(one, inflater.inflate(body), limits)
+            body = _decode_json(_decode_text, body).encode()
+    return _make_event(one, inflater.inflate(body), limits)
 
 
-def _event(one: _Attributes, body: bytes, limits: Limits) -> CloudEvent:
+def _make_event(one: _Attributes, body: bytes, limits: Limits) -> CloudEvent:
     """The event with this body; Refusal if it makes no sense."""
     if one.specversion != "1.0":
         raise Refusal(400, "the event's specversion is not 1.0.")
@@ -155,14 +159,14 @@ class _Inflater:
         return inflated
 
 
-def _unquoted(value: bytes) -> str:
+def _unquote_header(value: bytes) -> str:
     try:
         return unquote(value.decode("latin-1"), errors="strict")
     except UnicodeDecodeError:
         raise Refusal(400, "a header of the event is not percent-encoded UTF-8.") from None
 
 
-def _decoded(decode: Callable[[bytes], Any], body: bytes) -> Any:
+def _decode_json(decode: Callable[[bytes], Any], body: bytes) -> Any:
     try:
         return decode(body)
     except msgspec.ValidationError as error:

@@ -48,7 +48,7 @@ class Tensor(msgspec.Struct, frozen=True):
     parameters: TensorParameters = TensorParameters()
 
 
-def arrays_of(tensors: list[Tensor], raw: bytes, most_rows: int) -> dict[str, Array]:
+def read_tensors(tensors: list[Tensor], raw: bytes, most_rows: int) -> dict[str, Array]:
     """By name; all of them have equally many rows. Refusal if something does not fit."""
     arrays: dict[str, Array] = {}
     at = 0
@@ -56,11 +56,11 @@ def arrays_of(tensors: list[Tensor], raw: bytes, most_rows: int) -> dict[str, Ar
         _check_shape(tensor, most_rows)
         size = tensor.parameters.binary_data_size
         if tensor.data is not None:
-            array = _of_json(tensor, tensor.data)
+            array = _array_from_json(tensor, tensor.data)
         elif size is None or not 0 <= size <= len(raw) - at:
             raise Refusal(422, "a tensor has neither data nor as many raw bytes as it says.")
         else:
-            array = _of_bytes(tensor, raw[at : at + size])
+            array = _array_from_bytes(tensor, raw[at : at + size])
             at += size
         if tensor.name in arrays:
             raise Refusal(422, "two tensors have the same name.")
@@ -86,8 +86,8 @@ def _check_shape(tensor: Tensor, most_rows: int) -> None:
         )
 
 
-def _of_json(tensor: Tensor, data: list[Any]) -> Array:
-    flat = _flat(data, tensor.shape)
+def _array_from_json(tensor: Tensor, data: list[Any]) -> Array:
+    flat = _flatten(data, tensor.shape)
     if tensor.datatype == "BYTES":
         if not all(type(value) is str for value in flat):
             raise Refusal(422, "a tensor of BYTES has something else than text.")
@@ -102,7 +102,7 @@ def _of_json(tensor: Tensor, data: list[Any]) -> Array:
         raise Refusal(422, f"a number does not fit into {tensor.datatype}.") from None
 
 
-def _flat(data: list[Any], shape: list[int]) -> list[Any]:
+def _flatten(data: list[Any], shape: list[int]) -> list[Any]:
     """Data without its nesting, as long as the shape says."""
     level, whole = data, math.prod(shape)
     for depth in range(len(shape)):
@@ -120,10 +120,10 @@ def _flat(data: list[Any], shape: list[int]) -> list[Any]:
     return level
 
 
-def _of_bytes(tensor: Tensor, raw: bytes) -> Array:
+def _array_from_bytes(tensor: Tensor, raw: bytes) -> Array:
     count = math.prod(tensor.shape)
     if tensor.datatype == "BYTES":
-        return np.array(_texts(raw, count), object)
+        return np.array(_read_texts(raw, count), object)
     kind = np.dtype("<u2") if tensor.datatype == "BF16" else _TYPES[tensor.datatype]
     if len(raw) != count * kind.itemsize:
         raise Refusal(422, "a tensor has more or fewer raw bytes than its shape says.")
@@ -136,7 +136,7 @@ def _of_bytes(tensor: Tensor, raw: bytes) -> Array:
     return array
 
 
-def _texts(raw: bytes, count: int) -> list[str]:
+def _read_texts(raw: bytes, count: int) -> list[str]:
     """Texts, each after its length in four bytes."""
     texts: list[str] = []
     at = 0
@@ -175,17 +175,17 @@ _decode_response = msgspec.json.Decoder(_Response).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class PredictionRows:
     """What a body has for each decision: `listed`, a value for each, or `arrays`, by name."""
 
     count: int
-    listed: list[Any] | None = None
+    values: list[Any] | None = None
     arrays: dict[str, Array] | None = None
     model: str | None = None
     """The name and version of the model, where a response says them."""
 
 
-def read(kind: str, body: bytes, most_rows: int) -> Rows:
+def read_prediction(kind: str, body: bytes, most_rows: int) -> PredictionRows:
     """A body of this kind, request or response; Refusal if it is none."""
     told, raw = _split(_decode_request if kind == "request" else _decode_response, body)
     if isinstance(told, _Request):
@@ -198,8 +198,8 @@ def read(kind: str, body: bytes, most_rows: int) -> Rows:
     if (listed is None) == (tensors is None):
         raise Refusal(422, f"the {kind} has not one of {expected}.")
     if tensors is not None:
-        arrays = arrays_of(tensors, raw, most_rows)
-        return Rows(len(next(iter(arrays.values()))), arrays=arrays, model=model)
+        arrays = read_tensors(tensors, raw, most_rows)
+        return PredictionRows(len(next(iter(arrays.values()))), arrays=arrays, model=model)
     assert listed is not None
     if raw:
         raise Refusal(400, "the body is no JSON.")
@@ -208,7 +208,7 @@ def read(kind: str, body: bytes, most_rows: int) -> Rows:
             413 if listed else 422,
             f"the {kind} has {len(listed)} rows; from 1 to {most_rows} are taken.",
         )
-    return Rows(len(listed), listed=listed, model=model)
+    return PredictionRows(len(listed), values=listed, model=model)
 
 
 def _split(decode: Any, body: bytes) -> tuple[Any, bytes]:

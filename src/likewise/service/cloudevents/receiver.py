@@ -24,13 +24,17 @@ from typing import Any
 from likewise.errors import BadFile, LikewiseError, RepeatedKey
 from likewise.runtime.log import logger
 from likewise.service.cloudevents import prediction_bodies
-from likewise.service.cloudevents.event_decisions import ColumnNames, Mismatch, decisions_of
+from likewise.service.cloudevents.event_decisions import (
+    ColumnNames,
+    RowCountMismatch,
+    make_decisions,
+)
 from likewise.service.cloudevents.event_formats import CloudEvent
-from likewise.service.http_errors import Refusal, fields_of, status_of
-from likewise.service.served_monitor import Answers, Hosted
+from likewise.service.http_errors import Refusal, error_fields, status_of
+from likewise.service.served_monitor import DecisionAnswers, ServedMonitor
 
 _OVERHEAD = 512  # bytes of a half beside its body, roughly
-Id = tuple[str, str, str, str]
+EventId = tuple[str, str, str, str]
 
 
 class JoinOutcome(Enum):
@@ -43,7 +47,7 @@ class JoinOutcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Half:
+class EventHalf:
     """An event, and how many decisions it stands for."""
 
     event: CloudEvent
@@ -55,7 +59,7 @@ class Half:
         object.__setattr__(self, "digest", digest)
 
     @property
-    def id(self) -> Id:
+    def id(self) -> EventId:
         event = self.event
         return event.service, event.namespace, event.component, event.id
 
@@ -72,13 +76,13 @@ class Half:
 class EventPair:
     """Both halves; `first` is the one that came first."""
 
-    request: Half
-    response: Half
-    first: Half
+    request: EventHalf
+    response: EventHalf
+    first: EventHalf
 
 
 @dataclass(frozen=True, slots=True)
-class GivenUp:
+class UnpairedHalf:
     """A half whose other half did not come."""
 
     kind: str
@@ -87,38 +91,38 @@ class GivenUp:
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
-    half: Half
+class _WaitingHalf:
+    half: EventHalf
     since: float
 
 
 @dataclass(frozen=True, slots=True)
-class _Past:
+class _SettledPair:
     """What became of an id: the digests of the halves that came, by kind."""
 
     digests: dict[str, bytes]
     since: float
 
 
-class Joiner:
+class PairJoiner:
     """Halves that wait for the other half, and what became of the last ones."""
 
     def __init__(self, most: int, seconds: float, most_bytes: int) -> None:
         self._most = most
         self._seconds = seconds
         self._most_bytes = most_bytes
-        self._waiting: OrderedDict[Id, _Waiting] = OrderedDict()
-        self._past: OrderedDict[Id, _Past] = OrderedDict()
-        self._given_up: list[GivenUp] = []
+        self._waiting: OrderedDict[EventId, _WaitingHalf] = OrderedDict()
+        self._settled: OrderedDict[EventId, _SettledPair] = OrderedDict()
+        self._given_up: list[UnpairedHalf] = []
         self.bytes = 0
 
     def __len__(self) -> int:
         """Halves that wait."""
         return len(self._waiting)
 
-    def add(self, half: Half, now: float) -> EventPair | JoinOutcome:
+    def add(self, half: EventHalf, now: float) -> EventPair | JoinOutcome:
         """A half came: the pair that it completes, or what it is."""
-        past = self._past.get(half.id)
+        past = self._settled.get(half.id)
         if past is not None:
             known = past.digests.get(half.kind)
             if known is None:
@@ -127,74 +131,74 @@ class Joiner:
             return JoinOutcome.REPEATED if known == half.digest else JoinOutcome.DIFFERENT
         other = self._waiting.get(half.id)
         if other is None:
-            self._wait(half, now)
+            self._add_waiting(half, now)
             return JoinOutcome.WAITING
         if other.half.kind == half.kind:
             same = other.half.digest == half.digest
             return JoinOutcome.REPEATED if same else JoinOutcome.DIFFERENT
-        first = self._take(half.id)
+        first = self._remove_waiting(half.id)
         self._remember(half.id, now, first, half)
         request, response = (half, first) if half.kind == "request" else (first, half)
         return EventPair(request, response, first)
 
     def put_back(self, pair: EventPair, now: float) -> None:
         """A pair could not be taken now: its first half waits again, as if it came now."""
-        self._past.pop(pair.first.id, None)
+        self._settled.pop(pair.first.id, None)
         if pair.first.id not in self._waiting:
-            self._wait(pair.first, now)
+            self._add_waiting(pair.first, now)
 
-    def expire(self, now: float) -> list[GivenUp]:
+    def expire(self, now: float) -> list[UnpairedHalf]:
         """Give up halves that have waited too long; these, and those that found no room."""
         while self._waiting:
             oldest = next(iter(self._waiting.values()))
             if now - oldest.since < self._seconds:
                 break
             self._give_up_oldest(now)
-        while self._past and now - next(iter(self._past.values())).since >= self._seconds:
-            self._past.popitem(last=False)
+        while self._settled and now - next(iter(self._settled.values())).since >= self._seconds:
+            self._settled.popitem(last=False)
         given_up, self._given_up = self._given_up, []
         return given_up
 
-    def close(self, now: float) -> list[GivenUp]:
+    def close(self, now: float) -> list[UnpairedHalf]:
         """Give up all that wait."""
         while self._waiting:
             self._give_up_oldest(now)
         return self.expire(now)
 
     @property
-    def next_end(self) -> float | None:
+    def next_expiry(self) -> float | None:
         """When the oldest half will have waited too long."""
         if not self._waiting:
             return None
         return next(iter(self._waiting.values())).since + self._seconds
 
-    def _wait(self, half: Half, now: float) -> None:
-        self._waiting[half.id] = _Waiting(half, now)
+    def _add_waiting(self, half: EventHalf, now: float) -> None:
+        self._waiting[half.id] = _WaitingHalf(half, now)
         self.bytes += half.size
         while len(self._waiting) > self._most or self.bytes > self._most_bytes:
             self._give_up_oldest(now)
 
-    def _take(self, id_: Id) -> Half:
+    def _remove_waiting(self, id_: EventId) -> EventHalf:
         half = self._waiting.pop(id_).half
         self.bytes -= half.size
         return half
 
     def _give_up_oldest(self, now: float) -> None:
-        half = self._take(next(iter(self._waiting)))
-        self._given_up.append(GivenUp(half.kind, half.count))
+        half = self._remove_waiting(next(iter(self._waiting)))
+        self._given_up.append(UnpairedHalf(half.kind, half.count))
         self._remember(half.id, now, half)
 
-    def _remember(self, id_: Id, now: float, *halves: Half) -> None:
-        self._past[id_] = _Past({half.kind: half.digest for half in halves}, now)
-        while len(self._past) > self._most:
-            self._past.popitem(last=False)
+    def _remember(self, id_: EventId, now: float, *halves: EventHalf) -> None:
+        self._settled[id_] = _SettledPair({half.kind: half.digest for half in halves}, now)
+        while len(self._settled) > self._most:
+            self._settled.popitem(last=False)
 
 
 _TRY_AGAIN_SECONDS = 1.0
 
 
 @dataclass
-class Received:
+class EventsReport:
     """What became of the events of one request."""
 
     events: int = 0
@@ -205,16 +209,16 @@ class Received:
     violations: int = 0
     refused: list[dict[str, Any]] = field(default_factory=list)
     status: int = 200
-    retry: float | None = None
+    retry_seconds: float | None = None
 
-    def refuse(self, place: int, error: LikewiseError | Refusal) -> None:
+    def add_refusal(self, place: int, error: LikewiseError | Refusal) -> None:
         """Tell why an event, or a decision of its pair, was refused; the first sets the status."""
         status = error.status if isinstance(error, Refusal) else status_of(error)
         if self.status == 200 or status >= 500:
             self.status = status
-        if isinstance(error, Refusal) and error.retry is not None:
-            self.retry = error.retry
-        self.refused.append({"event": place, **fields_of(error)})
+        if isinstance(error, Refusal) and error.retry_seconds is not None:
+            self.retry_seconds = error.retry_seconds
+        self.refused.append({"event": place, **error_fields(error)})
 
     def to_dict(self) -> dict[str, Any]:
         told = {
@@ -231,41 +235,43 @@ class Received:
 class EventReceiver:
     """The halves of one monitor's predictions."""
 
-    def __init__(self, hosted: Hosted) -> None:
+    def __init__(self, hosted: ServedMonitor) -> None:
         limits = hosted.limits
         self._hosted = hosted
-        self.joiner = Joiner(limits.pairs, limits.pair_seconds, limits.pair_bytes)
-        self._untold: Counter[str] = Counter()  # decisions that the monitor must be told are lost
-        self._telling: asyncio.Task[None] | None = None
+        self.joiner = PairJoiner(limits.pairs, limits.pair_seconds, limits.pair_bytes)
+        self._unreported: Counter[str] = (
+            Counter()
+        )  # decisions that the monitor must be told are lost
+        self._report_task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    async def take(self, events: list[CloudEvent], names: ColumnNames) -> Received:
+    async def receive(self, events: list[CloudEvent], names: ColumnNames) -> EventsReport:
         """Events of one request; each is taken or refused by itself."""
-        received = Received(len(events))
+        received = EventsReport(len(events))
         for place, event in enumerate(events):
             if place:
                 await asyncio.sleep(0)  # the turn of other requests
             try:
-                await self._take(place, event, names, received)
+                await self._receive_event(place, event, names, received)
             except (Refusal, LikewiseError) as error:
-                received.refuse(place, error)
+                received.add_refusal(place, error)
         return received
 
-    async def _take(
-        self, place: int, event: CloudEvent, names: ColumnNames, received: Received
+    async def _receive_event(
+        self, place: int, event: CloudEvent, names: ColumnNames, received: EventsReport
     ) -> None:
         hosted, limits = self._hosted, self._hosted.limits
         counts = hosted.counts
         try:
-            rows = prediction_bodies.read(event.kind, event.body, limits.batch_rows)
+            rows = prediction_bodies.read_prediction(event.kind, event.body, limits.batch_rows)
         except Refusal as error:
             counts.refused[str(error.status)] += 1
             raise
         now = clock.monotonic()
-        half = Half(event, rows.count)
-        self._expire(now)
+        half = EventHalf(event, rows.count)
+        self._expire_halves(now)
         outcome = self.joiner.add(half, now)
-        self._expire(now)
+        self._expire_halves(now)
         if outcome is JoinOutcome.WAITING:
             received.waiting += 1
         elif outcome is JoinOutcome.REPEATED:
@@ -278,26 +284,26 @@ class EventReceiver:
             counts.refused[RepeatedKey.code] += rows.count
             raise Refusal(409, f"another {event.kind} with this id came, and was different.")
         else:
-            await self._judge(place, outcome, half, rows, names, received)
+            await self._judge_pair(place, outcome, half, rows, names, received)
 
-    async def _judge(
+    async def _judge_pair(
         self,
         place: int,
         pair: EventPair,
-        half: Half,
-        rows: prediction_bodies.Rows,
+        half: EventHalf,
+        rows: prediction_bodies.PredictionRows,
         names: ColumnNames,
-        received: Received,
+        received: EventsReport,
     ) -> None:
         hosted, counts = self._hosted, self._hosted.counts
-        other = prediction_bodies.read(
+        other = prediction_bodies.read_prediction(
             pair.first.kind, pair.first.event.body, hosted.limits.batch_rows
         )
         both = (rows, other) if half.kind == "request" else (other, rows)
         events = (pair.request.event, pair.response.event)
         try:
-            decisions = decisions_of(hosted.monitor.rule, hosted.limits, events, both, names)
-        except Mismatch:
+            decisions = make_decisions(hosted.monitor.rule, hosted.limits, events, both, names)
+        except RowCountMismatch:
             counts.refused["mismatch"] += max(rows.count, other.count)
             raise
         except Refusal as error:
@@ -307,78 +313,78 @@ class EventReceiver:
             counts.refused[error.code] += rows.count
             raise
         try:
-            answers: Answers = await hosted.observe_each(decisions)
+            answers: DecisionAnswers = await hosted.observe_each(decisions)
         except (Refusal, BadFile) as error:
             if isinstance(error, Refusal):
                 counts.refused[str(error.status)] += len(decisions)
             self.joiner.put_back(pair, clock.monotonic())
-            self._expire(clock.monotonic())
+            self._expire_halves(clock.monotonic())
             raise
         for answer in answers:
             if isinstance(answer, LikewiseError):
-                received.refuse(place, answer)
+                received.add_refusal(place, answer)
             else:
                 received.decisions += 1
                 received.violations += answer.violation
 
     # Halves that are given up
 
-    def _expire(self, now: float) -> None:
+    def _expire_halves(self, now: float) -> None:
         """Give up what has waited too long, and come back when the next has."""
-        self._count(self.joiner.expire(now))
+        self._count_unpaired(self.joiner.expire(now))
         self._hosted.counts.waiting_events = len(self.joiner)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        ends = [end for end in (self.joiner.next_end,) if end is not None]
-        if self._untold:
+        ends = [end for end in (self.joiner.next_expiry,) if end is not None]
+        if self._unreported:
             ends.append(now + _TRY_AGAIN_SECONDS)
         if ends:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(0.0, min(ends) - now) + 0.001, self._ring)
+            self._timer = loop.call_later(max(0.0, min(ends) - now) + 0.001, self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        self._expire(clock.monotonic())
+        self._expire_halves(clock.monotonic())
 
-    def _count(self, given_up: list[GivenUp]) -> None:
+    def _count_unpaired(self, given_up: list[UnpairedHalf]) -> None:
         counts = self._hosted.counts
         for half in given_up:
             counts.unpaired[half.kind] += 1
             if half.kind == "request" and self._hosted.settings.unpaired_requests == "counted":
                 continue
             counts.dropped[f"unpaired {half.kind}"] += half.count
-            self._untold[half.kind] += half.count
-        if self._untold and self._telling is None:
-            self._telling = asyncio.get_running_loop().create_task(self._tell())
+            self._unreported[half.kind] += half.count
+        if self._unreported and self._report_task is None:
+            self._report_task = asyncio.get_running_loop().create_task(self._report_losses())
 
-    async def _tell(self) -> None:
+    async def _report_losses(self) -> None:
         """Tell the monitor of losses; what cannot be told now is told later."""
         try:
-            while self._untold:
-                kind, count = next(iter(self._untold.items()))
-                call = partial(self._hosted.monitor.lost, count, f"unpaired {kind}")
-                await self._hosted.do(call)
-                self._untold[kind] -= count
-                if not self._untold[kind]:
-                    del self._untold[kind]
+            while self._unreported:
+                kind, count = next(iter(self._unreported.items()))
+                call = partial(self._hosted.monitor.record_loss, count, f"unpaired {kind}")
+                await self._hosted.run_in_turn(call)
+                self._unreported[kind] -= count
+                if not self._unreported[kind]:
+                    del self._unreported[kind]
         except (Refusal, LikewiseError) as error:
             logger.warning(
                 "losses could not be written, and will be tried again: %s", type(error).__name__
             )
         finally:
-            self._telling = None
+            self._report_task = None
 
     async def close(self) -> None:
         """Give up all that wait, and tell the monitor; the service ends."""
-        self._count(self.joiner.close(clock.monotonic()))
+        self._count_unpaired(self.joiner.close(clock.monotonic()))
         self._hosted.counts.waiting_events = 0
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._telling is not None:
-            await self._telling
-        if self._untold:
+        if self._report_task is not None:
+            await self._report_task
+        if self._unreported:
             logger.error(
-                "%d decisions are lost, and the ledger could not be told", self._untold.total()
+                "%d decisions are lost, and the ledger could not be told", self._unreported.total()
             )

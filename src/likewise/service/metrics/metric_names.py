@@ -7,7 +7,7 @@ reasons and kinds; models beyond the first hundred of a monitor count together, 
 import re
 from dataclasses import dataclass
 
-MODELS = 100
+MOST_MODELS = 100
 OTHER = "(other)"
 _OF_MONITORS = {
     "likewise_monitor_up": "1 if it can be asked, 0 while it cannot be opened.",
@@ -80,7 +80,7 @@ _OF_PROCESS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class MetricDefinition:
     name: str
     text: str
     all_labels: tuple[str, ...]
@@ -93,14 +93,14 @@ class Metric:
         return "histogram" if self.name.endswith("_duration_seconds") else "gauge"
 
 
-def _metrics(texts: dict[str, str], *labels: str) -> list[Metric]:
+def _metrics(texts: dict[str, str], *labels: str) -> list[MetricDefinition]:
     """labels: which all of them have"""
     found = []
     for told, text in texts.items():
         name, *own = re.findall(r"\w+", told)
-        found.append(Metric(name, text, (*labels, *own)))
+        found.append(MetricDefinition(name, text, (*labels, *own)))
     return found
 
 
-ALL = (*_metrics(_OF_MONITORS, "monitor"), *_metrics(_OF_PROCESS))
-BY_NAME = {metric.name: metric for metric in ALL}
+ALL_METRICS = (*_metrics(_OF_MONITORS, "monitor"), *_metrics(_OF_PROCESS))
+BY_NAME = {metric.name: metric for metric in ALL_METRICS}

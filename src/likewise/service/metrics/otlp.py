@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from likewise.errors import BadRule
-from likewise.service.metrics.metric_names import ALL, Metric
-from likewise.service.metrics.samples import Sample, all_samples
-from likewise.service.monitor_counts import Durations
-from likewise.service.served_monitor import Hosted
+from likewise.service.metrics.metric_names import ALL_METRICS, MetricDefinition
+from likewise.service.metrics.samples import MetricSample, all_samples
+from likewise.service.monitor_counts import DurationHistogram
+from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service import Service
 from likewise.service.settings import OtlpSettings
 from likewise.verdict.verdicts import Verdict
@@ -29,7 +29,7 @@ _WAIT_MILLISECONDS = 5_000
 _TIMEOUT_SECONDS = 2.0  # for one request: a collector that is away must not hold up the end
 
 
-class Otlp:
+class OtlpExporter:
     """Sends what a service counts; made before its monitors are opened."""
 
     def __init__(self, service: Service, settings: OtlpSettings) -> None:
@@ -45,7 +45,7 @@ class Otlp:
             raise BadRule("[otlp] needs OpenTelemetry: install the extra `otlp`") from None
         self._service = service
         self._every = settings.every_seconds
-        self._snapshot: dict[str, list[Sample]] = {}
+        self._snapshot: dict[str, list[MetricSample]] = {}
         base = settings.endpoint.rstrip("/")
         about = Resource.create({"service.name": "likewise", "service.version": __version__})
         reader = PeriodicExportingMetricReader(
@@ -54,11 +54,11 @@ class Otlp:
         )
         self._meters = MeterProvider([reader], resource=about, shutdown_on_exit=False)
         meter = self._meters.get_meter("likewise", __version__)
-        for metric in ALL:
+        for metric in ALL_METRICS:
             is_gauge = metric.kind == "gauge"
             make = meter.create_observable_gauge if is_gauge else meter.create_observable_counter
             for end, take in _PARTS[metric.kind].items():
-                make(metric.name + end, [self._reads(metric, take)], description=metric.text)
+                make(metric.name + end, [self._make_reader(metric, take)], description=metric.text)
         self._logs = LoggerProvider(resource=about, shutdown_on_exit=False)
         self._logs.add_log_record_processor(
             BatchLogRecordProcessor(
@@ -67,7 +67,7 @@ class Otlp:
         )
         self._events = self._logs.get_logger("likewise", __version__)
         if settings.violations:
-            service.opened.append(lambda hosted: hosted.listeners.append(self._violated))
+            service.on_open.append(lambda hosted: hosted.listeners.append(self._emit_violation))
 
     async def run(self) -> None:
         """Send every few seconds, until cancelled."""
@@ -77,9 +77,9 @@ class Otlp:
 
     async def send(self) -> None:
         """Read the numbers now, and send them."""
-        snapshot: dict[str, list[Sample]] = {}
+        snapshot: dict[str, list[MetricSample]] = {}
         for sample in await all_samples(self._service, lambda _: True):
-            snapshot.setdefault(sample.name, []).append(_copied(sample))
+            snapshot.setdefault(sample.name, []).append(_copy_durations(sample))
         self._snapshot = snapshot
         await asyncio.to_thread(self._meters.force_flush, _WAIT_MILLISECONDS)
 
@@ -90,7 +90,9 @@ class Otlp:
         await asyncio.to_thread(self._meters.shutdown)
         await asyncio.to_thread(self._logs.shutdown)
 
-    def _reads(self, metric: Metric, take: Callable[[Any], float]) -> Callable[[Any], Any]:
+    def _make_reader(
+        self, metric: MetricDefinition, take: Callable[[Any], float]
+    ) -> Callable[[Any], Any]:
         from opentelemetry.metrics import Observation
 
         def read(_: Any) -> Iterable[Any]:
@@ -100,7 +102,7 @@ class Otlp:
 
         return read
 
-    def _violated(self, hosted: Hosted, verdict: Verdict) -> None:
+    def _emit_violation(self, hosted: ServedMonitor, verdict: Verdict) -> None:
         from opentelemetry._logs import LogRecord, SeverityNumber
 
         if not verdict.violation:
@@ -126,11 +128,11 @@ class Otlp:
         )
 
 
-def _copied(sample: Sample) -> Sample:
+def _copy_durations(sample: MetricSample) -> MetricSample:
     """Durations go on being counted while a thread sends them."""
-    if isinstance(sample.value, Durations):
-        copy = Durations(list(sample.value.buckets), sample.value.total)
-        return Sample(sample.name, copy, sample.labels)
+    if isinstance(sample.value, DurationHistogram):
+        copy = DurationHistogram(list(sample.value.buckets), sample.value.total)
+        return MetricSample(sample.name, copy, sample.labels)
     return sample
 
 

@@ -17,17 +17,17 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from likewise.service.metrics.metric_names import ALL
-from likewise.service.metrics.samples import Sample
-from likewise.service.monitor_counts import EDGES, Durations
+from likewise.service.metrics.metric_names import ALL_METRICS
+from likewise.service.metrics.samples import MetricSample
+from likewise.service.monitor_counts import BUCKET_SECONDS, DurationHistogram
 
-_EDGES = tuple(repr(edge) for edge in EDGES)
+_EDGES = tuple(repr(edge) for edge in BUCKET_SECONDS)
 
 
 class _Families(Collector):
     """All that was read, family by family."""
 
-    def __init__(self, seen: Iterable[Sample], more: Mapping[str, str]) -> None:
+    def __init__(self, seen: Iterable[MetricSample], more: Mapping[str, str]) -> None:
         self._seen, self._more = seen, more
 
     def collect(self) -> Iterable[Metric]:
@@ -35,13 +35,13 @@ class _Families(Collector):
             metric.name: _KINDS[metric.kind](
                 metric.name, metric.text, labels=(*metric.all_labels, *self._more)
             )
-            for metric in ALL
+            for metric in ALL_METRICS
         }
         for sample in self._seen:
             labels, value = (*sample.labels, *self._more.values()), sample.value
             family = families[sample.name]
-            if isinstance(value, Durations):
-                family.add_metric(labels, _buckets(value), value.total)
+            if isinstance(value, DurationHistogram):
+                family.add_metric(labels, _cumulate_buckets(value), value.total)
             elif sample.newest is not None:
                 row, time = sample.newest
                 family.add_metric(labels, value, exemplar=Exemplar({"row": str(row)}, 1.0, time))
@@ -57,16 +57,18 @@ _KINDS = {
 }
 
 
-def page(seen: Iterable[Sample], more: Mapping[str, str], accept: str) -> tuple[bytes, str]:
+def write_metrics(
+    samples: Iterable[MetricSample], extra_labels: Mapping[str, str], accept: str
+) -> tuple[bytes, str]:
     """What a scrape is answered, and its content type.
 
     more: further labels of everything
     """
     encode, content_type = choose_encoder(accept)
-    return encode(_Families(seen, more)), content_type
+    return encode(_Families(samples, extra_labels)), content_type
 
 
-def _buckets(durations: Durations) -> list[tuple[str, float]]:
+def _cumulate_buckets(durations: DurationHistogram) -> list[tuple[str, float]]:
     told, sofar = [], 0
     for edge, count in zip((*_EDGES, "+Inf"), list(durations.buckets), strict=True):
         sofar += count

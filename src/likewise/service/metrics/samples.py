@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from prometheus_client import ProcessCollector
 
 from likewise.errors import BY_CODE, BadDecision
-from likewise.service.metrics.metric_names import BY_NAME, MODELS, OTHER
-from likewise.service.monitor_counts import Durations
-from likewise.service.monitor_readings import MetricsReading
-from likewise.service.served_monitor import Hosted
+from likewise.service.metrics.metric_names import BY_NAME, MOST_MODELS, OTHER
+from likewise.service.monitor_counts import DurationHistogram
+from likewise.service.monitor_readings import MonitorReading
+from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service import Service
 from likewise.version import __version__
 
@@ -34,59 +34,63 @@ _process = ProcessCollector(registry=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MetricSample:
     name: str
-    value: float | Durations
+    value: float | DurationHistogram
     labels: Labels = ()
     newest: tuple[int, float] | None = None
     """Row and time of the newest violation; None for other metrics."""
 
 
-async def all_samples(service: Service, allows: Callable[[str], bool]) -> list[Sample]:
+async def all_samples(service: Service, allows: Callable[[str], bool]) -> list[MetricSample]:
     """Those of the process, and of the monitors that somebody may see."""
     seen = [*process_samples(service)]
     for name in filter(allows, list(service.pending)):
-        seen.append(Sample("likewise_monitor_up", 0, (name,)))
+        seen.append(MetricSample("likewise_monitor_up", 0, (name,)))
     for name, hosted in service.monitors.items():
         if allows(name):
-            seen += samples(hosted, await service.readings.of(hosted))
+            seen += monitor_samples(hosted, await service.readings.read(hosted))
     return seen
 
 
-def process_samples(service: Service) -> Iterator[Sample]:
+def process_samples(service: Service) -> Iterator[MetricSample]:
     """What is not about one monitor."""
     yield from _by_label("likewise_refused_requests_total", service.refused)
     for route, durations in list(service.durations.items()):
-        yield Sample("likewise_request_duration_seconds", durations, (route,))
+        yield MetricSample("likewise_request_duration_seconds", durations, (route,))
     yield from _by_label("likewise_reloads_total", service.reloads)
-    yield Sample("likewise_build_info", 1, (__version__,))
+    yield MetricSample("likewise_build_info", 1, (__version__,))
     for family in _process.collect():
         for one in family.samples:
             if one.name in BY_NAME:
-                yield Sample(one.name, one.value)
+                yield MetricSample(one.name, one.value)
 
 
-def samples(hosted: Hosted, reading: MetricsReading | None) -> Iterator[Sample]:
+def monitor_samples(
+    hosted: ServedMonitor, reading: MonitorReading | None
+) -> Iterator[MetricSample]:
     """All of one monitor; those that are not known are left out."""
-    for sample in _of_monitor(hosted, reading):
+    for sample in _unlabelled_samples(hosted, reading):
         yield replace(sample, labels=(hosted.name, *sample.labels))
 
 
-def _of_monitor(hosted: Hosted, reading: MetricsReading | None) -> Iterator[Sample]:
+def _unlabelled_samples(
+    hosted: ServedMonitor, reading: MonitorReading | None
+) -> Iterator[MetricSample]:
     counts = hosted.counts
-    yield Sample("likewise_monitor_up", 1)
+    yield MetricSample("likewise_monitor_up", 1)
     for name, by_model in (
         ("likewise_decisions_total", counts.decisions),
         ("likewise_violations_total", counts.violations),
     ):
-        for model, count in _few_models(by_model).items():
-            newest = counts.newest.get(model) if by_model is counts.violations else None
-            yield Sample(name, count, (model,), newest)
+        for model, count in _limit_models(by_model).items():
+            newest = counts.newest_violations.get(model) if by_model is counts.violations else None
+            yield MetricSample(name, count, (model,), newest)
     if hosted.monitor.comparable:
-        yield Sample("likewise_comparable_decisions_total", counts.comparable)
-    yield Sample("likewise_witness_pairs_total", counts.pairs)
-    yield Sample("likewise_burst_alarms_total", counts.alarms)
-    yield Sample("likewise_repeated_decisions_total", counts.known)
+        yield MetricSample("likewise_comparable_decisions_total", counts.comparable)
+    yield MetricSample("likewise_witness_pairs_total", counts.pairs)
+    yield MetricSample("likewise_burst_alarms_total", counts.alarms)
+    yield MetricSample("likewise_repeated_decisions_total", counts.repeated)
     for name, by_label in (
         ("likewise_refused_decisions_total", counts.refused),
         ("likewise_dropped_decisions_total", counts.dropped),
@@ -94,49 +98,51 @@ def _of_monitor(hosted: Hosted, reading: MetricsReading | None) -> Iterator[Samp
         ("likewise_repeated_events_total", counts.repeated_events),
     ):
         yield from _by_label(name, by_label)
-    yield Sample("likewise_waiting_events", counts.waiting_events)
+    yield MetricSample("likewise_waiting_events", counts.waiting_events)
     if hosted.stream is not None:
-        yield Sample("likewise_stream_connected", int(hosted.stream.is_connected))
-        yield Sample("likewise_stream_lag_seconds", hosted.stream.lag_seconds)
-        yield Sample("likewise_stream_dead_letters_total", counts.refused["bad-message"])
-    yield Sample("likewise_queue_decisions", hosted.waiting_rows)
-    yield Sample("likewise_queue_capacity", hosted.limits.waiting_rows)
-    yield Sample("likewise_queue_oldest_age_seconds", hosted.oldest_age)
-    yield Sample("likewise_observe_duration_seconds", counts.observing)
-    yield Sample("likewise_commit_duration_seconds", counts.committing)
+        yield MetricSample("likewise_stream_connected", int(hosted.stream.is_connected))
+        yield MetricSample("likewise_stream_lag_seconds", hosted.stream.lag_seconds)
+        yield MetricSample("likewise_stream_dead_letters_total", counts.refused["bad-message"])
+    yield MetricSample("likewise_queue_decisions", hosted.waiting_rows)
+    yield MetricSample("likewise_queue_capacity", hosted.limits.waiting_rows)
+    yield MetricSample("likewise_queue_oldest_age_seconds", hosted.oldest_wait_seconds)
+    yield MetricSample("likewise_observe_duration_seconds", counts.observe_durations)
+    yield MetricSample("likewise_commit_duration_seconds", counts.commit_durations)
     if counts.last_decision:
-        yield Sample("likewise_last_decision_timestamp_seconds", counts.last_decision)
-    yield from _of_reading(hosted, reading)
+        yield MetricSample("likewise_last_decision_timestamp_seconds", counts.last_decision)
+    yield from _reading_samples(hosted, reading)
 
 
-def _of_reading(hosted: Hosted, reading: MetricsReading | None) -> Iterator[Sample]:
+def _reading_samples(
+    hosted: ServedMonitor, reading: MonitorReading | None
+) -> Iterator[MetricSample]:
     if reading is None:
         return
-    yield Sample("likewise_missing_decisions", reading.missing)
-    yield Sample("likewise_history_rows", reading.rows)
-    yield Sample("likewise_history_bytes", reading.bytes)
-    yield Sample("likewise_share_visited_ratio", reading.share_visited)
-    if reading.written is not None:
-        yield Sample("likewise_ledger_head_timestamp_seconds", reading.written)
+    yield MetricSample("likewise_missing_decisions", reading.missing)
+    yield MetricSample("likewise_history_rows", reading.rows)
+    yield MetricSample("likewise_history_bytes", reading.bytes)
+    yield MetricSample("likewise_share_visited_ratio", reading.share_visited)
+    if reading.last_written is not None:
+        yield MetricSample("likewise_ledger_head_timestamp_seconds", reading.last_written)
     if reading.disk is not None:
-        yield Sample("likewise_disk_free_bytes", reading.disk.free)
-        yield Sample("likewise_disk_size_bytes", reading.disk.size)
+        yield MetricSample("likewise_disk_free_bytes", reading.disk.free)
+        yield MetricSample("likewise_disk_size_bytes", reading.disk.size)
     rule = hosted.monitor.rule
     labels = (rule.fingerprint, rule.metric, repr(float(rule.epsilon)), reading.index, "true")
-    yield Sample("likewise_rule_info", 1, labels)
+    yield MetricSample("likewise_rule_info", 1, labels)
 
 
-def _by_label(name: str, counts: Mapping[str, int]) -> Iterator[Sample]:
+def _by_label(name: str, counts: Mapping[str, int]) -> Iterator[MetricSample]:
     for label, count in (dict.fromkeys(_KNOWN[name], 0) | dict(counts)).items():
-        yield Sample(name, count, (label,))
+        yield MetricSample(name, count, (label,))
 
 
-def _few_models(counts: Mapping[str, int]) -> dict[str, int]:
+def _limit_models(counts: Mapping[str, int]) -> dict[str, int]:
     """Those without a model first, even if there are none; then the first hundred models."""
     few = {"": counts.get("", 0)}
     for model, count in dict(counts).items():
         if model == "":
             continue
-        name = model if len(few) <= MODELS else OTHER
+        name = model if len(few) <= MOST_MODELS else OTHER
         few[name] = few.get(name, 0) + count
     return few

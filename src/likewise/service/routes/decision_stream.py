@@ -19,16 +19,16 @@ from likewise.errors import BadFile, LikewiseError
 from likewise.monitor.protocol import Decision
 from likewise.service import body_types
 from likewise.service.body_types import LineError
-from likewise.service.content_types import decoded
-from likewise.service.http_errors import Refusal, fields_of, status_of
+from likewise.service.content_types import decode_json
+from likewise.service.http_errors import Refusal, error_fields, status_of
 from likewise.service.operations import Operation
 from likewise.service.request_guard import PRIVATE, Receive, Send
-from likewise.service.routes.decisions import _WAIT, decision_of, waits
-from likewise.service.served_monitor import Hosted
+from likewise.service.routes.decisions import WAIT, make_decision, parse_wait
+from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service import LongAnswer, Service
 
 NDJSON = "application/x-ndjson"
-_AT_ONCE = 1024  # lines that are judged together at most
+_MOST_LINES = 1024  # lines that are judged together at most
 _ENDING = "the server is ending: what was not answered may be sent again, under its key."
 
 _REVOKED = "the token is no longer allowed to observe here; this line was not judged."
@@ -41,13 +41,13 @@ OPERATIONS = [
         "Judge decisions as they come, a line each, and answer a line for each",
         media=NDJSON,
         takes={NDJSON: ()},
-        queries=(_WAIT,),
+        queries=(WAIT,),
         hot=True,
     ),
 ]
 
 
-class StreamLines:
+class LineSplitter:
     """Cuts what comes into lines; None for one that is too long."""
 
     def __init__(self, most: int) -> None:
@@ -80,20 +80,20 @@ class StreamLines:
 
 async def stream(
     service: Service,
-    hosted: Hosted,
+    hosted: ServedMonitor,
     query: Mapping[str, str],
     receive: Receive,
     send: Send,
     answer: LongAnswer,
 ) -> None:
     """Answer line by line until the client or the server ends, or the token is revoked."""
-    durable = waits(query) == "durable"
-    lines, number, more = StreamLines(hosted.limits.line_bytes), 0, True
+    durable = parse_wait(query) == "durable"
+    lines, number, more = LineSplitter(hosted.limits.line_bytes), 0, True
     seconds = hosted.limits.body_seconds
     start = {"type": "http.response.start", "status": 200}
     await send({**start, "headers": [(b"content-type", NDJSON.encode()), *PRIVATE]})
     while more and not answer.revoked.is_set():
-        message = await _next(receive, service.ended, answer.revoked)
+        message = await _receive_next(receive, service.end_event, answer.revoked)
         if message is None:
             break
         if message["type"] == "http.disconnect":
@@ -102,21 +102,21 @@ async def stream(
         complete = lines.feed(message.get("body", b""))
         if not more:
             complete += lines.end()
-        for begin in range(0, len(complete), _AT_ONCE):
+        for begin in range(0, len(complete), _MOST_LINES):
             if answer.revoked.is_set():
                 more = True
                 break
-            some = complete[begin : begin + _AT_ONCE]
-            body = await _answered(hosted, some, number, durable)
+            some = complete[begin : begin + _MOST_LINES]
+            body = await _answer_lines(hosted, some, number, durable)
             number += len(some)
-            if body and not await _sent(send, body, seconds):
+            if body and not await _send_in_time(send, body, seconds):
                 return
     why = Refusal(401, _REVOKED) if answer.revoked.is_set() else Refusal(503, _ENDING)
-    last = _error(why, number + 1) if more else b""
+    last = _error_line(why, number + 1) if more else b""
     await send({"type": "http.response.body", "body": last})
 
 
-async def _next(receive: Receive, *ends: asyncio.Event) -> Any:
+async def _receive_next(receive: Receive, *ends: asyncio.Event) -> Any:
     """What comes next; None if one of the events has happened."""
     coming = asyncio.ensure_future(receive())
     ending = [asyncio.ensure_future(event.wait()) for event in ends]
@@ -129,7 +129,7 @@ async def _next(receive: Receive, *ends: asyncio.Event) -> Any:
             one.cancel()
 
 
-async def _sent(send: Send, body: bytes, seconds: float) -> bool:
+async def _send_in_time(send: Send, body: bytes, seconds: float) -> bool:
     """Whether a client has taken an answer in time."""
     try:
         async with asyncio.timeout(seconds):
@@ -139,33 +139,37 @@ async def _sent(send: Send, body: bytes, seconds: float) -> bool:
     return True
 
 
-async def _answered(
-    hosted: Hosted, lines: Sequence[bytes | None], number: int, durable: bool
+async def _answer_lines(
+    hosted: ServedMonitor, lines: Sequence[bytes | None], number: int, durable: bool
 ) -> bytes:
     """The answers to some lines, of which the first is number + 1."""
-    read = [_read(hosted, line) for line in lines]
+    read = [_parse_line(hosted, line) for line in lines]
     decisions = [one for one in read if isinstance(one, Decision)]
-    tell = partial(_tell, hosted, read, number)
+    tell = partial(_write_answers, hosted, read, number)
     try:
-        await hosted.room(len(decisions))
+        await hosted.wait_for_room(len(decisions))
         return await hosted.observe_each(decisions, tell, durable=durable)
     except (BadFile, Refusal) as error:
         return tell([error] * len(decisions))
 
 
-def _tell(hosted: Hosted, read: Sequence[Any], number: int, answers: Sequence[Any]) -> bytes:
+def _write_answers(
+    hosted: ServedMonitor, read: Sequence[Any], number: int, answers: Sequence[Any]
+) -> bytes:
     """Write a line for each decision and for each line that is none, in order."""
     coming, told = iter(answers), []
     for place, one in enumerate(read, number + 1):
         said = next(coming) if isinstance(one, Decision) else one
         if isinstance(said, Refusal | LikewiseError):
-            told.append(_error(said, place))
+            told.append(_error_line(said, place))
         elif said is not None:  # else the line is blank
-            told.append(hosted.told_bytes(said) + b"\n")
+            told.append(hosted.encode_verdict(said) + b"\n")
     return b"".join(told)
 
 
-def _read(hosted: Hosted, line: bytes | None) -> Decision | Refusal | LikewiseError | None:
+def _parse_line(
+    hosted: ServedMonitor, line: bytes | None
+) -> Decision | Refusal | LikewiseError | None:
     """A decision, why it is none, or None for a blank line."""
     if line is None:
         most = hosted.limits.line_bytes
@@ -174,7 +178,7 @@ def _read(hosted: Hosted, line: bytes | None) -> Decision | Refusal | LikewiseEr
         return None
     else:
         try:
-            return decision_of(hosted, decoded(body_types.decode_decision, line))
+            return make_decision(hosted, decode_json(body_types.decode_decision, line))
         except LikewiseError as refused:
             hosted.counts.refused[refused.code] += 1
             return refused
@@ -184,6 +188,6 @@ def _read(hosted: Hosted, line: bytes | None) -> Decision | Refusal | LikewiseEr
     return error
 
 
-def _error(error: Refusal | LikewiseError, line: int) -> bytes:
+def _error_line(error: Refusal | LikewiseError, line: int) -> bytes:
     status = error.status if isinstance(error, Refusal) else status_of(error)
-    return body_types.encode(LineError(**fields_of(error), status=status, line=line)) + b"\n"
+    return body_types.encode(LineError(**error_fields(error), status=status, line=line)) + b"\n"

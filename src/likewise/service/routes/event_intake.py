@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from likewise.service.body_types import encode
 from likewise.service.cloudevents.event_decisions import ColumnNames
-from likewise.service.cloudevents.event_formats import events_of
+from likewise.service.cloudevents.event_formats import read_events
 from likewise.service.cloudevents.receiver import EventReceiver
 from likewise.service.http_errors import Refusal
 from likewise.service.operations import MONITOR, Operations
@@ -30,15 +30,15 @@ OPERATIONS = Operations()
     answers=dict[str, Any],
     any_slashes=True,
 )
-async def receive(asked: AdmittedRequest) -> Response:
+async def receive(request: AdmittedRequest) -> Response:
     """Requests and responses of a served model, as KServe's logger sends them."""
-    service, hosted, scope = asked.service, asked.hosted, asked.request.scope
+    service, hosted, scope = request.service, request.hosted, request.http_request.scope
     try:
-        body = await asked.body()
+        body = await request.read_body()
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-        read = partial(events_of, scope["headers"], body, hosted.limits)
-        events = read() if len(body) < _LARGE else await hosted.aside(read)
-        names = ColumnNames.of(query)
+        read = partial(read_events, scope["headers"], body, hosted.limits)
+        events = read() if len(body) < _LARGE else await hosted.run_in_thread(read)
+        names = ColumnNames.from_query(query)
     except Refusal as error:
         hosted.counts.refused[str(error.status)] += 1
         raise
@@ -46,7 +46,11 @@ async def receive(asked: AdmittedRequest) -> Response:
     if receiver is None:
         receiver = service.event_receivers[hosted.name] = EventReceiver(hosted)
         service.before_drain.append(receiver.close)
-    received = await receiver.take(events, names)
-    headers = {} if received.retry is None else {"retry-after": str(round(received.retry))}
+    received = await receiver.receive(events, names)
+    headers = (
+        {}
+        if received.retry_seconds is None
+        else {"retry-after": str(round(received.retry_seconds))}
+    )
     body = encode(received.to_dict())
     return Response(body, received.status, headers, "application/json")

@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from likewise.service.metrics.prometheus import page
+from likewise.service.metrics.prometheus import write_metrics
 from likewise.service.metrics.samples import all_samples
 from likewise.service.operations import Operations
 from likewise.service.request_guard import AdmittedRequest
@@ -11,10 +11,10 @@ OPERATIONS = Operations()
 
 
 @OPERATIONS.get("/metrics", "read", media="text/plain")
-async def metrics(asked: AdmittedRequest) -> Response:
+async def metrics(request: AdmittedRequest) -> Response:
     """Counts, for Prometheus."""
-    token, service = asked.token, asked.service
+    token, service = request.token, request.service
     seen = await all_samples(service, lambda name: token is None or token.allows("read", name))
-    accept = asked.request.headers.get("accept", "")
-    body, kind = page(seen, service.settings.labels, accept)
+    accept = request.http_request.headers.get("accept", "")
+    body, kind = write_metrics(seen, service.settings.labels, accept)
     return Response(body, headers={"content-type": kind})

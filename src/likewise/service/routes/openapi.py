@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from likewise.service.body_types import ErrorBody
-from likewise.service.operations import Operation, Query
-from likewise.service.routes.remote_history import LOOKS
-from likewise.verdict.exact_body import EXACT
+from likewise.service.operations import Operation, RequestParameter
+from likewise.service.routes.remote_history import LOOKUPS
+from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
 from likewise.version import __version__
 
 _TYPES = {str: "string", int: "integer", float: "number"}
@@ -28,7 +28,7 @@ _REFUSALS = {
 }
 
 _ROW = {"type": "integer", "minimum": 0}
-_PLACES = {"row": _ROW, "witness": _ROW, "look": {"type": "string", "enum": list(LOOKS)}}
+_PATH_PARAMETERS = {"row": _ROW, "witness": _ROW, "look": {"type": "string", "enum": list(LOOKUPS)}}
 """Of the parts of a path that are no names."""
 _TAGS = {
     "observe": "decisions",
@@ -45,7 +45,7 @@ OPERATIONS = [
 ]
 
 
-def description(operations: list[Operation]) -> dict[str, Any]:
+def describe_api(operations: list[Operation]) -> dict[str, Any]:
     """An OpenAPI 3.1 document."""
     types: list[Any] = [ErrorBody]
     for one in operations:
@@ -54,11 +54,11 @@ def description(operations: list[Operation]) -> dict[str, Any]:
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
-    schemas, components = _complete(schemas), _complete(components)
+    schemas, components = _complete_schema(schemas), _complete_schema(components)
     by_type = {id(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for one in operations:
-        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, by_type)
+        paths.setdefault(one.path, {})[one.method.lower()] = _describe_operation(one, by_type)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -74,15 +74,15 @@ def description(operations: list[Operation]) -> dict[str, Any]:
     }
 
 
-def _operation(one: Operation, by_type: dict[int, Any]) -> dict[str, Any]:
+def _describe_operation(one: Operation, by_type: dict[int, Any]) -> dict[str, Any]:
     schema = {"type": "string"} if one.answers is None else by_type[id(one.answers)]
-    answered = {"description": one.about, "content": {one.media: {"schema": schema}}}
+    answered = {"description": one.summary, "content": {one.media: {"schema": schema}}}
     takes = dict(one.takes)
     if one.exact and takes:
-        takes[EXACT] = ()
+        takes[EXACT_CONTENT_TYPE] = ()
     told: dict[str, Any] = {
-        "summary": one.about,
-        "operationId": _name(one),
+        "summary": one.summary,
+        "operationId": _operation_id(one),
         "tags": ["pages" if one.path.startswith("/m/") else _TAGS[one.scope]],
         "parameters": _parameters(one),
         "responses": {str(one.status): answered},
@@ -90,12 +90,12 @@ def _operation(one: Operation, by_type: dict[int, Any]) -> dict[str, Any]:
     if one.scope is None:
         told["responses"]["503"] = answered
     else:
-        told["responses"] |= _refusals(by_type)
+        told["responses"] |= _describe_refusals(by_type)
     if one.scope is not None:
         told["security"] = [{"token": []}, {}]
         told["x-scope"] = one.scope
     if one.exact:  # as a second content, generators would take every answer for one of the two
-        told["x-exact"] = EXACT
+        told["x-exact"] = EXACT_CONTENT_TYPE
     if one.also is not None:
         told["x-scope-or"] = one.also
     if takes:
@@ -116,7 +116,7 @@ def _one_of(schemas: list[Any]) -> dict[str, Any]:
     return found
 
 
-def _refusals(by_type: dict[int, Any]) -> dict[str, Any]:
+def _describe_refusals(by_type: dict[int, Any]) -> dict[str, Any]:
     content = {"application/json": {"schema": by_type[id(ErrorBody)]}}
     return {
         status: {"description": about, "content": content} for status, about in _REFUSALS.items()
@@ -130,7 +130,7 @@ def _parameters(one: Operation) -> list[dict[str, Any]]:
             "name": place,
             "in": "path",
             "required": True,
-            "schema": _PLACES.get(place, {"type": "string"}),
+            "schema": _PATH_PARAMETERS.get(place, {"type": "string"}),
         }
         for place in places
     ]
@@ -141,7 +141,7 @@ def _parameters(one: Operation) -> list[dict[str, Any]]:
     ]
 
 
-def _parameter(query: Query, place: str) -> dict[str, Any]:
+def _parameter(query: RequestParameter, place: str) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": _TYPES[query.kind]}
     if query.kind is not str:
         schema["minimum"] = 0
@@ -156,7 +156,7 @@ def _parameter(query: Query, place: str) -> dict[str, Any]:
     }
 
 
-def _name(one: Operation) -> str:
+def _operation_id(one: Operation) -> str:
     """Name the function of a generated client: observe, get_verdicts, get_monitor."""
     words: list[str] = []
     for part in one.path.removesuffix(".json").split("/"):
@@ -172,7 +172,7 @@ def _name(one: Operation) -> str:
     return "_".join(["get", *words, *(["page"] if one.path.startswith("/m/") else [])])
 
 
-def _complete(schema: Any) -> Any:
+def _complete_schema(schema: Any) -> Any:
     """Say of lists and objects whose members may be anything that they may be.
 
     JSON Schema does not ask for it. Generators of clients refuse a list without `items`, and
@@ -181,7 +181,7 @@ def _complete(schema: Any) -> Any:
     """
     if isinstance(schema, dict):
         schema = {
-            name: _complete(inner)
+            name: _complete_schema(inner)
             for name, inner in schema.items()
             if (name, inner) != ("default", None)
         }
@@ -190,5 +190,5 @@ def _complete(schema: Any) -> Any:
         if schema.get("type") == "object" and "properties" not in schema:
             schema.setdefault("additionalProperties", True)
     elif isinstance(schema, list | tuple):
-        schema = [_complete(one) for one in schema]
+        schema = [_complete_schema(one) for one in schema]
     return schema

@@ -5,45 +5,45 @@ from collections.abc import Mapping
 
 from likewise.errors import BadDecision
 from likewise.service.http_errors import Refusal
-from likewise.tables.times import microseconds
+from likewise.tables.times import to_microseconds
 
 _MOST_ROW = 1 << 62
 _NUMBER = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,9})?")
 
 
-def whole(name: str, text: str) -> int:
+def parse_whole(name: str, text: str) -> int:
     """A whole number from 0 on."""
     if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text) < _MOST_ROW):
         raise Refusal(400, f"{name} is {text[:100]!r}; expected a whole number from 0 on.")
     return int(text)
 
 
-def limit_of(query: Mapping[str, str], usual: int, most: int) -> int:
+def parse_limit(query: Mapping[str, str], default: int, most: int) -> int:
     """How many are asked for."""
-    limit = whole("limit", query["limit"]) if "limit" in query else usual
+    limit = parse_whole("limit", query["limit"]) if "limit" in query else default
     if not 1 <= limit <= most:
         raise Refusal(400, f"limit is {limit}; expected 1 to {most}.")
     return limit
 
 
-def number(name: str, text: str) -> float:
+def parse_number(name: str, text: str) -> float:
     """A finite number from 0 on."""
-    value = _as_number(text)
+    value = _number_or_text(text)
     if not isinstance(value, float) or not 0 <= value < float("inf"):
         raise Refusal(400, f"{name} is {text[:100]!r}; expected a number from 0 on.")
     return value
 
 
-def moment(name: str, text: str) -> float:
+def parse_time(name: str, text: str) -> float:
     """Seconds since 1970, from a number or ISO text."""
     try:
-        return microseconds(_as_number(text)) / 1e6
+        return to_microseconds(_number_or_text(text)) / 1e6
     except BadDecision:
         raise Refusal(
             400, f"{name} is {text[:100]!r}; expected seconds since 1970, or ISO text."
         ) from None
 
 
-def _as_number(text: str) -> float | str:
+def _number_or_text(text: str) -> float | str:
     """A number where JSON would have one, too; Python also reads 1_0, nan and other digits."""
     return float(text) if _NUMBER.fullmatch(text) else text
