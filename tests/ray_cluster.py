@@ -22,7 +22,7 @@ from likewise.sharding.settings import ClusterSettings
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 120.0
-NO_RAY = "ray is not installed here, so nothing was tested on it: pip install 'likewise[ray]'"
+NO_RAY = "ray is not installed here, so nothing was tested on it: pip install '.[ray]'"
 
 
 _daemons: list[subprocess.Popen[bytes]] = []  # which end by themselves

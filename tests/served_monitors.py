@@ -59,18 +59,18 @@ class Serving:
     def host(self, monitor: Any, limits: Limits | None = None) -> str:
         """Serve a monitor; its name."""
         name = next(_names)
-        hosted = ServedMonitor(
+        served = ServedMonitor(
             name, monitor, MonitorSettings(rule="none.toml"), limits or self.limits
         )
-        self.service.monitors = {**self.service.monitors, name: hosted}
+        self.service.monitors = {**self.service.monitors, name: served}
         return name
 
     def close(self) -> None:
         self._server.should_exit = True
         self._thread.join(10)
         assert not self._thread.is_alive()
-        for hosted in self.service.monitors.values():
-            hosted.close()
+        for served in self.service.monitors.values():
+            served.close()
         self.service.monitors = {}
         self._listening.close()
 
@@ -91,8 +91,8 @@ class Connected(lw.client.Client):
 
     def close(self) -> None:
         if not self.closed:
-            hosted = running().service.monitors[self.endpoint.monitor]
-            hosted.close()
+            served = running().service.monitors[self.endpoint.monitor]
+            served.close()
         super().close()
 
 

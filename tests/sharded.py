@@ -13,12 +13,12 @@ from likewise.monitor.factory import make_reader
 from likewise.monitor.opening import LedgerOptions
 from likewise.search.engine.engine import Engine
 from likewise.sharding.fleet import Fleet
-from likewise.sharding.local_shards import LocalShards
 from likewise.sharding.open_cluster import open_cluster
 from likewise.sharding.placement import Placement, PlacementPlan
 from likewise.sharding.protocol import ShardDown
 from likewise.sharding.settings import ClusterSettings
 from likewise.sharding.sharded_index import ShardedIndexFactory
+from tests.local_shards import LocalShards
 
 
 class FailingShards(LocalShards):

@@ -9,9 +9,10 @@ import pytest
 import likewise as lw
 from tests.looping import each
 
-DECISIONS = ("Rule", "Monitor", "Verdict", "Verdicts", "Witness", "Witnesses", "Explanation")
+DECISIONS = ("Rule", "Monitor", "Verdict", "Verdicts", "Witness", "Witnesses")
 QUESTIONS = ("Calibration", "calibrate")
-ERRORS = ("LikewiseError", "BadRule", "BadDecision", "BadRow", "BadFile")
+ERRORS = ("LikewiseError", "errors")
+MOST_NAMES = 40
 PUBLIC = (*DECISIONS, *QUESTIONS, *ERRORS, "__version__")
 HEAVY = {"numba", "llvmlite", "scipy"}
 
@@ -55,6 +56,10 @@ def test_version_on_the_command_line_is_the_version_of_the_library():
 def test_monitor_alone_does_not_load_what_hunts():
     code = "import likewise; likewise.Monitor(likewise.Rule('linf', 1))"
     assert not {name for name in modules_after(code) if "nearest" in name or "hunt" in name}
+
+
+def test_public_names_are_few():
+    assert len(lw.__all__) <= MOST_NAMES
 
 
 @each("name", PUBLIC)

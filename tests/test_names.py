@@ -96,8 +96,15 @@ NOT_PARTICIPLES = set(
         "weed",
     ]
 )
-STATES = {"closed", "accepting", "missing"}
-"""Properties that say a state, as `file.closed` of the standard library does."""
+STATES = {"accepting", "closed", "contradicting", "embedding", "known", "missing", "omitted"}
+STATES |= {"pooling", "served"}
+"""Properties that say a state, as `file.closed` of the standard library does, and nouns.
+
+`known` and `omitted` of a verdict stand in its JSON, `pooling` is a setting of an embedder in TOML,
+and `missing` of a client for event loops is awaited, so it is a method there.
+"""
+AGREED = {"buffered", "done"}
+"""`lw.buffered` is public; `done` is what futures of the standard library have."""
 OPENINGS = ("Of ", "The same", "As ")
 
 
@@ -123,7 +130,9 @@ def functions():
 
 def is_property(node):
     names = {ast.unparse(one) for one in node.decorator_list}
-    return not names.isdisjoint({"property", "cached_property"})
+    return isinstance(node, ast.AsyncFunctionDef) or not names.isdisjoint(
+        {"property", "cached_property"}
+    )
 
 
 def test_public_class_has_a_name_of_its_own():
@@ -147,7 +156,7 @@ def test_function_is_named_by_a_verb():
     odd = []
     for place, node in functions():
         name = node.name.strip("_")
-        if name in STATES and is_property(node):
+        if name in AGREED or (name in STATES and is_property(node)):
             continue
         if name in WORDS or is_participle(node.name):
             odd.append(place)

@@ -6,7 +6,7 @@ from pathlib import Path
 import likewise
 
 ROOT = Path(likewise.__file__).parent
-OURS = {"AsyncClient", "Buffered", "Client", "Hosted", "Monitor", "Verdict", "Verdicts"}
+OURS = {"AsyncClient", "Buffered", "Client", "Monitor", "ServedMonitor", "Verdict", "Verdicts"}
 ROOMS = ("client", "intake", "monitors", "watching", "sharding", "streams", "reports", "service")
 ROOMS += ("pages", "cli")
 DOORS = tuple(ROOT / one for one in ("watching/settings.py", "cli/options.py", "client/methods.py"))

@@ -20,9 +20,9 @@ from likewise.reports.plots import (
     text,
     ticks,
 )
-from likewise.tables.printing import format_number, percent
-from likewise.tables.rows import Floats
-from likewise.verdict.html import display_value, escape_html, shorten
+from likewise.tables.array_types import Floats
+from likewise.tables.printing import display_value, format_number, percent, shorten
+from likewise.verdict.html import escape_html
 
 _MOST_LINES = 4  # that can still be told apart
 _WHITE_BY_DAY, _BLACK_BY_NIGHT = 86, 61  # percent of shade beyond which text changes sides

@@ -2,34 +2,34 @@
 
 LikewiseError
 ├── BadRule            a rule or a setting makes no sense, or does not fit the inputs
-├── BadDecision        cannot be compared with the past; nothing was stored
+├── BadDecision        a decision cannot be compared with the past; nothing was stored
 │   ├── MissingValue       an input, output, key or time is missing
-│   ├── UnexpectedValue    a value is of another type, or outside of what is allowed
-│   ├── WrongShape         other dimensions, or another number of values, than expected
+│   ├── UnexpectedValue    a value has the wrong type, or is outside the allowed range
+│   ├── WrongShape         the dimensions, or the number of values, are not those expected
 │   ├── MissingColumn      the table lacks a column of the rule
 │   ├── UnknownColumn      the table has a column that the rule does not know
 │   ├── TooManyNames       one more label, category, model or source than is allowed
-│   ├── WrongOrder         its time is before that of the decision before it
-│   ├── NestedCall         the monitor was called out of one of its own calls
-│   ├── RepeatedKey        another decision has its key already
+│   ├── WrongOrder         its time is before that of the previous decision
+│   ├── NestedCall         the monitor was called from inside one of its own calls
+│   ├── RepeatedKey        another decision already has its key
 │   ├── ErasedKey          the decision with its key was erased
-│   └── OldPosition        its source was further already
+│   └── OldPosition        its source is already past this position
 ├── BadRow             the history has no such row
 ├── BadFile            a file cannot be used, or cannot grow
-│   ├── BadTable           its columns, or outputs, are not those that the rule is about
+│   ├── BadTable           its columns, or outputs, do not fit the rule
 │   └── CannotLook         the system does not let us read it; its content may be fine
 ├── Unreachable        a service did not answer
-├── Forbidden          a service answered: it does not know the token, or the token may not do that
-└── Violation          a watched model contradicted itself, and was to be stopped
+├── Forbidden          a service does not know the token, or the token may not do that
+└── Violation          a watched model contradicted itself and is set to stop at that
 
 UserWarning
 ├── ViolationWarning   a watched model contradicted itself
 ├── FailureWarning     a watched model answered, but could not be watched
-└── HintWarning        a watch does less, or something else, than was probably meant
+└── HintWarning        a watch probably does not do what was meant
 
-Each class has a `code` that no other has, and its facts as attributes (`facts()`): HTTP bodies and
-`--json` carry both, and code that has to tell errors apart looks at these only. The message is for
-people: what came, what was expected, where, and what to do now.
+Each class has a `code` of its own and its facts as attributes (`facts()`). HTTP bodies and `--json`
+carry both, and programs tell errors apart by them. The message is for people: what came, what was
+expected, where, and what to do now.
 """
 
 from collections.abc import Iterable
@@ -39,12 +39,12 @@ _ErrorT = TypeVar("_ErrorT", bound="LikewiseError")
 
 
 class LikewiseError(Exception):
-    """Anything that likewise refuses to do."""
+    """The root of all errors that likewise raises."""
 
     code: ClassVar[str] = "likewise-error"
 
     def facts(self) -> dict[str, Any]:
-        """Return what is known about the error, by name; what is not known is left out."""
+        """Return what is known about the error, by name; leave out what is not known."""
 
         def is_known(value: Any) -> bool:
             empty = isinstance(value, str | tuple) and len(value) == 0
@@ -55,7 +55,7 @@ class LikewiseError(Exception):
 
     @classmethod
     def restore(cls, message: str, facts: dict[str, Any]) -> Self:
-        """Make an error of its message and facts, as they came from another process."""
+        """Make an error from the message and facts that another process sent."""
         return _restore(cls, (message,), facts)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -72,7 +72,7 @@ def _restore(kind: type[_ErrorT], args: tuple[Any, ...], facts: dict[str, Any]) 
 class BadRule(LikewiseError, ValueError):
     """A rule or a setting makes no sense, or does not fit the inputs.
 
-    `setting` names it, if it is one.
+    `setting` is the name of the setting, if one is to blame.
     """
 
     code = "bad-rule"
@@ -86,10 +86,10 @@ class BadRule(LikewiseError, ValueError):
 class BadDecision(LikewiseError, ValueError):
     """A decision cannot be compared with the past. Nothing was stored.
 
-    problem   what is wrong with it, as a sentence
-    advice    what to do about it, as a sentence, if there is something
+    problem   what is wrong with the decision, as a sentence
+    advice    what to do about it, as a sentence; empty if there is nothing to do
     place     its place in the batch, from 0; None for a decision that came alone
-    column    the column that it is about, if it is about one
+    column    the column that is wrong, if it is about one
     """
 
     code = "bad-decision"
@@ -117,7 +117,7 @@ class BadDecision(LikewiseError, ValueError):
         return f"{where}{self.problem} Nothing was stored. {self.advice}".rstrip()
 
     def with_place(self, place: int | None) -> Self:
-        """Return the same error about another place of a batch; None: it came alone."""
+        """Return this error with another place in the batch; None if the decision came alone."""
         moved = self.restore("", vars(self))
         moved.place = place
         moved.args = (moved._message(), *self.args[1:])
@@ -125,7 +125,7 @@ class BadDecision(LikewiseError, ValueError):
 
     @property
     def reason(self) -> str:
-        """Why a decision was refused, for whoever sent it among others that are stored."""
+        """The problem and the advice, without "Nothing was stored": others of its batch may be."""
         return f"{self.problem} {self.advice}".rstrip()
 
 
@@ -136,13 +136,13 @@ class MissingValue(BadDecision):
 
 
 class UnexpectedValue(BadDecision):
-    """A value is of another type than expected, or outside of what is allowed."""
+    """A value has the wrong type, or is outside the allowed range. Nothing was stored."""
 
     code = "unexpected-value"
 
 
 class WrongShape(BadDecision):
-    """Other dimensions, or another number of values, than expected. Nothing was stored."""
+    """The dimensions, or the number of values, are not those expected. Nothing was stored."""
 
     code = "wrong-shape"
 
@@ -166,19 +166,19 @@ class TooManyNames(BadDecision):
 
 
 class WrongOrder(BadDecision):
-    """The time of a decision is before that of the decision before it. Nothing was stored."""
+    """The time of a decision is before that of the previous decision. Nothing was stored."""
 
     code = "wrong-order"
 
 
 class NestedCall(BadDecision):
-    """A monitor was called out of one of its own calls. Nothing was stored."""
+    """A monitor was called from inside one of its own calls. Nothing was stored."""
 
     code = "nested-call"
 
 
 class RepeatedKey(BadDecision):
-    """Another decision has this `key` already, in `row`. Nothing was stored."""
+    """Another decision, in `row`, already has this `key`. Nothing was stored."""
 
     code = "repeated-key"
     key: Any = None
@@ -240,9 +240,9 @@ class BadFile(LikewiseError, ValueError):
 
 
 class BadTable(BadFile):
-    """The columns, or the outputs, of a table are not those that the rule is about.
+    """The columns or the outputs of a table do not fit the rule.
 
-    `columns` are those that are missing, unknown or unfit.
+    `columns` are those that are missing, unknown or unusable.
     """
 
     code = "bad-table"
@@ -254,13 +254,13 @@ class BadTable(BadFile):
 
 
 class CannotLook(BadFile):
-    """The system does not let us read a file; its content may be as it should be."""
+    """The system does not let us read a file; its content may be fine."""
 
     code = "cannot-look"
 
 
 class Unreachable(LikewiseError, ConnectionError):
-    """A service did not answer, or would not, however often it was asked.
+    """A service did not answer, or refused to, however often it was asked.
 
     `in_doubt` says whether it may have done what it was asked for. If False, nothing was stored.
     `lasting` says that asking again will not tell: it was restarted, or it is too long ago.
@@ -294,8 +294,8 @@ class Forbidden(LikewiseError, PermissionError):
 class Violation(LikewiseError):
     """A watched model contradicted itself, or a burst raised its alarm.
 
-    The decision is remembered all the same. `verdicts` are those that violate or alarm,
-    `verdict` is the first of them, `answer` is what the model answered: nothing is lost.
+    The decision is remembered all the same, and nothing is lost: `verdicts` are those that violate
+    or raise an alarm, `verdict` is the first of them, `answer` is what the model answered.
     """
 
     code = "violation"
@@ -320,11 +320,9 @@ class FailureWarning(UserWarning):
 
 
 class HintWarning(UserWarning):
-    """A watch does less, or something else, than was probably meant; it says what to do."""
+    """A watch probably does not do what was meant; the warning says what to do."""
 
 
 for _error in tuple(vars().values()):
-    if isinstance(_error, type) and issubclass(_error, Exception):
-        _error.__module__ = "likewise"  # as users import them, and as tracebacks should name them
-        if issubclass(_error, LikewiseError):
-            BY_CODE[_error.code] = _error
+    if isinstance(_error, type) and issubclass(_error, LikewiseError):
+        BY_CODE[_error.code] = _error

@@ -611,7 +611,7 @@ def test_a_timeout_is_refused_where_nothing_blocks():
 
 def test_buffer_is_what_lw_buffered_makes():
     with lw.buffered(lw.Monitor(RULE)) as buffer:
-        assert isinstance(buffer, DecisionBuffer) and DecisionBuffer is DecisionBuffer
+        assert isinstance(buffer, DecisionBuffer)
         assert isinstance(buffer.submit([0.1], 0), lw.Receipt)
 
 

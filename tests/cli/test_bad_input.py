@@ -310,7 +310,7 @@ OTHER_FORMATS = {
 }
 
 RULES = {
-    "no such rule": (None, "the rule rule.toml is not there.*likewise init"),
+    "no such rule": (None, "the rule rule.toml does not exist.*likewise init"),
     "rule that is no TOML": (
         "metric = \nepsilon = 1",
         r"the rule rule.toml: .*not valid TOML.*line 1",
@@ -339,7 +339,7 @@ USAGE = {
                          "epsilon is -1"),
     "epsilon no number": (["audit", "data.csv", "--epsilon", "near"], "value for '--epsilon'"),
     "rate beyond 1": ([*AUDIT, "--max-rate", "7"], "--max-rate"),
-    "report in no folder": ([*AUDIT, "--report", "no/page.html"], "folder no is not there.*mkdir"),
+    "report in no folder": ([*AUDIT, "--report", "no/page.html"], "no does not exist.*mkdir"),
     "report that is a folder": ([*AUDIT, "--report", "place.html"], "place.html is a folder"),
     "report that is no page": ([*AUDIT, "--report", "page.docx"], r"ends in \.html"),
     "pairs of no kind": ([*AUDIT, "--out", "pairs.xls"], r"ends in \.xlsx or \.csv or"),

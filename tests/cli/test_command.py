@@ -83,4 +83,4 @@ def test_without_its_packages_it_says_what_to_install(tmp_path):
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 2
-    assert "pip install 'likewise[cli]'" in done.stderr
+    assert "pip install '.[cli]' in the clone of likewise" in done.stderr

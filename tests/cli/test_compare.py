@@ -281,7 +281,7 @@ def test_audit_compares_within_a_time_and_no_one_with_themselves(folder, capsys,
     assert ("compared only with those at most 30 days before it" in page) == bool(within)
     assert ("every earlier one of the 30 days before it" in page) == bool(within)
     assert ("Pairs of the same who do not count." in page) == person
-    assert ("not drawn: nearness at other epsilons" in page) == bool(person or within)
+    assert ("not drawn: it is computed from distances alone" in page) == bool(person or within)
     text = run(capsys, "audit", "timed.csv", *options).out.replace("\n", " ")
     assert ("pairs farther apart in time do not count" in text) == bool(within)
 

@@ -98,7 +98,7 @@ def test_decisions_are_the_models_own(decisions):
 
 @pytest.fixture(scope="module")
 def comparable(decisions):
-    """The decisions with an earlier like case of any answer; like cases have one purpose."""
+    """The decisions with an earlier similar case of any answer; similar cases have one purpose."""
     by_purpose, found = {}, set()
     for i, one in enumerate(decisions):
         past = by_purpose.setdefault(one["purpose"], [])
@@ -116,14 +116,14 @@ def test_demo_counts_every_violation_among_the_comparable(said, truth, comparabl
     assert (percent(share), percent(of_all)) == ("12.2%", "5.3%")
     assert (
         f"12.2% of the comparable decisions ({len(flagged):,} of {len(comparable):,}) contradict an"
-        f" earlier one about a like case; of all {demo_loans.DECISIONS:,} it is 5.3%." in said
+        f" earlier one about a similar case; of all {demo_loans.DECISIONS:,} it is 5.3%." in said
     )
 
 
 def test_demo_counts_decisions_in_any_pair(said, truth):
     either = {row for pair in truth for row in pair}
     assert len(either) == 857
-    assert "In whatever order: 857 of 8,000 decisions (10.7%) are in a contradicting pair" in said
+    assert "857 of 8,000 decisions (10.7%) belong to at least one contradicting pair" in said
 
 
 def test_demo_tells_the_rate_before_and_after_the_update(said, truth, comparable):
@@ -143,8 +143,10 @@ def test_demo_tells_who_got_less(said, decisions, truth):
         if one["birthplace"] != other["birthplace"]:
             loser = one if one["decision"] == "declined" else other
             lost[loser["birthplace"]] += 1
-    told = "By birthplace: born abroad got the favourable answer less often than like born here, by"
-    assert f"{told} 7.0 points. Chance gives -1.8 to 2.0 points." in said
+    told = (
+        "By birthplace: born abroad got the favourable answer less often than similar born here, by"
+    )
+    assert f"{told} 7.0 percentage points (chance alone: -1.8 to 2.0)." in said
     assert lost["born abroad"] > 2 * lost["born here"], "what was planted shows"
 
 

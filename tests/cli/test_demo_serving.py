@@ -39,17 +39,17 @@ def row(i):
 def test_every_decision_comes_once_in_order_and_with_its_model(tmp_path):
     rule = tmp_path / "loans.toml"
     rule.write_text(RULE)
-    served = MonitorSettings(rule=str(rule), ledger=str(tmp_path / "ledger"))
+    settings = MonitorSettings(rule=str(rule), ledger=str(tmp_path / "ledger"))
 
     async def play():
-        service = Service(ServiceSettings({MONITOR: served}))
+        service = Service(ServiceSettings({MONITOR: settings}))
         App(service, [ArrivingDecisions([row(i) for i in range(60)], 35, seconds=0.3)])
         (run,) = service.background_tasks
         await asyncio.to_thread(service.open)
         try:
             await asyncio.wait_for(run(), SECONDS)
-            hosted = service.get_monitor(MONITOR)
-            return await hosted.read_ledger(
+            served = service.get_monitor(MONITOR)
+            return await served.read_ledger(
                 lambda ledger: [(one.key, one.model, one.count) for one in ledger.entries()]
             )
         finally:

@@ -80,10 +80,10 @@ def unlike(tmp_path):
 def test_nothing_comparable_is_said_aloud_and_what_to_loosen(unlike, rule, capsys):
     lines = said(capsys, unlike, "--rule", rule).out.splitlines()
     assert lines[0] == (
-        "Nothing could be compared, so nothing follows: none of 300 decisions had an earlier like"
-        " case."
+        "Nothing could be compared, so nothing follows: none of 300 decisions had an earlier"
+        " similar case."
     )
-    # Of years 0, 1, 2 … the first has no earlier like case; each after it has the one before.
+    # Of years 0, 1, 2 … the first has no earlier similar case; each after it has the one before.
     assert "would make comparable: 299 without amount." in lines[1]
     assert not any("contradict" in line and "%" in line for line in lines[:3])
 
@@ -123,7 +123,7 @@ def test_page_of_nothing_comparable_claims_nothing(unlike, rule, tmp_path, capsy
 
 @pytest.fixture
 def few(tmp_path):
-    """4,454 decisions: 32 have an earlier like case, and 14 of these contradict it."""
+    """4,454 decisions: 32 have an earlier similar case, and 14 of these contradict it."""
     rows = applicants(4_422)
     for i in range(32):
         like = {**rows[100 * i], "id": f"q{i}", "amount": rows[100 * i]["amount"] + 10}
@@ -140,12 +140,12 @@ def test_few_comparable_decisions_are_the_headline(few, rule, capsys):
     assert told["rate_among_comparable"] == 14 / 32 and told["in_any_pair"] == 28
     first, second, third, *_ = said(capsys, few, "--rule", rule).out.splitlines()
     assert first == (
-        "43.8% of the comparable decisions (14 of 32) contradict an earlier one about a like case;"
-        " of all 4,454 it is 0.31%."
+        "43.8% of the comparable decisions (14 of 32) contradict an earlier one about a similar"
+        " case; of all 4,454 it is 0.31%."
     )
-    assert second.startswith("Only 32 of 4,454 decisions (0.72%) had an earlier like case")
+    assert second.startswith("Only 32 of 4,454 decisions (0.72%) had an earlier similar case")
     assert "; the other 4,422 had nothing to contradict" in second
-    assert third.startswith("In whatever order: 28 of 4,454 decisions (0.63%)")
+    assert third.startswith("28 of 4,454 decisions (0.63%) belong to at least one")
 
 
 def test_few_comparable_decisions_are_counted_on_the_page_not_a_percentage(
@@ -181,7 +181,7 @@ def test_limit_is_of_pairs_in_any_order_unless_told(few, rule, capsys):
 
 
 def stream(count=500, seed=3):
-    """Decisions with like cases on boundaries, and times that are all different."""
+    """Decisions with similar cases on boundaries, and times that are all different."""
     random = np.random.default_rng(seed)
     when = random.permutation(count)
     return [

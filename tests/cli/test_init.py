@@ -45,7 +45,7 @@ def test_rule_is_proposed_and_read_back(name, data, capsys):
     assert main(["init", name]) == 0
     told = capsys.readouterr().out
     assert "gender, Race, marital_status" in told
-    assert "NOTHING COULD BE COMPARED" not in told and "had an earlier like case" in told
+    assert "NOTHING COULD BE COMPARED" not in told and "had an earlier similar case" in told
     text = (data / "likewise.toml").read_text()
     rule = lw.Rule.from_toml(text)
     kinds = {column: one.kind for column, one in rule.features.items()}

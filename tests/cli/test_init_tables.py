@@ -174,7 +174,7 @@ def test_where_nothing_is_alike_the_rule_is_loosened_and_says_so(init):
     assert {rule.features[name].kind for name in left_out["columns"]} == {"ignore"}
     assert {rule.features[name].kind for name in wider["columns"]} == {"number"}
     assert [rule.features[one].kind for one in ("race", "married")] == ["protected", "protected"]
-    assert "As first proposed the rule compared 0: it was loosened." in found["rule"]
+    assert "The rule as first proposed compared 0 decisions, so it was loosened." in found["rule"]
     for name in left_out["columns"]:
         section = found["rule"].split(f"[features.{name}]\n")[1].split("[features")[0]
         assert section.startswith("# Left out")

@@ -49,7 +49,7 @@ def test_a_ledger_is_copied_and_restored(ledger, tmp_path):
     assert told("restore", tmp_path / "copy", tmp_path / "back")["head"] == again["head"]
     assert told("verify", tmp_path / "back", "--head", again["head"])["ok"]
     refused = likewise("restore", tmp_path / "copy", tmp_path / "back", code=3)
-    assert "is there already" in refused.stderr
+    assert "exists already" in refused.stderr
 
 
 def test_show_names_the_rows_that_a_decision_was_compared_with(ledger):

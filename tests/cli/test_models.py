@@ -42,7 +42,7 @@ def rows():
 
 
 def expected(compare):
-    """All pairs: like cases and contradictions that count, and which are of one model."""
+    """All pairs: similar cases and contradictions that count, and which are of one model."""
     table = rows()
     amount = np.array([row["amount"] for row in table])
     models = [row["model"] for row in table]

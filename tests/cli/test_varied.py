@@ -72,8 +72,9 @@ def test_audit_counts_in_order_of_time_and_the_page_has_the_counts(stream, capsy
     base = by_hand[None, None]
     most = max(ignored, key=lambda one: max(abs(np.subtract(ignored[one], base))))
     assert (
-        f"Most is done by <bdi>{most}</bdi>: without it {ignored[most][0]} instead of {base[0]} of"
-        f" {N} decisions would be comparable, and {ignored[most][1]} instead of {base[1]} would"
+        f"The most important column is <bdi>{most}</bdi>: without it {ignored[most][0]} instead of"
+        f" {base[0]} of {N} decisions would be comparable, and {ignored[most][1]} instead of"
+        f" {base[1]} would"
     ) in page
     for (name, how), (comparable, contradicting) in by_hand.items():
         if name is None:

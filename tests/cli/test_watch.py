@@ -71,7 +71,8 @@ def test_verdicts_are_those_of_observe():
     comparable = sum(one["comparable"] for one in told)
     assert flagged < comparable < 500
     assert (
-        f"500 decisions, {comparable} with an earlier like case, {flagged} of them" in done.stderr
+        f"500 decisions, {comparable} with an earlier similar case, {flagged} of them"
+        in done.stderr
     )
 
 
@@ -150,7 +151,7 @@ def test_slow_reader_holds_the_writer_up_and_memory_down(running):
 def test_bad_rule_is_told_before_the_first_decision(running, tmp_path):
     watching = running("--rule", str(tmp_path / "none.toml"))
     assert watching.wait(timeout=60) == 2
-    assert b"none.toml is not there" in watching.stderr.read()
+    assert b"none.toml does not exist" in watching.stderr.read()
 
 
 def test_nothing_to_watch_is_fine():
@@ -180,6 +181,6 @@ def test_nothing_comparable_is_said_aloud():
     lines = "".join(json.dumps({"a": float(i), "b": 0.0, "z": "x"}) + "\n" for i in range(3))
     done = likewise("watch", *QUICK, given=lines)
     assert done.stderr == (
-        "3 decisions: none had an earlier like case, so nothing could be compared, and nothing"
+        "3 decisions: none had an earlier similar case, so nothing could be compared, and nothing"
         " follows\n"
     )

@@ -436,9 +436,11 @@ def test_a_url_that_makes_no_sense_is_refused(url):
 def test_importing_and_making_a_client_loads_no_compiler_and_no_engine():
     code = (
         "import sys, likewise as lw\n"
-        "client = lw.connect('http://127.0.0.1:9'); lw.client.AsyncClient, lw.Head, lw.Verification\n"
-        "print([m for m in sys.modules if m.startswith(('numba', 'llvmlite', 'likewise.kernels',"
-        " 'likewise.engine', 'likewise.indexes', 'likewise.monitors'))])"
+        "client = lw.connect('http://127.0.0.1:9')\n"
+        "lw.client.AsyncClient, lw.Head, lw.Verification\n"
+        "print([m for m in sys.modules if m.startswith(('numba', 'llvmlite',"
+        " 'likewise.search.kernels', 'likewise.search.engine', 'likewise.search.indexes',"
+        " 'likewise.monitor.monitor'))])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]", out.stdout

@@ -136,9 +136,9 @@ class Restarted:
         self.monitor = lw.open(self.folder, RULE)
         self.serving.service.monitors = {}
         name = self.serving.host(self.monitor)
-        hosted = self.serving.service.monitors.pop(name)
-        hosted.name = "default"
-        self.serving.service.monitors = {"default": hosted}
+        served = self.serving.service.monitors.pop(name)
+        served.name = "default"
+        self.serving.service.monitors = {"default": served}
         if self.proxy is not None:
             self.proxy.target = self.serving.port
 
@@ -159,7 +159,8 @@ def cut_and_restarted(service, client, call):
     client.rows  # noqa: B018 - so that it knows the process
     service.proxy = Proxy(service.serving.port, iter([Cut(answer=1)]), hold=True)
     with lw.connect(service.proxy.url, retries=20, make_keys=client.place.make_keys) as another:
-        another._state, another._instance = client._state, client._instance
+        another._state = client._state
+        another._request_log.instance = client._request_log.instance
         begun = service.serving
 
         def restart():

@@ -62,7 +62,7 @@ def test_a_missing_package_is_named_with_the_line_that_installs_it():
     asked = [f"{module} {name}" for name, (module, _, _) in EXTRAS.items()]
     assert printed(MISSING, *asked) == [
         f"embed is {name!r}, which needs the package {package}, and that is not installed."
-        f" Install it with: pip install 'likewise[{extra}]'"
+        f" Install it with: pip install '.[{extra}]' in the clone of likewise"
         for name, (_, package, extra) in EXTRAS.items()
     ]
 
@@ -70,8 +70,8 @@ def test_a_missing_package_is_named_with_the_line_that_installs_it():
 def test_files_of_pictures_need_pillow_and_arrays_do_not():
     row, refusal = printed(NO_PILLOW)
     assert row == "0"
-    assert refusal.startswith("row 0: 'p' is no picture: files of pictures need the package Pillow")
-    assert "pip install 'likewise[images]'" in refusal
+    assert refusal.startswith("row 0: 'p' is no picture: reading a file needs the package Pillow")
+    assert "pip install '.[images]' in the clone of likewise" in refusal
 
 
 def test_importing_likewise_and_declaring_loads_no_model():

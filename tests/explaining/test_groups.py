@@ -141,10 +141,10 @@ def test_text_names_pairs_denominators_and_what_cannot_be_concluded():
     verdicts = small(("f", "no"), ("m", "yes"), ("m", "yes"), ("f", "yes"), (None, "no"))
     assert str(verdicts.by_group("sex")) == (
         "who got less, by sex: 4 decisions\n"
-        "  f and m: 4 like pairs; f got less in 2, m in 0, neither in 2\n"
-        "    2 of 2 f have a like case among m: favourable 0.5, their like cases 1;"
+        "  f and m: 4 similar pairs; f got less in 2, m in 0, neither in 2\n"
+        "    2 of 2 f have a similar case among m: favourable 0.5, their similar cases 1;"
         " 1 got less than some\n"
-        "    2 of 2 m have a like case among f: favourable 1, their like cases 0.5;"
+        "    2 of 2 m have a similar case among f: favourable 1, their similar cases 0.5;"
         " 0 got less than some\n"
         "    too few to conclude anything\n"
         "  1 decision has no group and takes no part"
@@ -178,7 +178,7 @@ def test_groups_without_like_cases_are_told_apart_from_equal_ones():
         None,
     )
     assert pair.test is None and pair.conclusion == "nothing to compare"
-    assert "no like pair" in str(groups)
+    assert "no similar pair" in str(groups)
 
 
 def test_batch_is_compared_with_all_before_it_and_nothing_after():
@@ -250,7 +250,7 @@ def test_labels_name_groups_and_change_no_number():
     plain, named = (small(*rows, rule=rule).by_group("sex") for rule in (SMALL, labelled))
     assert [one.name for one in named.groups] == ["women", "men", "3"]
     assert [one.value for one in named.groups] == [one.value for one in plain.groups]
-    assert "women and men: 2 like pairs" in str(named)
+    assert "women and men: 2 similar pairs" in str(named)
 
 
 def test_dictionary_is_plain_json():

@@ -55,7 +55,7 @@ def test_many_pairs_of_one_person_are_no_finding():
     assert (pair.one_less, pair.other_less, pair.one.got_less) == (283, 0, 1)
     assert pair.test is None and not pair.is_supported
     assert group_sentences([groups]) == [
-        "By group: too few like cases across groups to conclude anything."
+        "By group: too few similar cases across groups to conclude anything."
     ]
 
 
@@ -69,7 +69,7 @@ def planted(seed: int, n: int, share: float, gap: float):
 
 
 def test_planted_gap_is_found_in_its_direction():
-    """Members of a get the favourable answer 15 points less often than like members of b."""
+    """Members of a get the favourable answer 15 points less often than similar members of b."""
     for seed, share in ((1, 0.5), (2, 0.1)):
         groups = compared(*planted(seed, 3_000, share, 0.15))
         pair = groups.comparisons[0]
@@ -78,7 +78,8 @@ def test_planted_gap_is_found_in_its_direction():
         assert pair.one.gap > 0 > pair.other.gap
         assert pair.test.difference > pair.test.high
         (said,) = group_sentences([groups])
-        assert said.startswith("By group: a got the favourable answer less often than like b, by 1")
+        start = "By group: a got the favourable answer less often than similar b, by 1"
+        assert said.startswith(start)
 
 
 def test_size_of_the_other_group_does_not_turn_the_direction():
@@ -93,7 +94,7 @@ def test_size_of_the_other_group_does_not_turn_the_direction():
 
 
 def test_groups_that_differ_in_inputs_alone_are_no_finding():
-    """a and b get different answers because of x, which is a reason; like cases fare alike."""
+    """a and b get different answers because of x, which is a reason; similar cases fare alike."""
     rng = np.random.default_rng(5)
     group = np.where(rng.random(4_000) < 0.4, "a", "b")
     x = 5.0 * rng.integers(0, 20, 4_000) + 50 * (group == "b")
@@ -101,14 +102,14 @@ def test_groups_that_differ_in_inputs_alone_are_no_finding():
     pair = groups.comparisons[0]
     low, high = sorted(one.favourable for one in groups.groups)
     assert high - low > 0.25  # in general
-    assert not pair.is_supported and abs(pair.test.difference) < 0.06  # among like cases
+    assert not pair.is_supported and abs(pair.test.difference) < 0.06  # among similar cases
     assert group_sentences([groups]) == [
-        "By group: no difference between like cases of two groups goes beyond chance."
+        "By group: no difference between similar cases of two groups goes beyond chance."
     ]
 
 
 def test_planted_gap_of_numbers_is_found():
-    """Low outputs are wanted; a gets 0.5 more than like members of b."""
+    """Low outputs are wanted; a gets 0.5 more than similar members of b."""
     rule = lw.Rule(
         features=RULE.features, output_column="z", output="number", delta=0.1, favourable="low"
     )
@@ -122,7 +123,7 @@ def test_planted_gap_of_numbers_is_found():
     assert pair.test.difference == pytest.approx(0.5, abs=0.2)
     assert pair.one.favourable > pair.other.favourable  # as they are in the data
     (said,) = group_sentences([groups])
-    assert said.startswith("By group: a got a worse output than like b, on average by 0.")
+    assert said.startswith("By group: a got a worse output than similar b, on average by 0.")
 
 
 def test_opposite_differences_in_two_places_are_not_told_as_one_direction():

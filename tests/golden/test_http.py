@@ -832,7 +832,7 @@ async def play_limits(folder, placeholders):
 def routes_of(app):
     """Every method and path that the application serves."""
     found = {f"{one.method} {one.path}" for one in app.operations}
-    for route in (*app._other.routes, *page_router.routes(app)):
+    for route in (*app._router.routes, *page_router.routes(app)):
         for method in (route.methods or {"GET"}) - {"HEAD"}:
             found.add(f"{method} {route.path}")
     return found

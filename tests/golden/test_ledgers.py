@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.ledger.formats import FORMATS, format_of
+from likewise.ledger.reader import FORMATS, format_of
 from likewise.verdict.context import ComparedRows
 from tests.golden.make_ledger import ROWS, RULE
 from tests.refusals import raises

@@ -41,10 +41,10 @@ async def busy(app):
             "ce-type": "org.kubeflow.serving.inference.request",
         }  # fmt: skip
         await post("cloudevents", {"instances": [[1.0]]}, request)
-    hosted = app.service.monitors["default"]
-    hosted.stream = SimpleNamespace(is_connected=True, lag_seconds=0.0)
+    served = app.service.monitors["default"]
+    served.stream = SimpleNamespace(is_connected=True, lag_seconds=0.0)
     for _ in range(200):
-        if hosted.monitor.missing:
+        if served.monitor.missing:
             return
         await asyncio.sleep(0.02)
     raise AssertionError("the request without a response was not given up")
@@ -113,9 +113,11 @@ def test_metrics_are_those_of_the_golden_files(tmp_path, collector):
     (tmp_path / "rule.toml").write_text(RULE)
 
     async def scenario():
-        served = MonitorSettings(rule=str(tmp_path / "rule.toml"), ledger=str(tmp_path / "ledger"))
+        settings = MonitorSettings(
+            rule=str(tmp_path / "rule.toml"), ledger=str(tmp_path / "ledger")
+        )
         limits = Limits(pairs=1)
-        service = Service(ServiceSettings({"default": served}, limits=limits))
+        service = Service(ServiceSettings({"default": settings}, limits=limits))
         app = App(service)
         otlp = OtlpExporter(service, OtlpSettings(url))
         await asyncio.to_thread(service.open)

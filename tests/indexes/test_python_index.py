@@ -524,4 +524,4 @@ def test_explain_says_which_index_was_given():
         assert told.tau is None and told.predicted_us is None
         assert form in str(told)
         monitor.forget(0)
-        assert monitor.explain().form == "made anew with the next decision"
+        assert monitor.explain().form == "rebuilt with the next decision"

@@ -178,7 +178,7 @@ def test_a_missing_package_is_named_with_the_line_that_installs_it():
     said = done.stdout.splitlines()
     brute, kdtree, bdd = (
         f"index {name!r} needs the package {package}, which is not installed."
-        f" Install it with: pip install 'likewise[{name}]'"
+        f" Install it with: pip install '.[{name}]' in the clone of likewise"
         for name, package in (("brute", "faiss"), ("kdtree", "scipy"), ("bdd", "dd.cudd"))
     )
     assert said[:2] == [brute, brute]

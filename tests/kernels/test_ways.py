@@ -201,9 +201,12 @@ def test_a_mark_is_of_the_text_that_an_entry_is_made_of(tmp_path, monkeypatch):
 
 def test_marks_follow_every_import_of_a_kernel():
     """A module that an entry loads and its mark leaves out would keep an old library in use."""
-    known = "import sys; print(*(m for m in sys.modules if m.startswith('likewise.kernels.')))"
+    prefix = "likewise.search.kernels."
+    known = f"import sys; print(*(m for m in sys.modules if m.startswith({prefix!r})))"
     for name, module in native.ENTRIES.items():
-        done = run(["-c", f"import likewise.kernels.{module}\n{known}"], NUMBA_DISABLE_JIT="1")
+        done = run(
+            ["-c", f"import likewise.search.kernels.{module}\n{known}"], NUMBA_DISABLE_JIT="1"
+        )
         loaded = {one.rpartition(".")[2] for one in done.stdout.split()} - {"native"}
         assert loaded <= set(native.sources(name)), name
 

@@ -62,7 +62,7 @@ def _check(ledger, entry, erased):
     assert entry.key == (None if erased else feeding.key(entry.row))
     assert entry.count == int(witnesses is not None)
     nearest = [] if witnesses is None else witnesses.tolist()
-    gone = {entry.row, entry.row - 1} & set(ledger.erased().tolist())
+    gone = {entry.row, entry.row - 1} & set(ledger.erased_rows().tolist())
     if gone:
         nearest = [(row, math.nan, math.nan) for row, *_ in nearest]
     found = [(one.row, one.input_distance, one.output_distance) for one in entry.nearest]

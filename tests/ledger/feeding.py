@@ -95,7 +95,7 @@ def append(store, rows):
 
 def erase(store):
     store.reconnect()
-    if not set(ERASED) <= set(store.reader.erased().tolist()):
+    if not set(ERASED) <= set(store.reader.erased_rows().tolist()):
         store.erase(list(ERASED), [])
     assert store.finish_erasures()
 

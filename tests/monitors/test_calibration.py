@@ -217,7 +217,7 @@ def test_bad_decisions_are_refused_in_the_words_of_a_monitor():
 def test_without_matplotlib_plot_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"pip install 'likewise\[plot\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[plot\]'"):
         some_calibration().plot()
 
 

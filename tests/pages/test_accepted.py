@@ -34,5 +34,5 @@ def test_pages_count_accepted_decisions_as_pending_and_call_none_of_them_clean(t
 
     accepted, page, people, after = asyncio.run(look())
     assert (accepted, after) == (1, 0)
-    assert "Accepted, not judged yet" in page
+    assert "Accepted, not yet judged" in page
     assert "pairs/3" in people

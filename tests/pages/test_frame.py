@@ -27,9 +27,9 @@ PLAIN = [
 
 
 async def filled(app):
-    hosted = app.service.get_monitor("default")
+    served = app.service.get_monitor("default")
     for i in range(20):
-        await hosted.observe(Decision([i % 4 / 100.0], "ja" if i % 3 else "nein"))
+        await served.observe(Decision([i % 4 / 100.0], "ja" if i % 3 else "nein"))
 
 
 @pytest.mark.parametrize("path", PLAIN)
@@ -125,12 +125,12 @@ def test_looks_at_people_are_events_where_the_settings_say_so(tmp_path):
     async def play():
         async with paging(tmp_path, pages={"record_looks": True}) as app:
             await filled(app)
-            hosted = app.service.get_monitor("default")
+            served = app.service.get_monitor("default")
             await Asker(app).get("/m/default/overview")
-            events = await hosted.read_ledger(lambda ledger: ledger.reader.events("administration"))
+            events = await served.read_ledger(lambda ledger: ledger.reader.events("administration"))
             assert events == []
             await Asker(app).get("/m/default/violations")
-            events = await hosted.read_ledger(lambda ledger: ledger.reader.events("administration"))
+            events = await served.read_ledger(lambda ledger: ledger.reader.events("administration"))
             assert [event.body["what"] for event in events] == ["look"]
             assert events[0].body["who"] == "local"
 

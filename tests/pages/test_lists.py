@@ -304,7 +304,7 @@ def test_a_key_leads_to_its_decisions_and_to_pairs_on_both_sides(server, ana):
     }
     assert ana.twin("people?key=nobody")["row"] is None
     assert "No decision here has this key" in ana.page("people?key=nobody")
-    assert "Look it up" in ana.page("people")
+    assert "Look up" in ana.page("people")
 
 
 def test_erasing_takes_the_key_twice_and_destroys_it(own_server):

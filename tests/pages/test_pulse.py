@@ -15,7 +15,7 @@ NOW = 1_800_000_000.0
 FINE = SPANS[0]
 
 
-class Hosted:
+class FakeServedMonitor:
     """As much of a served monitor as is counted."""
 
     def __init__(self):
@@ -36,12 +36,12 @@ def sums(beats):
 
 def test_every_decision_is_in_one_window_of_each_span():
     draw = random.Random(5)
-    hosted = Hosted()
-    pulse = RateWindows(hosted)
+    served = FakeServedMonitor()
+    pulse = RateWindows(served)
     told = [0, 0, 0]
     for second in range(300):
         counts = sorted((draw.randrange(5) for _ in range(3)), reverse=True)
-        hosted.judge(*counts)
+        served.judge(*counts)
         told = [one + more for one, more in zip(told, counts, strict=True)]
         pulse.update(NOW + second)
     for span in SPANS:
@@ -49,20 +49,20 @@ def test_every_decision_is_in_one_window_of_each_span():
 
 
 def test_what_was_counted_before_the_pulse_began_is_not_counted_again():
-    hosted = Hosted()
-    hosted.judge(10, 10, 10)
-    pulse = RateWindows(hosted)
-    hosted.judge(3, 2, 1)
+    served = FakeServedMonitor()
+    served.judge(10, 10, 10)
+    pulse = RateWindows(served)
+    served.judge(3, 2, 1)
     pulse.update(NOW)
     assert sums(pulse.list_windows(FINE, NOW)) == (3, 2, 1)
 
 
 @pytest.mark.long
 def test_windows_are_bounded_however_long_it_runs():
-    hosted = Hosted()
-    pulse = RateWindows(hosted)
+    served = FakeServedMonitor()
+    pulse = RateWindows(served)
     for hour in range(0, 24 * 30):
-        hosted.judge(1, 1, 0)
+        served.judge(1, 1, 0)
         pulse.update(NOW + hour * 3600)
     for span in SPANS:
         track = pulse._tracks[span.key]
@@ -72,12 +72,12 @@ def test_windows_are_bounded_however_long_it_runs():
 
 def played(rates, *, each=100):
     """A pulse with a window of comparable decisions for each rate."""
-    hosted = Hosted()
-    pulse = RateWindows(hosted)
+    served = FakeServedMonitor()
+    pulse = RateWindows(served)
     for number, rate in enumerate(rates):
         now = NOW + FINE.step * number
         pulse.update(now)
-        hosted.judge(each, each, round(each * rate))
+        served.judge(each, each, round(each * rate))
         pulse.update(now + 1)
     end = NOW + FINE.step * len(rates)
     pulse.update(end)
@@ -130,14 +130,14 @@ def test_span_is_the_finest_that_holds_enough():
 def test_windows_from_a_ledger_are_those_that_were_counted_live(tmp_path):
     async def play():
         async with paging(tmp_path) as app:
-            hosted = app.service.get_monitor("default")
+            served = app.service.get_monitor("default")
             for i in range(200):
-                await hosted.observe(Decision([i % 20 / 50.0], "yes" if i % 7 else "no"))
-            monitor = hosted.monitor
-            await hosted.run_in_turn(monitor.flush)
+                await served.observe(Decision([i % 20 / 50.0], "yes" if i % 7 else "no"))
+            monitor = served.monitor
+            await served.run_in_turn(monitor.flush)
             with Ledger(monitor.path) as ledger:
-                windows, last = count_in_ledger(ledger, hosted.next_row, asked=True)
-            counts = hosted.counts
+                windows, last = count_in_ledger(ledger, served.next_row, counts_comparable=True)
+            counts = served.counts
             expected = WindowCounts(200, counts.comparable, counts.violations.total())
             assert expected.violations > 0
             for span in SPANS:
@@ -147,7 +147,7 @@ def test_windows_from_a_ledger_are_those_that_were_counted_live(tmp_path):
                 assert total == expected
             assert abs(last - counts.last_decision) < 60
             with Ledger(monitor.path) as ledger:
-                some, _ = count_in_ledger(ledger, 50, asked=True)
+                some, _ = count_in_ledger(ledger, 50, counts_comparable=True)
             assert sum(growth.decisions for growth in some[FINE.key].values()) == 50
 
     asyncio.run(play())

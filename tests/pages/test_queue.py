@@ -123,7 +123,7 @@ def test_two_reviewers_never_have_the_same_pair(desk):
     assert working == {"ana": mine["pair"]["row"], "bo": theirs["pair"]["row"]}
     assert bo.send("queue/review", fields_of(mine)).status == 409, "it is ana's"
     assert bo.twin("queue")["pair"]["row"] == theirs["pair"]["row"]
-    assert "works on it now" in bo.page(f"pairs/{mine['pair']['row']}")
+    assert "is reviewing this pair now" in bo.page(f"pairs/{mine['pair']['row']}")
     ana.send("queue/skip", {"row": mine["pair"]["row"], "state": "open"})
     assert ana.twin("queue")["pair"]["row"] not in (mine["pair"]["row"], theirs["pair"]["row"])
     bo.send("queue/skip", {"row": theirs["pair"]["row"], "state": "open"})
@@ -155,7 +155,7 @@ def test_a_second_look_and_how_far_reviewers_agree(desk):
     assert found["share"] == pytest.approx(2 / 3)
     assert found["kappa"] == pytest.approx((2 / 3 - 4 / 9) / (1 - 4 / 9))
     page = text_of(ana.page("queue"))
-    assert "This rests on 3 decisions and 2 reviewers." in page
+    assert "This is based on 3 decisions and 2 reviewers." in page
 
 
 def test_unclear_ones_wait_for_somebody_else(desk):
@@ -174,7 +174,7 @@ def test_what_was_put_aside_can_be_had_again(desk):
         assert len(seen) < 100
         ana.send("queue/skip", {"row": seen[-1], "state": "open"})
     assert len(seen) == len(set(seen)) == look["put_aside"] > 5
-    assert f"Show {len(seen)} that you put aside" in ana.page("queue")
+    assert f"Show {len(seen)} pair{'s' * (len(seen) != 1)} that you skipped" in ana.page("queue")
     ana.send("queue/back", {"state": "open"})
     assert ana.twin("queue")["pair"]["row"] == seen[0]
 

@@ -115,8 +115,8 @@ def test_form_without_the_token_of_its_session_is_refused(tmp_path):
             for fields in ({}, {"csrf": ""}, {"csrf": foreign}):
                 answer = await asker.send(VERIFY, fields)
                 assert answer.status == 403 and b"Nothing was done" in answer.body
-            hosted = app.service.get_monitor("default")
-            events = await hosted.read_ledger(lambda ledger: ledger.reader.events("administration"))
+            served = app.service.get_monitor("default")
+            events = await served.read_ledger(lambda ledger: ledger.reader.events("administration"))
             assert events == []
             own = await asker.csrf("/m/default/health")
             assert (await asker.send(VERIFY, {"csrf": own})).status == 303

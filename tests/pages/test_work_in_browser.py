@@ -76,10 +76,10 @@ def test_a_review_by_keyboard_reaches_the_chain_and_is_taken_back(looker, server
     assert row_of(page) != row
     page.keyboard.press("z")
     page.wait_for_url("**done=undone**")
-    assert reviews(server, row)[1:] == [("ana", "open", "taken back")]
+    assert reviews(server, row)[1:] == [("ana", "open", "withdrawn")]
     page.goto(f"{server.url}/m/default/pairs/{row}")
     history = page.locator("[aria-label='Reviews of this pair']").inner_text()
-    assert "jobs <b>and</b> ages alike" in history and "taken back" in history
+    assert "jobs <b>and</b> ages alike" in history and "withdrawn" in history
 
 
 def test_a_review_without_a_reason_is_not_sent(looker, server):
@@ -99,7 +99,7 @@ def test_two_reviewers_at_once_have_pairs_of_their_own(looker, server):
     for page, who in ((ana, "ana"), (bo, "bo")):
         page.check("input[value=justified]")
         page.fill("#reason", f"seen by {who}")
-        page.click("text=Write it down")
+        page.click("text=Save review")
         page.wait_for_url("**done=reviewed**")
     assert row_of(ana) != row_of(bo)
     assert reviews(server, rows[0])[-1][0] == "ana" and reviews(server, rows[1])[-1][0] == "bo"
@@ -129,7 +129,7 @@ def test_everything_works_without_a_script(looker, server):
     row = row_of(page)
     page.check("input[value=duplicate]")
     page.fill("#reason", "without a script")
-    page.click("text=Write it down")
+    page.click("text=Save review")
     page.wait_for_url("**done=reviewed**")
     assert reviews(server, row)[-1] == ("bo", "duplicate", "without a script")
 

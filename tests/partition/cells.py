@@ -1,10 +1,12 @@
 """Jobs over small files, and the pairs that their cells have found."""
 
 import itertools
+from dataclasses import fields
 
 import numpy as np
 
 import likewise as lw
+from likewise.audit.audit_options import AuditOptions
 from likewise.audit.cell_folder import AuditFolder
 from likewise.audit.cells import audit_partitioned
 from likewise.audit.job import Job
@@ -33,7 +35,16 @@ def job_over(folder, rule, frames, *, beside=(), **settings):
         frame.write_parquet(path)
         names.append(str(path))
     settings = {"threads": 1, "pairs": True, "cell_rows": 20, **settings}
-    return Job(folder / f"cells-{number}", tuple(names), bound(rule, frames[0], beside), **settings)
+    options = {
+        one.name: settings.pop(one.name) for one in fields(AuditOptions) if one.name in settings
+    }
+    return Job(
+        folder / f"cells-{number}",
+        tuple(names),
+        bound(rule, frames[0], beside),
+        AuditOptions(**options),
+        **settings,
+    )
 
 
 def pairs_found(job, done):

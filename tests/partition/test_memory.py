@@ -15,7 +15,7 @@ import json, re, sys
 from pathlib import Path
 import likewise as lw
 from likewise.audit import spreading
-from likewise.audit.cells import audit
+from likewise.audit.cells import audit_partitioned
 from tests.partition.cells import bound
 from likewise.audit.job import Job
 from tests.lazily import polars as pl
@@ -29,7 +29,7 @@ warm.observe_many([[0.0] * 8] * 10, ["a"] * 10)
 peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 spreading.BUFFER = 1 << 24  # which is a bound of its own
 before = peak()
-done = audit(job)
+done = audit_partitioned(job)
 after = peak()
 print(json.dumps([before, after, done.order.rows, len(done.cells), done.finished.totals.pairs]))
 """

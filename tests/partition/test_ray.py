@@ -28,14 +28,14 @@ from pathlib import Path
 import polars as pl
 import likewise as lw
 from likewise.audit.job import Job
-from likewise.audit.tasks import RayTasks
+from likewise.audit.tasks import RayRunner
 from tests.partition.cells import audited, bound
 
 folder, *names = map(Path, sys.argv[1:])
 rule = lw.Rule(metric="linf", epsilon=0.05)
 job = Job(folder / "cells", tuple(map(str, names)), bound(rule, pl.read_parquet(names[0])),
           cell_rows=400, threads=1, pairs=True)
-done, found = audited(job, RayTasks("local"))
+done, found = audited(job, RayRunner("local"))
 print(json.dumps([len(done.cells), sorted(found)]))
 """
 

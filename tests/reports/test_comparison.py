@@ -44,7 +44,7 @@ def row(key, x, z, *, keyed=True, sex="f"):
 
 
 def planted(answers, *, keyed=True, first=0):
-    """Two like cases for each word of two letters: y or n for each; far from all others."""
+    """Two similar cases for each word of two letters: y or n for each; far from all others."""
     rows = []
     for i, (one, two) in enumerate(answers, first):
         for j, answer in enumerate((one, two)):

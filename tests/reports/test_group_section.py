@@ -42,14 +42,14 @@ def text_of(*columns: GroupEffects) -> str:
 
 def test_sentence_names_only_what_is_supported():
     assert group_sentences([column(SURE, CHANCE, None)]) == [
-        "By sex: a0 got the favourable answer less often than like b0, by 12.0 points."
-        " Chance gives -3.0 to 4.0 points."
+        "By sex: a0 got the favourable answer less often than similar b0, by 12.0 percentage points"
+        " (chance alone: -3.0 to 4.0)."
     ]
     assert group_sentences([column(CHANCE), column(CHANCE, None, name="race")]) == [
-        "By sex and race: no difference between like cases of two groups goes beyond chance."
+        "By sex and race: no difference between similar cases of two groups goes beyond chance."
     ]
     assert group_sentences([column(None)]) == [
-        "By sex: too few like cases across groups to conclude anything."
+        "By sex: too few similar cases across groups to conclude anything."
     ]
     assert group_sentences([column()]) == group_sentences([]) == []
     assert group_sentences([column(SURE, SURE, SURE)])[2:] == [
@@ -61,13 +61,13 @@ def test_section_shows_every_comparison_with_its_denominators():
     told = text_of(column(SURE, CHANCE, None))
     for words in (
         "Who got less",
-        "a0 and b0 : 8,000 like pairs. a0 got less in 566, b0 in 12, neither in 7,422.",
+        "a0 and b0 : 8,000 similar pairs. a0 got less in 566, b0 in 12, neither in 7,422.",
         "Difference 12.0 points, by chance -3.0 to 4.0 points; p = 0.001, corrected 0.002:"
         " beyond chance.",
         "p = 0.30, corrected 0.60: not beyond chance.",
-        "a2 and b2 : 8,000 like pairs.",
+        "a2 and b2 : 8,000 similar pairs.",
         "Too few to conclude anything.",
-        "have a like case in the other group",
+        "have a similar case in the other group",
     ):
         assert words in told.replace("\xa0", " "), words
     assert "per 1,000" not in told and "about as long" not in told
@@ -83,7 +83,7 @@ def test_section_says_what_cannot_be_compared():
     (pair,) = column(None).comparisons
     apart = dataclasses.replace(pair, pairs=0, one_less=0, other_less=0)
     told = text_of(column(None, comparisons=(apart,)))
-    assert "No decision has a like case in another group: nothing follows." in told
+    assert "No decision has a similar case in another group: nothing follows." in told
     alone = column(None, comparisons=(), groups=(pair.one.group,))
     assert "All decisions are a0 : there is nothing to compare." in text_of(alone)
     assert group_section([column()], None) == group_section([], None) == ""
@@ -101,7 +101,7 @@ def test_section_says_who_takes_no_part():
         "2 decisions are forgotten and take no part.",
         "3 people are in several groups and take no part.",
         "The 40 smallest groups are compared as one: all others.",
-        "a random 25.0% of the distinct inputs was looked at (seed 7).",
+        "a random 25.0% of the distinct inputs was used (seed 7).",
         "26 (25 people)",
     ):
         assert words in told, words
@@ -109,7 +109,7 @@ def test_section_says_who_takes_no_part():
 
 def test_how_it_was_computed_states_seed_shuffles_and_correction():
     told = how_compared([column(SURE, CHANCE), column(None, name="race")])
-    for words in ("seed 7", "1,000 times", "for 2 comparisons", "Fewer than 10 decisions"):
+    for words in ("seed 7", "1,000 times", "for 2 comparisons", "fewer than 10 decisions"):
         assert words in told, words
     assert "shuffled" not in how_compared([column(None)])
     assert how_compared([column()]) == how_compared([]) == ""

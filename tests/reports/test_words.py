@@ -66,11 +66,11 @@ def test_models_that_are_compared(compare, words):
         (Feature("category"), 1, "the same"),
         (Feature("category", mismatch=0.5, values=["a", "b"]), 1, "may differ"),
         (Feature("category", mismatch=2, values=["a", "b"]), 1, "the same"),
-        (Feature("category", missing="match"), 1, "the same; a missing value is like any other"),
+        (Feature("category", missing="match"), 1, "the same; a missing value is near any other"),
         (
             Feature("number", tolerance=1, missing="mismatch"),
             1,
-            "at most 1 apart; a missing value is like another missing value only",
+            "at most 1 apart; a missing value is near another missing value only",
         ),
     ],
 )
@@ -93,7 +93,7 @@ def test_likeness_summed_up_over_columns():
     assert "- p: in units of 10% of the value" in told
     assert "- o: in units of 1 step, in the order a < b" in told
     assert "- c: the same, or a difference of 0.5" in told
-    assert "root of their squares" in near(metric="l2")[0]
+    assert "root of the sum of squares" in near(metric="l2")[0]
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_difference_of_probabilities(metric):
 
 def test_notes_say_what_else_holds():
     told = describe_rule(dataclasses.replace(RULE, protected_must_differ=True))
-    assert "sex and race are protected: they take no part in likeness." in told
+    assert "sex and race are protected: they do not affect whether decisions are alike." in told
     assert "Only pairs that differ in a protected column count." in told
-    assert "Not looked at: note." in told
+    assert "Ignored: note." in told
     assert "The output that everyone wants: yes." in told
     told = near(output="number", favourable="low")
     assert "The lower output is the better one to get." in told
@@ -149,28 +149,28 @@ def test_findings_in_words():
     share = percent(flagged / comparable)
     assert first == (
         f"{share} of the comparable decisions ({flagged} of {comparable}) contradict an earlier"
-        f" one about a like case; of all 200 it is {percent(flagged / 200)}."
+        f" one about a similar case; of all 200 it is {percent(flagged / 200)}."
     )
     assert second.startswith(f"{comparable} of 200 decisions (")
     assert second.endswith(
         f"; the other {200 - comparable} had nothing to contradict, which proves nothing."
     )
     assert third.startswith(f"{findings.margins.identical:,} decisions contradict an earlier one")
-    assert fourth.startswith(f"In whatever order: {findings.in_any_pair} of 200 decisions (")
+    assert fourth.startswith(f"{findings.in_any_pair} of 200 decisions (")
     assert describe_findings(found(RULE, rows[:1])) == [
-        "Nothing could be compared, so nothing follows: none of 1 decision had an earlier like"
+        "Nothing could be compared, so nothing follows: none of 1 decision had an earlier similar"
         " case."
     ]
     alike = [{**rows[0], "id": i} for i in range(2)]
     assert describe_findings(found(RULE, alike)) == [
-        "None of 1 comparable decision contradicts an earlier one about a like case.",
-        "1 of 2 decisions (50.0%) had an earlier like case to be compared with; the other 1 had"
+        "None of 1 comparable decision contradicts an earlier one about a similar case.",
+        "1 of 2 decisions (50.0%) had an earlier similar case to be compared with; the other 1 had"
         " nothing to contradict, which proves nothing.",
     ]
     unknown = describe_findings(found(RULE, rows, comparable=False))
     assert unknown[0] == (
         f"{flagged} of 200 decisions ({percent(flagged / 200)}) contradict an earlier one about a"
-        " like case. How many had an earlier like case was not looked at."
+        " similar case. How many had an earlier similar case was not counted."
     )
     assert describe_findings(found(RULE, [])) == ["There were no decisions to look at."]
 

@@ -67,7 +67,7 @@ RULE = 'metric = "linf"\nepsilon = 0.1\n'
 async def serving(
     folder, rule=RULE, *, ledger=False, limits=None, tokens=(), server=None, **served
 ):
-    """An application with one monitor, `default`; its Hosted is `app.service.monitors`'s."""
+    """An application with one monitor, `default`; its ServedMonitor is `app.service.monitors`'s."""
     path = folder / "rule.toml"
     path.write_text(rule)
     place = str(folder / "ledger") if ledger else None

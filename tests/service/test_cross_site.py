@@ -41,11 +41,11 @@ def asked(folder, requests, **settings):
 
     async def play():
         async with serving(folder, ledger=True, **settings) as app:
-            hosted = app.service.monitors["default"]
-            hosted.monitor.observe([0.1], "a")
+            served = app.service.monitors["default"]
+            served.monitor.observe([0.1], "a")
             statuses = [(await call(app, *one)).status for one in requests]
-            left = await hosted.read_ledger(lambda ledger: ledger.entry(0).erased)
-            return statuses, hosted.monitor.rows, left
+            left = await served.read_ledger(lambda ledger: ledger.entry(0).erased)
+            return statuses, served.monitor.rows, left
 
     return asyncio.run(play())
 

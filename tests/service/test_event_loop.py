@@ -55,15 +55,16 @@ def test_health_is_answered_during(what, tmp_path, monkeypatch):
 
     async def run():
         async with serving(tmp_path) as app:
-            hosted = app.service.monitors["default"]
+            served = app.service.monitors["default"]
             x = np.full((500, 1), 0.5)
-            await hosted.observe_many(
-                len(x), lambda: hosted.monitor.observe_many(x, ["a"] * len(x))
+            await served.observe_many(
+                len(x), lambda: served.monitor.observe_many(x, ["a"] * len(x))
             )
             with monkeypatch.context() as slow:  # so that all wait from now on
                 slow.setattr(hosting, "_SLOW", 0.0)
-                await call(app, "POST", "/v1/monitors/default/observe", b'{"x":[9.0],"z":"a"}')
-            place = hosted.monitor if owner == "monitor" else owner
+                for _ in range(2):
+                    await call(app, "POST", "/v1/monitors/default/observe", b'{"x":[9.0],"z":"a"}')
+            place = served.monitor if owner == "monitor" else owner
             held = Held(getattr(place, name))
             monkeypatch.setattr(place, name, held)
             asked = asyncio.create_task(call(app, "POST", f"/v1/monitors/default/{verb}", body))
@@ -81,9 +82,9 @@ def test_health_is_answered_during(what, tmp_path, monkeypatch):
 def test_verdicts_of_a_long_batch_are_told_in_order_and_others_get_their_turn(tmp_path):
     async def run():
         async with serving(tmp_path) as app:
-            hosted = app.service.monitors["default"]
+            served = app.service.monitors["default"]
             told, turns = [], []
-            hosted.listeners.append(lambda _, verdict: told.append(verdict.row))
+            served.listeners.append(lambda _, verdict: told.append(verdict.row))
 
             async def others():
                 while len(told) < 1999:
@@ -92,7 +93,7 @@ def test_verdicts_of_a_long_batch_are_told_in_order_and_others_get_their_turn(tm
 
             turn = asyncio.create_task(others())
             x, z = np.arange(1000).repeat(2)[:, None].astype(float), list("ab") * 1000
-            await hosted.observe_many(2000, lambda: hosted.monitor.observe_many(x, z))
+            await served.observe_many(2000, lambda: served.monitor.observe_many(x, z))
             assert told == list(range(1, 2000, 2))
             told.extend(range(999))
             await turn
@@ -101,19 +102,33 @@ def test_verdicts_of_a_long_batch_are_told_in_order_and_others_get_their_turn(tm
     asyncio.run(run())
 
 
-def test_after_a_slow_decision_the_next_ones_leave_the_loop(tmp_path, monkeypatch):
+FAST, SLOW = 1e9, 0.0
+
+
+@pytest.mark.parametrize(
+    ("paces", "judged_now"),
+    [
+        ((FAST, SLOW, SLOW, FAST, FAST, FAST, FAST), (1, 1, 1, 0, 0, 0, 1)),
+        ((SLOW, FAST, FAST, FAST, SLOW, FAST), (1, 1, 1, 1, 1, 1)),
+    ],
+    ids=["two close to each other", "two apart"],
+)
+def test_after_slow_decisions_the_next_ones_leave_the_loop(
+    paces, judged_now, tmp_path, monkeypatch
+):
     monkeypatch.setattr(hosting, "_ASIDE", 3)
+    monkeypatch.setattr(hosting, "_CLOSE", 2)
 
     async def run():
         async with serving(tmp_path) as app:
-            hosted = app.service.monitors["default"]
-            at_once = []
-            for slow in (1e9, 0.0, 1e9, 1e9, 1e9, 1e9):
-                monkeypatch.setattr(hosting, "_SLOW", slow)
-                at_once.append(hosted._can_judge_now)
-                await hosted.observe(Decision([0.5], "a"))
-                while hosted._queue_task is not None:
+            served = app.service.monitors["default"]
+            now = []
+            for seconds in paces:
+                monkeypatch.setattr(hosting, "_SLOW", seconds)
+                now.append(served._can_judge_now)
+                await served.observe(Decision([0.5], "a"))
+                while served._queue_task is not None:
                     await asyncio.sleep(0)
-            assert at_once == [True, True, False, False, False, True]
+            assert now == [bool(one) for one in judged_now]
 
     asyncio.run(run())

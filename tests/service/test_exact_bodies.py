@@ -176,15 +176,15 @@ def test_words_that_are_too_long_are_refused_in_every_form(http, rule, route, fi
     name = running().host(lw.Monitor(rule))
     answer = http.post(f"{running().url}/v1/monitors/{name}/{route}", content=pack(fields))
     assert answer.status_code == 413 and "more than" in answer.json()["message"], answer.text
-    hosted = running().service.monitors[name]
-    assert hosted.monitor.rows == 0
-    hosted.close()
+    served = running().service.monitors[name]
+    assert served.monitor.rows == 0
+    served.close()
 
 
 @pytest.mark.parametrize("name", ["keys", "times", "models", "sources", "positions"])
 def test_what_is_no_list_is_refused_beside_a_batch(http, name):
-    hosted = running().host(lw.Monitor(RULE))
-    url = f"{running().url}/v1/monitors/{hosted}"
+    served = running().host(lw.Monitor(RULE))
+    url = f"{running().url}/v1/monitors/{served}"
     moment = msgspec.msgpack.Ext(3, msgspec.msgpack.encode(["<M8[s]", [], b"\0" * 8]))
     for value in (5, -1, 1.5, float("nan"), True, b"a", {"a": 1}, moment):
         for route in ("batch", "batch/load"):
@@ -194,7 +194,7 @@ def test_what_is_no_list_is_refused_beside_a_batch(http, name):
     if name == "keys":
         body = pack({"x": np.zeros((2, 1)), "z": ["a", "b"], name: "ab"})
         assert http.post(f"{url}/batch", content=body).status_code == 422
-    assert running().service.monitors[hosted].monitor.rows == 0
+    assert running().service.monitors[served].monitor.rows == 0
 
 
 def test_long_keys_and_values_of_case_work_are_refused(urls, http):

@@ -125,7 +125,7 @@ def test_a_full_disk_is_answered_with_503_and_what_was_answered_stays(tmp_path):
             taken = answer.json()["first_row"] + 500
         assert refused is not None and refused.status == 503, refused
         assert "retry-after" in refused.headers
-        assert "could not take" in refused.json()["message"]
+        assert "could not store" in refused.json()["message"]
         stored = server.get().json()["rows"]
         assert taken <= stored <= taken + 500
         assert server.ask("GET", "/healthz").status == 200

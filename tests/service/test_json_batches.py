@@ -8,8 +8,8 @@ import struct
 import numpy as np
 import pytest
 
+from likewise.service import decision_bodies
 from likewise.service.http_errors import Refusal
-from likewise.service.routes import decisions
 from tests.service.asgi_calls import call, serving
 
 BATCH = "/v1/monitors/default/batch"
@@ -78,7 +78,7 @@ def number(rng):
 
 def read(text):
     """The matrix that is read from an array of arrays, as a body has it."""
-    _, matrix = decisions._parse_vectors(b'{"x":%b,"z":[1,2]}' % text.encode())
+    _, matrix = decision_bodies._parse_vectors(b'{"x":%b,"z":[1,2]}' % text.encode())
     return matrix
 
 
@@ -108,7 +108,7 @@ def test_vectors_mean_the_same_wherever_they_stand_in_a_body(vectors):
             f'{{{beside},"x":{vectors}}}',
             f' {{ "x" :\n {vectors} , {beside} }} ',
         ):
-            columns, x = decisions._parse_vectors(body.encode())
+            columns, x = decision_bodies._parse_vectors(body.encode())
             assert x.dtype == expected.dtype and x.tobytes() == expected.tobytes()
             sent = json.loads(body)
             assert [columns.z, columns.keys] == [sent["z"], sent.get("keys")]
@@ -116,7 +116,7 @@ def test_vectors_mean_the_same_wherever_they_stand_in_a_body(vectors):
     with_type = f'{{"x":{vectors},"z":[1,2],"type":"float32"}}'
     with np.errstate(over="ignore"):
         rounded = expected.astype("float32")
-    assert decisions._parse_vectors(with_type.encode())[1].tobytes() == rounded.tobytes()
+    assert decision_bodies._parse_vectors(with_type.encode())[1].tobytes() == rounded.tobytes()
 
 
 @pytest.mark.parametrize("vectors", ["[]", "[[]]", "[[],[]]"])
@@ -141,4 +141,4 @@ def test_a_body_that_ends_early_is_refused():
     whole = b'{"x":[[0.5,-1e3]],"z":[1]}'
     for end in range(len(whole)):
         with pytest.raises(Refusal):
-            decisions._parse_vectors(whole[:end])
+            decision_bodies._parse_vectors(whole[:end])

@@ -182,8 +182,8 @@ def test_a_monitor_that_cannot_be_watched_lets_go_of_its_ledger(tmp_path):
     service = service_of(tmp_path, "unwatched", "whole")
 
     class Alerting:
-        def watch(self, hosted):
-            if hosted.name == "unwatched":
+        def watch(self, served):
+            if served.name == "unwatched":
                 raise OSError("the outbox is full")
 
     service.alerting = Alerting()

@@ -29,8 +29,12 @@ def test_an_id_is_done_once_and_in_doubt_when_it_is_forgotten(monkeypatch):
         requests = RepeatedRequests()
 
         def once(id, age=None, instance=None, do=do, if_unknown=None):
-            repeat = RequestIdentity(id, age, instance or requests.instance)
-            return requests.answer_once("m", repeat, do, if_unknown=if_unknown)
+            header = (
+                f"request-{id}"
+                if age is None
+                else f"request-{id} {age} {instance or requests.instance}"
+            )
+            return requests.answer_once("m", header, do, if_unknown=if_unknown)
 
         both = await asyncio.gather(once("first"), once("first", 0.0))
         assert both[0] == both[1] == await once("first", 1.0) and len(done) == 1
@@ -46,8 +50,8 @@ def test_an_id_is_done_once_and_in_doubt_when_it_is_forgotten(monkeypatch):
         with pytest.raises(InDoubt):
             await once("maybe", 0.1)
         with pytest.raises(InDoubt):  # of an earlier process, with a ledger and without a key
-            await once("unknown", 0.1, "another process")
-        assert await once("unknown", 0.1, "another process", if_unknown=do) and len(done) == 3
+            await once("unknown", 0.1, "another-process")
+        assert await once("unknown", 0.1, "another-process", if_unknown=do) and len(done) == 3
         with pytest.raises(InDoubt):  # its answer has left: three of 40 bytes do not fit
             await once("first", 2.0)
         assert await once("next")
@@ -64,7 +68,7 @@ def test_answers_of_a_monitor_are_dropped_when_something_is_erased():
         requests = RepeatedRequests()
 
         async def once(monitor, id, do):
-            return await requests.answer_once(monitor, RequestIdentity(id), do, if_unknown=None)
+            return await requests.answer_once(monitor, f"request-{id}", do, if_unknown=None)
 
         async def observe():
             return b"a verdict"
@@ -86,9 +90,7 @@ def test_answers_of_a_monitor_are_dropped_when_something_is_erased():
 
 
 def test_a_header_that_makes_no_sense_is_refused():
-    assert RequestIdentity.parse(None) is None and RequestIdentity.parse(
-        "12345678"
-    ) == RequestIdentity("12345678")
+    assert RequestIdentity.parse("12345678") == RequestIdentity("12345678")
     assert RequestIdentity.parse("12345678 1.5 abc") == RequestIdentity("12345678", 1.5, "abc")
     for header in ("", "short", "12345678 1", "12345678 x y", "x" * 65, "12345678 nan y"):
         with pytest.raises(ValueError):

@@ -28,9 +28,9 @@ def acted(folder, acts, *, tokens, exact):
 
     async def play():
         async with serving(folder, ledger=True, **settings) as app:
-            hosted = app.service.monitors["default"]
-            hosted.monitor.observe([0.1], "yes", key="a")
-            hosted.monitor.observe([0.1], "no", key="b")
+            served = app.service.monitors["default"]
+            served.monitor.observe([0.1], "yes", key="a")
+            served.monitor.observe([0.1], "no", key="b")
             statuses = []
             for verb, body in acts:
                 kinds = (
@@ -41,8 +41,8 @@ def acted(folder, acts, *, tokens, exact):
                 sent = pack(body) if exact else json.dumps(body).encode()
                 answer = await call(app, "POST", f"{ONE}/{verb}", sent, headers | kinds)
                 statuses.append(answer.status)
-            await hosted.flush()
-            return statuses, await hosted.read_ledger(said)
+            await served.flush()
+            return statuses, await served.read_ledger(said)
 
     return asyncio.run(play())
 
@@ -123,9 +123,9 @@ def test_pages_and_json_say_whether_a_name_is_verified(tmp_path, tokens):
 
     async def play():
         async with paging(tmp_path, tokens=[line] if tokens else []) as app:
-            hosted = app.service.monitors["default"]
-            hosted.monitor.observe([0.1], "yes")
-            hosted.monitor.observe([0.1], "no")
+            served = app.service.monitors["default"]
+            served.monitor.observe([0.1], "yes")
+            served.monitor.observe([0.1], "no")
             asker = Asker(app)
             if tokens:
                 await asker.sign_in(text)
@@ -135,7 +135,7 @@ def test_pages_and_json_say_whether_a_name_is_verified(tmp_path, tokens):
             html = (await asker.get("/m/default/pairs/1/0")).body
             pair = (await asker.get("/m/default/pairs/1/0.json")).json
             look = (await asker.get(f"{ONE}/decisions/1", authorization=f"Bearer {text}")).json
-            return html, pair["reviews"], look["reviews"], await hosted.read_ledger(said)
+            return html, pair["reviews"], look["reviews"], await served.read_ledger(said)
 
     html, *reviews, kept = asyncio.run(play())
     name = "ana" if tokens else "local"

@@ -17,13 +17,13 @@ from likewise.service.settings import Limits, MonitorSettings, ServiceSettings
 LIMITS = Limits(recent=5, witnesses=2)
 
 
-def hosted():
+def served_monitor():
     monitor = lw.Monitor(lw.Rule("linf", 0.1))
     return ServedMonitor("default", monitor, MonitorSettings(rule="-"), LIMITS)
 
 
 def test_ring_keeps_the_latest_and_says_which_have_left():
-    served = hosted()
+    served = served_monitor()
     for i in range(12):
         served.record_verdict(served.monitor.observe([0.0], "ab"[i % 2]))
     assert [one.row for one in served.recent.after(-1)] == [7, 8, 9, 10, 11]
@@ -35,7 +35,7 @@ def test_ring_keeps_the_latest_and_says_which_have_left():
 
 
 def test_a_batch_longer_than_the_ring_leaves_its_end_and_holds_no_arrays_of_the_batch():
-    served = hosted()
+    served = served_monitor()
     served.record_verdicts(served.monitor.observe_many([[0.0]] * 12, list("ab" * 6)))
     assert [one.row for one in served.recent.after(-1)] == [7, 8, 9, 10, 11]
     assert served.recent.last_dropped == 6
@@ -45,7 +45,7 @@ def test_a_batch_longer_than_the_ring_leaves_its_end_and_holds_no_arrays_of_the_
 
 
 def test_listeners_hear_of_every_verdict_in_order():
-    served, heard = hosted(), []
+    served, heard = served_monitor(), []
     served.listeners.append(lambda _, verdict: heard.append(verdict.row))
 
     async def run():
@@ -60,7 +60,7 @@ def test_listeners_hear_of_every_verdict_in_order():
 
 def test_a_reader_that_is_too_slow_is_cut_off_and_told_so():
     async def run():
-        served = hosted()
+        served = served_monitor()
         service = Service(ServiceSettings({"default": MonitorSettings(rule="-")}, limits=LIMITS))
         reader = _stream_verdicts(service, served, -1)
         assert await anext(reader) == b"retry: 1000\n\n"
@@ -80,7 +80,7 @@ def test_a_reader_that_is_too_slow_is_cut_off_and_told_so():
 
 def test_a_reader_is_told_when_the_server_ends():
     async def run():
-        served = hosted()
+        served = served_monitor()
         service = Service(ServiceSettings({"default": MonitorSettings(rule="-")}, limits=LIMITS))
         service.monitors = {"default": served}
         reader = _stream_verdicts(service, served, -1)

@@ -412,7 +412,7 @@ def test_a_server_that_cannot_serve_says_why(tmp_path, monkeypatch, capsys):
         (["--workers", "2", "--rule", "rule.toml"], 2, "one process owns the history"),
         ([], 2, "expected a CONFIG"),
         (["nowhere.toml"], 2, "cannot be read"),
-        (["--rule", "nowhere.toml"], 2, "is not there"),
+        (["--rule", "nowhere.toml"], 2, "does not exist"),
         (["--rule", "rule.toml", "--host", "0.0.0.0"], 2, "there are no tokens"),
         (["--rule", "rule.toml", "--ledger", "rule.toml"], 3, "rule.toml"),
         (["bad.toml"], 2, "'body_byte' is no setting"),

@@ -217,7 +217,7 @@ def test_what_is_refused_leaves_no_trace_but_its_count(tmp_path):
     async def run():
         limits, tokens = Limits(rate=2.0), [Token("one", hashed, ("observe",))]
         async with in_process(tmp_path, limits=limits, tokens=tokens) as app:
-            hosted, service = app.service.monitors["default"], app.service
+            served, service = app.service.monitors["default"], app.service
 
             async def status(body, headers=known):
                 return (await call(app, "POST", OBSERVE, body, headers)).status
@@ -227,7 +227,7 @@ def test_what_is_refused_leaves_no_trace_but_its_count(tmp_path):
             assert await status(b'{"x":[1.0]}') == 422
             assert await status(b'{"x":[1.0, 2.0],"z":"a"}') == 422
             assert service.refused == {"401": 1}
-            assert hosted.counts.refused == {"400": 1, "422": 1, "wrong-shape": 1}
+            assert served.counts.refused == {"400": 1, "422": 1, "wrong-shape": 1}
             service.active_requests = service.settings.limits.requests
             assert await status(good) == 503, "too many are under way"
             service.active_requests = 0
@@ -236,7 +236,7 @@ def test_what_is_refused_leaves_no_trace_but_its_count(tmp_path):
             assert await status(good) == 503, "the ledger is not open"
             service.monitors = monitors
             assert [await status(good) for _ in range(20)] == [200] * 15 + [429] * 5
-            assert hosted.monitor.rows == 16
+            assert served.monitor.rows == 16
 
     asyncio.run(run())
 
@@ -244,10 +244,10 @@ def test_what_is_refused_leaves_no_trace_but_its_count(tmp_path):
 def test_a_fault_is_answered_with_500_and_counted(tmp_path, monkeypatch):
     async def run():
         async with in_process(tmp_path) as app:
-            hosted = app.service.monitors["default"]
-            monkeypatch.setattr(hosted, "observe", lambda *_, **__: 1 / 0)
+            served = app.service.monitors["default"]
+            monkeypatch.setattr(served, "observe", lambda *_, **__: 1 / 0)
             answer = await call(app, "POST", OBSERVE, b'{"x":[1.0],"z":"a"}')
             assert answer.status == 500 and "ZeroDivisionError" in answer.json["message"]
-            assert app.service.refused == {"500": 1} and hosted.monitor.rows == 0
+            assert app.service.refused == {"500": 1} and served.monitor.rows == 0
 
     asyncio.run(run())

@@ -83,9 +83,9 @@ def test_a_batch_tells_only_what_is_above_the_level(tmp_path):
             assert told["violations"] == 1
             assert [verdict["row"] for verdict in told["verdicts"]] == [2]
             assert told["verdicts"][0]["slope"] == pytest.approx(80.0)
-            hosted = app.service.monitors["default"]
-            assert hosted.counts.violations.total() == 1
-            assert [verdict.row for verdict in hosted.recent.after(-1)] == [2]
+            served = app.service.monitors["default"]
+            assert served.counts.violations.total() == 1
+            assert [verdict.row for verdict in served.recent.after(-1)] == [2]
 
     asyncio.run(main())
 

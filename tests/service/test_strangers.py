@@ -163,13 +163,13 @@ def bombarded(bodies, kind, count, random_):
         for _ in range(count):
             path, body = random_.choice(bodies)
             name = path.partition("/")[0]
-            hosted = app.service.monitors[name]
-            before = hosted.monitor.rows
+            served = app.service.monitors[name]
+            before = served.monitor.rows
             sent = mutated(body, random_)
             status, answer = await asked(app, f"/v1/monitors/{path}", sent, kind)
             statuses[status] += 1
             assert status < 500, (status, path, sent, answer[:300])
-            grown = hosted.monitor.rows - before
+            grown = served.monitor.rows - before
             if "stream" in path:
                 told = [json.loads(line) for line in answer.splitlines()]
                 assert all(one.get("status", 200) < 500 for one in told), (sent, answer)
@@ -183,11 +183,11 @@ def bombarded(bodies, kind, count, random_):
 
     asyncio.run(run())
     assert app.service.refused["500"] == 0
-    for hosted in app.service.monitors.values():
-        words = hosted.monitor.memory.words()
+    for served in app.service.monitors.values():
+        words = served.monitor.memory.words()
         assert all(len(values) <= LIMITS.labels for values in words.values())
-        assert counts_of(hosted.monitor) == hosted.counts.pairs
-        hosted.close()
+        assert counts_of(served.monitor) == served.counts.pairs
+        served.close()
     return statuses
 
 
@@ -215,7 +215,7 @@ def test_a_hundred_thousand_mutated_bodies_cause_no_fault(name):
 
 def test_a_monitor_under_hostile_labels_does_not_grow():
     app = an_app()
-    hosted = app.service.monitors["default"]
+    served = app.service.monitors["default"]
 
     async def run():
         for i in range(3000):
@@ -224,8 +224,8 @@ def test_a_monitor_under_hostile_labels_does_not_grow():
             assert status == (200 if i < LIMITS.labels else 422)
 
     asyncio.run(run())
-    assert hosted.monitor.rows == LIMITS.labels
-    assert len(hosted.recent.after(-1)) <= LIMITS.recent
-    assert hosted.counts.refused["too-many-names"] == 3000 - LIMITS.labels
-    assert len(hosted.counts.decisions) <= LIMITS.labels + 1
-    hosted.close()
+    assert served.monitor.rows == LIMITS.labels
+    assert len(served.recent.after(-1)) <= LIMITS.recent
+    assert served.counts.refused["too-many-names"] == 3000 - LIMITS.labels
+    assert len(served.counts.decisions) <= LIMITS.labels + 1
+    served.close()

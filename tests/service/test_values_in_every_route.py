@@ -36,8 +36,8 @@ def asked(rule, verb, body, kind="application/json", *, meanwhile=None):
             ServiceSettings({"none": MonitorSettings(rule="none.toml")}, limits=LIMITS)
         )
         monitor = lw.Monitor(rule)
-        hosted = ServedMonitor("m", monitor, MonitorSettings(rule="none.toml"), LIMITS)
-        service.ready, service.pending, service.monitors = True, {}, {"m": hosted}
+        served = ServedMonitor("m", monitor, MonitorSettings(rule="none.toml"), LIMITS)
+        service.ready, service.pending, service.monitors = True, {}, {"m": served}
         if meanwhile is not None:
             meanwhile(monitor)
         body_ = body if isinstance(body, bytes) else body.encode()

@@ -13,12 +13,12 @@ import pytest
 import likewise as lw
 from likewise.monitor.opening import LedgerOptions
 from likewise.service.recent_verdicts import trim_verdicts
-from likewise.sharding.local_shards import LocalShards
 from likewise.sharding.protocol import Fenced, ShardDown
 from likewise.sharding.settings import ClusterSettings
 from likewise.verdict.context import VerdictContext
 from likewise.verdict.verdict_body import write_bodies
 from likewise.verdict.witnesses import NO_WITNESSES
+from tests.local_shards import LocalShards
 from tests.oracle import Oracle
 from tests.refusals import raises
 from tests.sharded import FailingShards, in_process
@@ -75,7 +75,7 @@ class StoppedShards(LocalShards):
             return None, ShardDown("down")
         return super().send(shard, call, *given)
 
-    def revive(self, shard, seconds):
+    def ensure_running(self, shard, seconds):
         if shard in self.down:
             raise ShardDown("down")
 
@@ -110,9 +110,9 @@ def test_shards_with_rows_that_the_ledger_does_not_have_are_cut_back(tmp_path):
         engine = monitor._engine
         engine.observe_many(X[30:45], Z[30:45])  # shards have them, the ledger never will
         assert [shard.ping() for shard in backend.shards] != held
-        monitor._steps.midway = False
+        monitor._sequencer.midway = False
         monitor.closed = True  # as if the process had been killed
-        monitor._kept.close()
+        monitor._ledger_handle.close()
     with in_process(tmp_path / "ledger", RULE, backend) as monitor:
         assert monitor.rows == 30
         other = X[30:] + 0.1, Z[30:]
@@ -127,9 +127,9 @@ def test_shards_do_not_keep_what_one_process_has_written_otherwise(tmp_path):
     monitor = in_process(tmp_path / "ledger", RULE, backend)
     monitor.observe_many(X[:30], Z[:30])
     monitor._engine.observe_many(X[30:45], Z[30:45])  # shards have them, the ledger never will
-    monitor._steps.midway = False
+    monitor._sequencer.midway = False
     monitor.closed = True  # as if the process had been killed
-    monitor._kept.close()
+    monitor._ledger_handle.close()
     other = X[30:] + 0.1, Z[30:]
     with lw.open(tmp_path / "ledger") as alone:
         alone.observe_many(*other)
@@ -255,7 +255,7 @@ def test_what_was_answered_without_a_shard_says_so_and_is_told_later(tmp_path):
     settings = _with(shards=3, when_down="incomplete", patience_seconds=0.01)
     monitor = in_process(tmp_path / "ledger", RULE, backend, settings=settings)
     whole = monitor.observe_many(X[:100], Z[:100])
-    assert named(whole) == due[:100] and whole.incomplete is None and monitor.owed == 0
+    assert named(whole) == due[:100] and whole.incomplete is None and monitor.incomplete_count == 0
     backend.down = {1}
     backend.lose(1)
     partly = list(monitor.observe_many(X[100:140], Z[100:140]))
@@ -274,21 +274,24 @@ def test_what_was_answered_without_a_shard_says_so_and_is_told_later(tmp_path):
     assert named([*partly, single]) == [
         [row for row in rows if row not in mine] for rows in due[100:141]
     ]
-    assert monitor.owed == 41 and monitor.late() == []
-    assert monitor.check(X[0], Z[0]).incomplete > 0 and monitor.owed == 41
+    assert monitor.incomplete_count == 41 and monitor.collect_late_verdicts() == []
+    assert monitor.check(X[0], Z[0]).incomplete > 0 and monitor.incomplete_count == 41
     monitor.close()
     monitor = in_process(tmp_path / "ledger", RULE, backend, settings=settings)
-    assert monitor.owed == 41  # the chain says so
+    assert monitor.incomplete_count == 41  # the chain says so
     backend.down = set()
-    monitor._sharded.fleet._left_out.clear()
-    late = {verdict.row: verdict.witnesses.rows.tolist() for verdict in monitor.late()}
+    for state in monitor._shards.fleet._states:
+        state.down_since = None
+    late = {
+        verdict.row: verdict.witnesses.rows.tolist() for verdict in monitor.collect_late_verdicts()
+    }
     told = {
         row: [other for other in due[row] if other in mine]
         for row in range(100, 141)
         if mine.intersection(due[row])
     }
     assert late == told and len(told) > 20
-    assert monitor.owed == 0 and monitor.late() == []
+    assert monitor.incomplete_count == 0 and monitor.collect_late_verdicts() == []
     rest = monitor.observe_many(X[141:], Z[141:])
     assert named(rest) == due[141:] and rest.incomplete is None
     kinds = [event.kind for event in lw.Ledger(tmp_path / "ledger").events()]

@@ -8,7 +8,7 @@ import pytest
 import likewise as lw
 from likewise.audit.tasks import RayRunner
 from likewise.errors import BadRule
-from likewise.runtime.machine import explain_unreachable
+from likewise.runtime.port_check import explain_unreachable
 from tests.brokers import free_port
 from tests.ray_cluster import cluster_address
 from tests.refusals import raises

@@ -46,7 +46,7 @@ def named(verdicts) -> list[list[int]]:
 
 
 def shards_of(monitor):
-    return monitor._sharded.fleet.backend
+    return monitor._shards.fleet.backend
 
 
 def kill(processes: list[int]) -> None:
@@ -72,7 +72,7 @@ def test_a_killed_shard_and_all_of_them_change_no_verdict(address, tmp_path):
         assert monitor.verify().ok
     ray = joined()
     with pytest.raises(ValueError):  # closed: the actors are gone
-        ray.get_actor(shards_of(monitor).name_of(0), namespace="likewise")
+        ray.get_actor(shards_of(monitor).actor_name(0), namespace="likewise")
 
 
 def test_shards_outlive_their_coordinator_and_are_found_again(address, tmp_path):
@@ -148,7 +148,7 @@ def test_a_cluster_without_ray_installed_says_what_to_install(tmp_path):
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
-    assert "pip install 'likewise[ray]'" in ended.stderr
+    assert "pip install '.[ray]'" in ended.stderr
 
 
 @pytest.mark.slow

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import likewise as lw
 from likewise.search.engine.row_engine import RowEngine
 from likewise.search.outputs import outputs_of
-from likewise.sharding.local_shards import LocalShards
 from likewise.sharding.protocol import Session, ShardSpec
 from likewise.sharding.shard import Shard, compact_answers, expand_answers
 from tests.interruptions import Interruptions, at_step
+from tests.local_shards import LocalShards
 from tests.oracle import Oracle, assert_same_verdicts
 from tests.play import VERBS, play
 from tests.sharded import FailingShards, sharded

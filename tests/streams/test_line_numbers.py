@@ -48,7 +48,7 @@ def send(judge, rows, first=1):
     """Answers to rows, each judged once."""
     records = [Record("standard input", i, b"") for i, _ in enumerate(rows, first)]
     verdicts = judge.judge(Messages(records, rows))
-    return [write_body(one, keys=judge.keyed, over=False) for one in verdicts]
+    return [write_body(one, keys=judge.has_key_column, over=False) for one in verdicts]
 
 
 @RULES

@@ -60,7 +60,7 @@ def test_every_class_has_a_code_that_no_other_has():
 def test_errors_can_be_found_by_their_codes():
     assert BY_CODE["missing-value"] is lw.errors.MissingValue
     for code, kind in BY_CODE.items():
-        assert kind.code == code and getattr(lw, kind.__name__) is kind
+        assert kind.code == code and getattr(lw.errors, kind.__name__) is kind
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: error.code)

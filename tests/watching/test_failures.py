@@ -48,11 +48,15 @@ class BrokenMonitor(lw.Monitor):
 GOOD = [1.0, 2.0]
 FAILING = {
     "NaN in the input": (lw.Monitor(RULE), {}, [np.nan, 1.0], lw.errors.UnexpectedValue),
-    "words in the input": (lw.Monitor(RULE), {"input": lambda x: ["a"]}, GOOD, lw.errors.UnexpectedValue),
+    "words in the input": (
+        lw.Monitor(RULE), {"input": lambda x: ["a"]}, GOOD, lw.errors.UnexpectedValue
+    ),
     "wrong shape": (wide_monitor(), {}, GOOD, lw.errors.WrongShape),
     "closed monitor": (closed_monitor(), {}, GOOD, lw.errors.BadDecision),
     "broken monitor": (BrokenMonitor(RULE), {}, GOOD, MemoryError),
-    "output no label": (lw.Monitor(RULE), {"output": lambda z: [z]}, GOOD, lw.errors.UnexpectedValue),
+    "output no label": (
+        lw.Monitor(RULE), {"output": lambda z: [z]}, GOOD, lw.errors.UnexpectedValue
+    ),
     "input raises": (lw.Monitor(RULE), {"input": no}, GOOD, RuntimeError),
     "output raises": (lw.Monitor(RULE), {"output": no}, GOOD, RuntimeError),
 }  # fmt: skip

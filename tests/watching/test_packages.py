@@ -31,4 +31,4 @@ def test_missing_scikit_learn_says_its_install_line():
         "except ImportError as error:\n"
         "    print(error)"
     )
-    assert "pip install 'likewise[scikit-learn]'" in python(code)
+    assert "pip install '.[scikit-learn]'" in python(code)

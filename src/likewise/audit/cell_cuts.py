@@ -1,20 +1,14 @@
-"""Cuts of space: which cell a row is at home in, and to which other cells it is copied.
+"""Cuts space into cells: which cell a row is at home in, and to which others it is copied.
 
-Rows are points with coordinates. A cut divides the points of a cell at a value of one coordinate.
-A row is at home in exactly one cell, and is copied to every cell that has, or could have, a row
-that is near it. So a cell holds every row near the rows at home there, and their verdicts can be
-made there, whole.
-
-A cut is chosen by a sample: the coordinate and value with the fewest points to be copied, and
-halves that are not too unequal. Where more than COPIED of the points would be copied, or all cells
-together would have more than COPIES copies of each row, a cell is left as it is: it is then judged
-in blocks of time (judge_cell.py).
+Rows are points with coordinates, and a cut divides the points of a cell at a value of one
+coordinate. A cell holds every row near the rows at home there, so their verdicts are complete. Cuts
+are chosen by a sample: as few copies as possible, and halves that are not too unequal. A cell that
+cannot be cut without too many copies is judged in blocks of time (judge_cell.py).
 
 Invariant: two rows that are near are both in the home of either; bounds are rounded outwards, so no
 rounding loses a pair. A row has one home.
 Cost: sorting the sample once for each coordinate and cut; then two comparisons for each row and cut
 that it passes.
-Not here: what coordinates are, and how near is near in each (cell_cuts.py).
 """
 
 import heapq
@@ -25,34 +19,33 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.audit.sides import mix_columns, stable_codes, stable_column
 from likewise.monitor.factory import make_time_span
 from likewise.monitor.monitor import Monitor
 from likewise.monitor.readers.encoding import Encoder
+from likewise.reports.stable_numbers import mix_words, stable_codes, stable_column
 from likewise.rule.rule import Rule
 from likewise.search.geometry import geometry
+from likewise.tables.array_types import Floats, Rows
 
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 COPIED = 0.6
 """A cell of which a larger share would be copied is not cut."""
 COPIES = 2.0
-"""Copies in all cells, as a multiple of the rows that there are, at most: a share that is copied
-with every cut would multiply."""
-_SMALLEST = 0.1  # share of the points on the smaller side, at least
-_LARGEST = 0.95  # share of the points in the larger cell, copies included, at most
+"""The most copies in all cells, as a multiple of the number of rows: a share that is copied with
+every cut would multiply."""
+_SMALLEST = 0.1  # the least share of the points on the smaller side
+_LARGEST = 0.95  # the largest share of the points in the larger cell, copies included
 _BALANCE = 0.3  # what unequal sides cost, beside copies
-_CANDIDATES = 256  # cuts that are looked at for each coordinate
+_CANDIDATES = 256  # cuts that are tried for each coordinate
 
 
 @dataclass(frozen=True)
 class Reach:
-    """How far from a cut rows of the other side may be near, in one coordinate.
+    """Says how far from a cut rows may be near to rows of the other side, in one coordinate.
 
-    below   rows at most so far below the cut are copied to the upper side
-    above   rows at most so far above the cut are copied to the lower side
+    below   rows at most this far below the cut are copied to the upper side
+    above   rows at most this far above the cut are copied to the lower side
 
     None: nothing is near across the cut, so nothing is copied.
     """
@@ -61,7 +54,7 @@ class Reach:
     above: float | None
 
     def bounds(self, cut: float) -> tuple[float, float]:
-        """The least value in the upper cell, and the largest in the lower, rounded outwards."""
+        """Return the least value in the upper cell, the largest in the lower, rounded outwards."""
         low = np.nextafter(cut, np.inf)
         high = cut
         if self.below is not None:
@@ -73,21 +66,21 @@ class Reach:
 
 @dataclass(frozen=True)
 class Cut:
-    """One cut: values up to `cut` are at home below; the lower side takes up to `high` as well, the
-    upper side from `low` on."""
+    """Divides a cell: values up to `cut` are at home below; the lower side holds values up to
+    `high`, the upper side values from `low` on."""
 
     coordinate: int
     cut: float
     low: float
     high: float
     lower: int
-    """The next cut on the lower side; a cell c is -1 - c."""
+    """The next cut on the lower side; -1 - c stands for cell c."""
     upper: int
 
 
 @dataclass(frozen=True)
 class CutTree:
-    """A tree of cuts; without any, one cell."""
+    """Holds a tree of cuts; without cuts there is one cell."""
 
     cuts: tuple[Cut, ...] = ()
 
@@ -96,7 +89,7 @@ class CutTree:
         return len(self.cuts) + 1
 
     def cells_of(self, points: Floats) -> Iterator[tuple[int, Rows, Flags]]:
-        """By cell: the rows that are in it, in their order, and whether each is at home there."""
+        """Yield for each cell the rows in it, in order, and whether each is at home there."""
         every = np.arange(len(points), dtype=np.int64)
         waiting = [(0 if self.cuts else -1, every, np.ones(len(points), np.bool_))]
         while waiting:
@@ -109,33 +102,33 @@ class CutTree:
             cut = self.cuts[at]
             values = points[rows, cut.coordinate]
             below = values <= cut.cut
-            for side, there, mine in (
+            for side, inside, mine in (
                 (cut.lower, values <= cut.high, below),
                 (cut.upper, values >= cut.low, ~below),
             ):
-                waiting.append((side, rows[there], home[there] & mine[there]))
+                waiting.append((side, rows[inside], home[inside] & mine[inside]))
 
     def to_list(self) -> list[dict[str, Any]]:
-        """For JSON; floats come back as they were."""
+        """Return plain values for JSON, which keeps floats exactly."""
         return [asdict(one) for one in self.cuts]
 
     @classmethod
-    def from_list(cls, told: Sequence[dict[str, Any]]) -> "CutTree":
-        return cls(tuple(Cut(**one) for one in told))
+    def from_list(cls, cuts: Sequence[dict[str, Any]]) -> "CutTree":
+        return cls(tuple(Cut(**one) for one in cuts))
 
 
 def choose_cuts(sample: Floats, reaches: Sequence[Reach | None], most: float) -> CutTree:
-    """Cuts after which no cell has more than `most` points of the sample, as far as that goes.
+    """Choose cuts after which no cell has more than `most` points of the sample, if possible.
 
     reaches: for each coordinate; None where it cannot be cut
 
-    The largest cell is cut first, so where copies come to an end it is small cells that stay whole.
+    The largest cell is cut first: once no more copies are allowed, only small cells stay whole.
     """
     cuts: list[Cut] = []
     cells, copies = 0, 0
     every = np.arange(len(sample), dtype=np.int64)
-    # Cells that may be cut: their size, a number that tells equal ones apart, their points, which
-    # of these are at home there, and of which cut they are which side.
+    # Cells that may be cut: their size, a number that breaks ties, their points, which of these
+    # are at home there, and of which cut they are which side.
     waiting: list[_Waiting] = [(-len(sample), 0, every, np.ones(len(sample), np.bool_), None)]
     pushed = 1
     while waiting:
@@ -170,7 +163,7 @@ _Waiting = tuple[int, int, Rows, Flags, tuple[int, str] | None]
 def _sides(
     points: Floats, home: Flags, reaches: Sequence[Reach | None]
 ) -> tuple[Cut, list[tuple[Rows, Flags]]] | None:
-    """The best cut, whose sides are not known yet, and the points of both sides; None: no cut."""
+    """Return the best cut, without its sides, and the points of both sides; None: no cut."""
     chosen = best_cut(points, home, reaches)
     if chosen is None:
         return None
@@ -188,7 +181,7 @@ def _sides(
 def best_cut(
     points: Floats, home: Flags, reaches: Sequence[Reach | None]
 ) -> tuple[int, float] | None:
-    """The coordinate and value that cost least; None where too much would be copied."""
+    """Return the coordinate and value that cost least; None where too much would be copied."""
     best: tuple[float, int, float] | None = None
     for coordinate, reach in enumerate(reaches):
         if reach is None:
@@ -200,7 +193,7 @@ def best_cut(
 
 
 def _cost(values: Floats, home: Flags, reach: Reach) -> Iterator[tuple[float, float]]:
-    """The best cut of one coordinate, and what it costs; nothing if there is none."""
+    """Yield the cost and the value of the best cut of one coordinate, if there is one."""
     every = np.sort(values)
     steps = np.flatnonzero(every[1:] > every[:-1])  # a cut lies between two different values
     count = len(every)
@@ -226,14 +219,14 @@ def _cost(values: Floats, home: Flags, reach: Reach) -> Iterator[tuple[float, fl
 
 
 _FREE = Reach(None, None)
-_SHIFT = np.uint64(11)  # 53 bits are left, which a float holds
+_SHIFT = np.uint64(11)  # leaves 53 bits, which a float holds
 
 
 @dataclass(frozen=True)
 class CellSpace:
-    """How rows of a rule become points.
+    """Makes points of rows.
 
-    within   how long before a decision the past begins that it is compared with, if limited
+    within: how far back decisions are compared; None: no limit
     """
 
     rule: Rule
@@ -241,7 +234,7 @@ class CellSpace:
 
     @property
     def matching_categories(self) -> tuple[str, ...]:
-        """The categories that must match, and whose missing places do not match everything."""
+        """Categories that must be the same, and whose missing values do not match everything."""
         return tuple(
             name
             for name, one in (self.rule.features or {}).items()
@@ -251,17 +244,17 @@ class CellSpace:
     def points(
         self, probe: Monitor, times: npt.NDArray[Any] | None, models: Sequence[Any] | None
     ) -> Floats:
-        """The coordinates of all rows of a monitor that has loaded them."""
+        """Return the coordinates of all rows of a monitor that has loaded them."""
         rows = np.arange(len(probe))
         columns = []
         if self.matching_categories:
             codes = [
                 stable_codes(probe.past.codes(name, rows)) for name in self.matching_categories
             ]
-            columns.append(_as_floats(mix_columns(codes, len(rows))))
+            columns.append(_as_floats(np.column_stack(codes)))
         if self.rule.compare == "within":
             assert models is not None
-            columns.append(_as_floats(mix_columns([stable_column(models)], len(rows))))
+            columns.append(_as_floats(stable_column(models)[:, None]))
         if self.within is not None:
             assert times is not None
             columns.append(times.astype("datetime64[us]").astype(np.int64).astype(np.float64))
@@ -278,7 +271,7 @@ class CellSpace:
         return positions
 
     def reaches(self, probe: Monitor) -> list[Reach | None]:
-        """For each coordinate how far is near, as the monitor compares; None: it cannot be cut."""
+        """Return how far is near in each coordinate, as the monitor compares; None: no cuts."""
         reaches: list[Reach | None] = []
         if self.matching_categories:
             reaches.append(_FREE)
@@ -289,17 +282,17 @@ class CellSpace:
         plain = probe.past.points(np.zeros(1, np.int64)).rule
         explained = probe.explain()
         assert explained.width is not None and explained.slack is not None
-        found = geometry(plain, explained.width, explained.slack)
-        left_open = self._find_uncuttable()
-        for j, scale in enumerate(found.gap_scale.tolist()):
-            far = found.tree_reach / scale if scale > 0 else np.inf
-            near = np.isfinite(far) and j not in left_open
-            reaches.append(Reach(far, far) if near else None)
+        space = geometry(plain, explained.width, explained.slack)
+        uncuttable = self._find_uncuttable()
+        for j, scale in enumerate(space.gap_scale.tolist()):
+            far = space.tree_reach / scale if scale > 0 else np.inf
+            can_cut = np.isfinite(far) and j not in uncuttable
+            reaches.append(Reach(far, far) if can_cut else None)
         return reaches
 
     def _find_uncuttable(self) -> set[int]:
-        """Coordinates that no cut may use: where a missing place is near everything, and numbers
-        for combinations of categories, which differ from monitor to monitor."""
+        """Return the coordinates that no cut may use: where a missing value is near everything,
+        and numbers for combinations of categories, which differ from monitor to monitor."""
         if self.rule.features is None:
             return set()
         encoder = Encoder(self.rule)
@@ -311,5 +304,5 @@ class CellSpace:
         )
 
 
-def _as_floats(numbers: npt.NDArray[np.uint64]) -> Floats:
-    return (numbers >> _SHIFT).astype(np.float64)
+def _as_floats(words: Rows) -> Floats:
+    return (mix_words(words) >> _SHIFT).astype(np.float64)

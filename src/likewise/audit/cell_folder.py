@@ -1,17 +1,17 @@
-"""The folder of a partitioned audit: what is in it, and which steps are done.
+"""Manages the folder of a partitioned audit: what is in it, and which steps are done.
 
     audit.json            what the rest depends on: files, rule, columns
-    look.json             the cuts, and how times are written
+    look.json             the cuts, and the format of times
     spread/00003.json     file 3 is spread: its pieces by cell, what was refused, its checksum
     spread/00003.npz      the times and keys of its rows, where these count
     cells/00012/          pieces of cell 12, one or more from each file
     order.json            the order of all rows; ranks.bin and left-out.npy where that takes more
     results/00012.npz     cell 12 is judged; results/00012.rows.arrow: rows of it that are shown
 
-Invariant: a step is done when its file is in place, which is written whole or not at all and after
-everything that it speaks of. So a run that was killed goes on where it was. Pieces that no file
-speaks of are left over from such a run, and are removed.
-Files are for their owner alone: they hold what the data hold.
+Invariant: a step is done when its file exists, which is written atomically and after everything
+that it refers to. So a run that was killed continues where it stopped. Pieces that no file refers
+to are left over from such a run, and are removed.
+Files are readable for their owner alone: they contain the data.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from likewise.runtime.private_files import make_folder
 
 try:
     import fcntl
-except ImportError:  # Windows: two runs in one folder are then not told apart
+except ImportError:  # Windows: nothing prevents two runs in one folder
     fcntl = None  # type: ignore[assignment]
 
 
@@ -40,32 +40,15 @@ _HALF_WRITTEN = ".likewise-*.partial"
 
 
 class AuditFolder:
-    """One such folder."""
+    """Names the files of one such folder, locks it, and begins a job in it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-
-    # Names
-
-    @property
-    def manifest(self) -> Path:
-        return self.path / "audit.json"
-
-    @property
-    def look(self) -> Path:
-        return self.path / "look.json"
-
-    @property
-    def order(self) -> Path:
-        return self.path / "order.json"
-
-    @property
-    def ranks(self) -> Path:
-        return self.path / "ranks.bin"
-
-    @property
-    def left_out(self) -> Path:
-        return self.path / "left-out.npy"
+        self.manifest = path / "audit.json"
+        self.look = path / "look.json"
+        self.order = path / "order.json"
+        self.ranks = path / "ranks.bin"
+        self.left_out = path / "left-out.npy"
 
     def spread(self, number: int, suffix: str = "json") -> Path:
         return self.path / "spread" / f"{number:05d}.{suffix}"
@@ -74,7 +57,7 @@ class AuditFolder:
         return self.path / "cells" / f"{cell:05d}"
 
     def new_piece(self, cell: int, number: int) -> Path:
-        """A name for a piece of a cell from a file, that was never used before."""
+        """Return a new name for a piece of a cell from a file."""
         folder = self.cell(cell)
         make_folder(folder)
         return folder / f"{number:05d}-{secrets.token_hex(6)}.arrow"
@@ -83,7 +66,7 @@ class AuditFolder:
         return self.path / "results" / f"{cell:05d}.{suffix}"
 
     def read_column_names(self) -> list[str] | None:
-        """The columns that its cells hold, or will; None if no audit was begun here."""
+        """Read the columns that its cells hold, or will; None if no audit was begun here."""
         if not self.manifest.exists():
             return None
         columns: list[str] = read_json(self.manifest).get("columns", [])
@@ -92,7 +75,7 @@ class AuditFolder:
     # Steps
 
     def begin(self, job: Job) -> None:
-        """Make the folder for a job, or go on in one that was made for it; raise BadFile."""
+        """Make the folder for a job, or continue in one that was made for it; raise BadFile."""
         for half_written in self.path.rglob(_HALF_WRITTEN):
             half_written.unlink(missing_ok=True)
         identity = job.identity()
@@ -120,33 +103,32 @@ class AuditFolder:
             if others <= {"lock", "workers", *_FOLDERS}:
                 return
         raise BadFile(
-            f"{self.path} is there and is no folder of a partitioned audit; expected a new or an"
+            f"{self.path} exists and is not a folder of a partitioned audit; expected a new or an"
             " empty one. Nothing was changed: name another folder for --partition.",
             path=self.path,
         )
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Nobody else works in this folder meanwhile; raise BadFile if somebody does.
+        """Keep others from working in this folder; raise BadFile if somebody does.
 
-        Workers of a run that was killed end soon after it, and are waited for. What ends with an
-        error before space was cut has nothing to go on with: a folder that was begun here is then
-        removed.
+        Workers of a run that was killed end soon after it, and are waited for. A run that fails
+        before space is cut leaves nothing to continue with: a folder that it made is removed.
         """
         self._check_new_or_own()
-        made = [one for one in (self.path, *self.path.parents) if not one.exists()]
+        new_folders = [one for one in (self.path, *self.path.parents) if not one.exists()]
         make_folder(self.path)
         with (self.path / "lock").open("ab") as file:
             if not _try_lock(file, shared=False):
                 raise BadFile(
-                    f"another audit is at work in {self.path}. Wait for it, or name another folder."
+                    f"another audit is running in {self.path}. Wait for it, or name another folder."
                 )
             with (self.path / "workers").open("ab") as workers:
                 until = time.monotonic() + _ORPHAN_WAIT_SECONDS
                 while not _try_lock(workers, shared=False):
                     if time.monotonic() > until:
                         raise BadFile(
-                            f"workers of an earlier audit are still at work in {self.path}. End"
+                            f"workers of an earlier audit are still running in {self.path}. Stop"
                             " them, and start again."
                         )
                     time.sleep(0.05)
@@ -155,35 +137,37 @@ class AuditFolder:
                 yield
             except BaseException:
                 if begun_here and not self.look.exists():
-                    self._remove(made)
+                    self._remove(new_folders)
                 raise
 
-    def _remove(self, made: list[Path]) -> None:
-        """Remove what was begun, and those folders that were made for it."""
+    def _remove(self, new_folders: list[Path]) -> None:
+        """Remove what was begun, and the folders that were made for it."""
         for half_written in self.path.glob(_HALF_WRITTEN):
             half_written.unlink(missing_ok=True)
         for file in (self.manifest, self.path / "workers", self.path / "lock"):
             with contextlib.suppress(OSError):  # Windows: it is open
                 file.unlink(missing_ok=True)
-        for folder in (*(self.path / name for name in _FOLDERS), *made):
-            with contextlib.suppress(OSError):  # it is not there, or somebody else's things are
+        for folder in (*(self.path / name for name in _FOLDERS), *new_folders):
+            with contextlib.suppress(
+                OSError
+            ):  # missing, or not empty: it has somebody else's files
                 folder.rmdir()
 
     @contextmanager
     def mark_working(self) -> Iterator[None]:
-        """A task is being done in this folder."""
+        """Hold the lock that says a task is running in this folder."""
         with (self.path / "workers").open("ab") as file:
             _try_lock(file, shared=True)
             yield
 
     def remove_leftovers(self, number: int) -> None:
-        """Pieces of a file that was not spread to its end."""
+        """Remove the pieces of a file that was not spread to its end."""
         for piece in (self.path / "cells").glob(f"*/{number:05d}-*.arrow"):
             piece.unlink(missing_ok=True)
 
 
 def _try_lock(file: IO[bytes], *, shared: bool) -> bool:
-    """Whether the lock of a file is had now; it is given back when the file is closed."""
+    """Take the lock of a file if it is free; closing the file releases it."""
     if fcntl is None:
         return True
     try:
@@ -204,24 +188,24 @@ _OPTIONS = {
     "skip": "--on-bad-row",
     "cell_rows": "--cell-rows",
 }
-"""What a user said differently, by what differs."""
+"""What a user would call each key of the manifest."""
 
 
 def _describe_differences(changed: list[str], before: dict[str, Any], now: dict[str, Any]) -> str:
-    """What is not as it was, in the words of the options."""
+    """Say what has changed, in the words of the options."""
     if "files" in changed:
         then = {tuple(one) for one in before.get("files", ())}
         new = [one[0] for one in now["files"] if tuple(one) not in then]
-        return f"{new[0] if new else 'one of its files'} is not the file that it was"
-    said = [key for key in _OPTIONS if key in changed]
-    if said:  # columns and their types then differ, if at all, by what was said
-        return " and ".join(_describe_difference(key, before.get(key), now[key]) for key in said)
-    return f"{', '.join(changed)} {'is' if len(changed) == 1 else 'are'} not what it was"
+        return f"{new[0] if new else 'one of its files'} has changed"
+    options = [key for key in _OPTIONS if key in changed]
+    if options:  # these explain why columns and their types differ, if they do
+        return " and ".join(_describe_difference(key, before.get(key), now[key]) for key in options)
+    return f"{', '.join(changed)} {'has' if len(changed) == 1 else 'have'} changed"
 
 
 def _describe_difference(key: str, before: Any, now: Any) -> str:
     if key in ("format", "rule", "reading"):
-        return f"{_OPTIONS[key]} is not what it was"
+        return f"{_OPTIONS[key]} has changed"
     if key == "skip":
         before, now = ("skip" if one else "fail" for one in (before, now))
     was, is_now = ("not given" if one is None else one for one in (before, now))
@@ -233,7 +217,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise BadFile(
-            f"{path} cannot be read ({error}). Remove the folder; begin again.", path=path
+            f"{path} cannot be read ({error}). Remove the folder and start again.", path=path
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""The rows of one cell, in the order of all rows: whole, or a block of them at a time."""
+"""Reads the rows of one cell, in the order of all rows: all of them, or one block at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,10 @@ import polars as pl
 from likewise.audit.cell_folder import AuditFolder
 from likewise.audit.job import Job
 from likewise.audit.ordering import RowOrder
-from likewise.audit.spreading import HOME, INDEX, PLACE, TIME
+from likewise.audit.spreading import HOME, INDEX, PLACE, TIME, SpreadFile
+from likewise.reports.stable_numbers import mix_words, stable_column, to_words
 from likewise.sources.columnar import translate_polars_errors
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
 
 RANK, FILE = "likewise:rank", "likewise:file"
 OWN = (INDEX, PLACE, TIME, HOME, RANK, FILE)
@@ -21,18 +22,19 @@ OWN = (INDEX, PLACE, TIME, HOME, RANK, FILE)
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a cell that came from one file."""
+    """Describes the rows of a cell that came from one file."""
 
     number: int
-    """Of the file."""
+    """The number of the file."""
     name: str
     rows: int
     home: int
+    """How many of the rows are at home in the cell."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """All pieces of a cell."""
+    """Holds all pieces of a cell."""
 
     number: int
     pieces: tuple[Piece, ...]
@@ -48,7 +50,7 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class CellBlock:
-    """Rows of a cell that follow each other, in order."""
+    """Holds rows of a cell that follow each other, in order."""
 
     frame: pl.DataFrame
 
@@ -69,6 +71,16 @@ class CellBlock:
     def table(self) -> pl.DataFrame:
         """The columns of the file."""
         return self.frame.drop(OWN, strict=False)
+
+    def number_values(
+        self, names: Sequence[str], rows: Rows | None = None, *more: Rows
+    ) -> npt.NDArray[np.uint64]:
+        """Number the values of rows in some columns: the same for the same values in every cell.
+
+        more: further columns of numbers that count
+        """
+        frame = self.frame if rows is None else self.frame[rows]
+        return mix_words(np.column_stack([*(_to_numbers(frame[name]) for name in names), *more]))
 
     @property
     def times(self) -> npt.NDArray[np.datetime64] | None:
@@ -92,14 +104,14 @@ class CellBlock:
 
 
 class CellReader:
-    """Reads cells of a job."""
+    """Reads the cells of a job."""
 
     def __init__(self, job: Job, order: RowOrder) -> None:
         self._folder = AuditFolder(job.folder)
         self._order = order
 
     def blocks(self, cell: Cell, most: int) -> list[tuple[int, int]]:
-        """Ranges of ranks with at most so many rows of the cell each; one, if it has no more."""
+        """Return ranges of ranks with at most `most` rows of the cell each."""
         end = self._order.rows
         if cell.rows <= most:
             return [(0, end)]
@@ -110,7 +122,7 @@ class CellReader:
         return list(zip([0, *starts[1:]], [*starts[1:], end], strict=True))
 
     def block(self, cell: Cell, low: int, high: int) -> CellBlock:
-        """The rows with ranks from `low` up to, not including, `high`."""
+        """Return the rows with ranks from `low` up to, not including, `high`."""
         frames = []
         for piece in cell.pieces:
             frame = self._read(cell, piece, None)
@@ -131,11 +143,17 @@ class CellReader:
             return pl.read_ipc(path, columns=columns)
 
 
-def cells_of(pieces: Sequence[Sequence[tuple[int, str, int, int]]]) -> list[Cell]:
-    """All cells that have rows at home, the largest first; by file, what was written of it."""
+def _to_numbers(column: pl.Series) -> Rows:
+    if column.dtype.is_numeric():
+        return to_words(column.cast(pl.Float64).fill_null(np.nan).to_numpy())[:, 0]
+    return stable_column(column.to_list())
+
+
+def cells_of(files: Sequence[SpreadFile]) -> list[Cell]:
+    """Return all cells that have rows at home, the largest first."""
     by_cell: dict[int, list[Piece]] = {}
-    for number, written in enumerate(pieces):
-        for cell, name, rows, home in written:
+    for number, file in enumerate(files):
+        for cell, name, rows, home in file.pieces:
             by_cell.setdefault(cell, []).append(Piece(number, name, rows, home))
-    cells = [Cell(cell, tuple(some)) for cell, some in by_cell.items()]
+    cells = [Cell(cell, tuple(pieces)) for cell, pieces in by_cell.items()]
     return sorted((one for one in cells if one.home), key=lambda one: (-one.rows, one.number))

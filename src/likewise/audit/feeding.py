@@ -1,24 +1,29 @@
-"""The decisions of a file, chunk by chunk, in the order in which they are judged.
+"""Feeds the decisions of a file to a monitor, chunk by chunk, in the order they are judged in.
 
 Invariant: the rows judged are the good rows of the file, in its order or in order of time; every
 other row is counted, by the kind of its reason.
-Cost: a chunk with a bad row is read about twice; with many, once more for each halving.
+Cost: a chunk with a bad row is judged about twice; with many, once more for each halving.
 Not here: which rows of a chunk are bad (monitor/bad_rows.py).
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import astuple
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from likewise.audit.audit_options import AuditOptions, RowOptions
+from likewise.audit.audit_options import AuditOptions
 from likewise.audit.favourable import OutputsSeen
-from likewise.audit.refused_rows import RefusedRows, refused_row
 from likewise.errors import BadFile
-from likewise.monitor.bad_rows import JudgedRows, RejectedRow, isolate_bad_rows
+from likewise.monitor.bad_rows import (
+    JudgedRows,
+    RejectedRow,
+    describe_refusal,
+    isolate_bad_rows,
+)
 from likewise.reports.evidence import Evidence, JudgingOrder, SkippedRows
-from likewise.runtime.machine import MachineLoad
+from likewise.runtime.cpu_load import MachineLoad
 from likewise.sources.binding import Binding, read_models
 from likewise.sources.chunk import Chunk, ColumnTypes, Places, RefusedRow
 from likewise.sources.file_source import DecisionFile
@@ -28,11 +33,11 @@ from likewise.sources.time_order import AS_IT_IS, Arrangement, TimeOrderedSource
 _MAX_BAD_ROWS = 100  # give up after this many bad rows without a good one
 AnswerT = TypeVar("AnswerT")
 Reopen = Callable[[], AbstractContextManager[DecisionFile]]
-"""Opens the same file once more."""
+"""Opens the same file again."""
 
 
 class NamedSource(Protocol):
-    """A file, or several, as messages speak of them."""
+    """Names a file, or several, in messages."""
 
     @property
     def name(self) -> str: ...
@@ -45,13 +50,70 @@ class NamedSource(Protocol):
 
 
 class ChunkSource(Protocol):
-    """Rows of a file: all of them or some, in some order."""
+    """Reads rows of a file: all of them or some, in some order."""
 
     def chunks(self, types: ColumnTypes, columns: Sequence[str]) -> Iterator[Chunk]: ...
 
 
+_SHOWN = 10  # bad rows that are shown one by one
+_KINDS = 20  # kinds of reasons that are counted apart
+
+
+class RefusedRows:
+    """Counts rows that could not be read or judged: all of them, the first few, and each kind.
+
+    Every row that is added is counted; reasons with one code about one column are one kind.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[RefusedRow] = []
+        self._kinds: dict[tuple[str, str], tuple[RefusedRow, int]] = {}
+
+    def add(self, row: RefusedRow, many: int = 1) -> None:
+        """Add a row, or the first of `many` that are refused for one kind of reason."""
+        self.count += many
+        if len(self.first) < _SHOWN:
+            self.first.append(row)
+        self._add_kind(row, many)
+
+    def _add_kind(self, row: RefusedRow, many: int) -> None:
+        kind = row.code, row.column
+        if kind in self._kinds or len(self._kinds) < _KINDS:
+            first, before = self._kinds.get(kind, (row, 0))
+            self._kinds[kind] = first, before + many
+
+    def kinds(self) -> list[tuple[RefusedRow, int]]:
+        """Return the first row of each kind of reason, and how many; the most frequent first."""
+        return sorted(self._kinds.values(), key=lambda one: (-one[1], one[0].place))
+
+    def merge(self, later: "RefusedRows") -> None:
+        """Add those of a later file, or part of one."""
+        self.count += later.count
+        self.first += later.first[: _SHOWN - len(self.first)]
+        for row, many in later._kinds.values():
+            self._add_kind(row, many)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; `from_dict` gives the rows back."""
+        return {
+            "count": self.count,
+            "first": [astuple(one) for one in self.first],
+            "kinds": [[*astuple(one), many] for one, many in self._kinds.values()],
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "RefusedRows":
+        refused = cls()
+        refused.count = fields["count"]
+        refused.first = [RefusedRow(*one) for one in fields["first"]]
+        for *one, many in fields["kinds"]:
+            refused._add_kind(RefusedRow(*one), many)
+        return refused
+
+
 class BadRowPolicy:
-    """Bad rows of a source: the first one ends the audit, unless they are skipped."""
+    """Counts the bad rows of a source; the first one ends the audit, unless they are skipped."""
 
     def __init__(self, source: NamedSource, skip: bool) -> None:
         self._source = source
@@ -59,10 +121,15 @@ class BadRowPolicy:
         self.rows = RefusedRows()
 
     def add(self, row: RefusedRow) -> None:
-        """Count it, or raise BadFile."""
+        """Count the row, or raise BadFile."""
         if not self._skip:
             raise bad_row_error(self._source.name, self._source.unit, row)
         self.rows.add(row)
+
+    def add_rejected(self, row: RejectedRow[Chunk]) -> None:
+        """Count a row that the monitor rejected, or raise BadFile."""
+        error, place = row.error, int(row.rows.places[0])
+        self.add(RefusedRow(place, describe_refusal(error), error.code, error.column or ""))
 
 
 def bad_row_error(name: str, unit: str, row: RefusedRow) -> BadFile:
@@ -81,19 +148,18 @@ def judge_chunks(
     bad: BadRowPolicy,
     rows: ChunkSource | None = None,
 ) -> Iterator[JudgedRows[Chunk, AnswerT]]:
-    """The parts of a file that were judged together: `rows`, or all of them as its lines stand."""
+    """Judge a file, or only `rows` of it, and yield the parts that were judged together."""
     good, total = 0, 0
     for chunk in (rows or source).chunks(binding.types, binding.columns):
         for row in chunk.refused:
             bad.add(row)
         total += len(chunk.refused)
-        few = (
-            _MAX_BAD_ROWS if good == 0 else 0
-        )  # lest every row is tried of a file that does not fit
+        # Begin with few rows: a file that does not fit the rule is given up before all are tried.
+        few = _MAX_BAD_ROWS if good == 0 else 0
         for part in (slice(0, few), slice(few, None)):
             for outcome in isolate_bad_rows(chunk[part], judge):
                 if isinstance(outcome, RejectedRow):
-                    bad.add(refused_row(outcome))
+                    bad.add_rejected(outcome)
                 else:
                     good += len(outcome.rows)
                     yield outcome
@@ -116,10 +182,10 @@ def judge_chunks(
 
 
 class FileDecisions:
-    """The decisions of a file in the order in which they are judged, and what is noticed in them.
+    """Reads the decisions of a file in the order they are judged in, and notes what it notices.
 
-    again   opens the file once more, to look whether it is in order of time
-    model   a column and a model: only those of this model, the others are left aside
+    reopen  opens the file again, to find out whether it is in order of time
+    model   a column and a model: only decisions of this model are judged
     """
 
     def __init__(
@@ -147,31 +213,28 @@ class FileDecisions:
     def judge_parts(
         self, judge: Callable[[Chunk], AnswerT]
     ) -> Iterator[JudgedRows[Chunk, AnswerT]]:
-        """All of them, judged part by part; raise BadFile or BadTable."""
+        """Judge all decisions, part by part; raise BadFile or BadTable."""
         source = self._source
         rows: ChunkSource = self._in_order or source
         if self._model is not None:
             rows = _ModelChunks(rows, *self._model)
         for part in judge_chunks(source, self._binding, judge, self._refusals, rows):
-            self._count_ties(part.rows.times)
+            times = part.rows.times
+            if times is not None and len(times):
+                self._ties += count_ties(times, self._last)
+                self._last = times[-1]
             self._outputs.add(part.rows.table)
             self.places.add(part.rows.places)
             yield part
         self._outputs.check(source.name)
 
     def add_remarks(self) -> None:
-        """Add how times are written to the remarks on the file."""
+        """Add the format of the times to the remarks on the file."""
         if self._in_order is not None and self._in_order.form is not None:
             self._source.add_remarks(self._in_order.form.remarks)
 
-    def _count_ties(self, times: Any) -> None:
-        """Count decisions with the time of the one before: their order is that of their lines."""
-        if times is not None and len(times):
-            self._ties += int((times[1:] == times[:-1]).sum()) + bool(times[0] == self._last)
-            self._last = times[-1]
-
     def evidence(self, head: str | None = None) -> Evidence:
-        """Return what is known of them, once all are judged."""
+        """Return what is known of the decisions, once all are judged."""
         done = AS_IT_IS if self._in_order is None else self._in_order.arrangement
         digest = self._source.digest()
         return build_evidence(
@@ -185,7 +248,15 @@ class FileDecisions:
         )
 
 
-def describe_order(options: RowOptions, arrangement: Arrangement, ties: int) -> JudgingOrder:
+def count_ties(times: Any, last: Any) -> int:
+    """Count decisions with the time of the one before, whose order is that of their lines.
+
+    last: the time before the first of these; None if there is none
+    """
+    return int((times[1:] == times[:-1]).sum()) + bool(times[0] == last)
+
+
+def describe_order(options: AuditOptions, arrangement: Arrangement, ties: int) -> JudgingOrder:
     """Return in which order decisions were judged."""
     if options.time_column is None:
         return JudgingOrder(lines=True)
@@ -202,7 +273,7 @@ def build_evidence(
     *,
     head: str | None = None,
 ) -> Evidence:
-    """Return what whoever wants to do it again has to know; rows left out by kind of reason."""
+    """Return what someone needs to repeat the audit; rows left out are counted by reason."""
     kinds = tuple(SkippedRows(first.why, first.place, many) for first, many in refused.kinds())
     return Evidence(
         read.name,
@@ -221,13 +292,13 @@ def build_evidence(
 
 
 class _ModelChunks:
-    """Rows of one model; those without a model are refused."""
+    """Reads the rows of one model; rows without a model are refused."""
 
     def __init__(self, rows: ChunkSource, column: str, model: str) -> None:
         self._rows, self._column, self._model = rows, column, model
 
-    def chunks(self, types: ColumnTypes, wanted: Sequence[str]) -> Iterator[Chunk]:
-        for chunk in self._rows.chunks(types, wanted):
+    def chunks(self, types: ColumnTypes, columns: Sequence[str]) -> Iterator[Chunk]:
+        for chunk in self._rows.chunks(types, columns):
             models = read_models(chunk.table, self._column)
             why = f"{self._column!r} is missing, so no model decided it"
             unknown = [
@@ -248,7 +319,7 @@ class _ModelChunks:
 
 
 class RowPlaces:
-    """Where each row of the history stood in the file, kept as stretches without gaps.
+    """Remembers where each row of the history stood in the file, as stretches without gaps.
 
     Cost: sixteen bytes for each stretch; rows that were sorted are stretches of one row.
     """
@@ -259,7 +330,7 @@ class RowPlaces:
         self._stretches = self._rows = 0
 
     def add(self, places: Places) -> None:
-        """The next rows, in their order."""
+        """Add the next rows, in their order."""
         gaps = places - np.arange(self._rows, self._rows + len(places))
         before = self._gaps[self._stretches - 1] if self._stretches else gaps[:1] - 1
         at = np.flatnonzero(np.diff(gaps, prepend=before))
@@ -272,6 +343,6 @@ class RowPlaces:
         self._stretches = stop
         self._rows += len(places)
 
-    def __call__(self, rows: Places) -> Places:
+    def find(self, rows: Places) -> Places:
         starts, gaps = self._starts[: self._stretches], self._gaps[: self._stretches]
         return np.asarray(rows + gaps[np.searchsorted(starts, rows, side="right") - 1])

@@ -1,8 +1,9 @@
-"""Histories to be compared: a file, the rows of one model in it, or a ledger, each judged alone.
+"""Judges whole histories: what a ledger holds, a file, or the rows of one model in it.
 
-Each has a monitor of its own, so no decision of one is compared with a decision of the other.
+Histories that are compared have a monitor each, so no decision of one is compared with a decision
+of the other.
 
-Cost: the history in memory, with all its contradicting pairs.
+Cost: the history in memory; for a comparison with all its contradicting pairs.
 """
 
 from collections.abc import Iterator
@@ -24,10 +25,11 @@ from likewise.monitor.rejudge import make_monitor, rejudge
 from likewise.reports.evidence import Evidence, build_provenance
 from likewise.reports.findings import Findings, Tally
 from likewise.reports.judged_history import HistoryTally, JudgedHistory
-from likewise.runtime.machine import MachineLoad
+from likewise.reports.selected_pairs import WorstPair
+from likewise.runtime.cpu_load import MachineLoad
 from likewise.sources.binding import Binding, make_judge, read_models
 from likewise.sources.file_source import DecisionFile
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
 from likewise.tables.times import readable_time
 from likewise.verdict.verdicts import Verdicts
 
@@ -46,49 +48,49 @@ def audit_ledger(ledger: Ledger, command: str | None = None) -> Findings:
         moments.append(part.times)
         tally.add(part.verdicts, part.times)
     place_of, times = np.concatenate(places), np.concatenate(moments)
-    found = tally.findings(source=build_ledger_evidence(ledger, command, load))
-    found = replace(
-        found,
-        worst=tuple(_renumber_pair(one, place_of, times) for one in found.worst),
+    findings = tally.findings(source=build_ledger_evidence(ledger, command, load))
+    findings = replace(
+        findings,
+        worst=tuple(_renumber_pair(one, place_of, times) for one in findings.worst),
         missing=missing_in(ledger.events()),
     )
-    return _remove_comparable(found) if windowed else found
+    return _remove_comparable(findings) if windowed else findings
 
 
 @dataclass(frozen=True, eq=False)
 class RejudgedPart:
-    """Some decisions of a ledger, judged as far back as they were."""
+    """Holds decisions of a ledger, judged again as far back as they were judged before."""
 
     verdicts: Verdicts
     times: Any
     places: Rows
-    """Their rows in the ledger."""
+    """The rows of the decisions in the ledger."""
     keys: list[Any] | None
     windowed: bool
     """Whether some were compared with a part of the past only."""
 
 
 def rejudge_ledger(ledger: Ledger, monitor: Monitor) -> Iterator[RejudgedPart]:
-    """What a ledger still holds, part by part, through an empty monitor of its rule."""
+    """Judge what a ledger still holds, part by part, with an empty monitor of its rule."""
     place_of: Rows = np.empty(0, np.int64)  # by row of this monitor: the ledger's
     for columns in ledger.columns():
-        there = np.flatnonzero(~columns.erased)
-        if len(there) == 0:
+        remaining = np.flatnonzero(~columns.erased)
+        if len(remaining) == 0:
             continue
         keys = columns.decisions.keys
-        own = None if keys is None else [keys[i] for i in there.tolist()]
-        verdicts = rejudge(monitor, columns, there, own)
-        places = columns.first + there
+        own = None if keys is None else [keys[i] for i in remaining.tolist()]
+        verdicts = rejudge(monitor, columns, remaining, own)
+        places = columns.first + remaining
         place_of = np.concatenate([place_of, places])
-        firsts = columns.decisions.firsts[there]
-        times = columns.decisions.times[there].astype("datetime64[us]")
+        firsts = columns.decisions.firsts[remaining]
+        times = columns.decisions.times[remaining].astype("datetime64[us]")
         within = place_of[verdicts.witnesses.rows] >= firsts[verdicts.owners]
-        some = verdicts.select_witnesses(within)
-        yield RejudgedPart(some, times, places, own, bool(firsts.any()))
+        verdicts = verdicts.select_witnesses(within)
+        yield RejudgedPart(verdicts, times, places, own, bool(firsts.any()))
 
 
 def build_ledger_evidence(ledger: Ledger, command: str | None, load: MachineLoad) -> Evidence:
-    """What is known of a ledger that was judged again."""
+    """Return what is known of a ledger that was judged again."""
     gone, events = len(ledger.erased_rows()), ledger.events()
     missing, bound = missing_in(events), bound_of(events)
     return Evidence(
@@ -102,18 +104,18 @@ def build_ledger_evidence(ledger: Ledger, command: str | None, load: MachineLoad
     )
 
 
-def _remove_comparable(found: Findings) -> Findings:
-    """Without comparables: those of rows that had left the window were counted, too."""
+def _remove_comparable(findings: Findings) -> Findings:
+    """Remove comparables, which count cases that had left the window, too."""
     by_row, by_time = (
         tuple(replace(one, comparable=None) for one in stretches)
-        for stretches in (found.by_row, found.by_time)
+        for stretches in (findings.by_row, findings.by_time)
     )
-    by_model = tuple(one.without_comparable() for one in found.by_model)
-    return replace(found, comparable=None, by_row=by_row, by_time=by_time, by_model=by_model)
+    by_model = tuple(one.without_comparable() for one in findings.by_model)
+    return replace(findings, comparable=None, by_row=by_row, by_time=by_time, by_model=by_model)
 
 
-def _renumber_pair(worst: Any, place_of: Rows, moments: Any) -> Any:
-    """A pair by the rows of the ledger, with its times."""
+def _renumber_pair(worst: WorstPair, place_of: Rows, moments: Any) -> WorstPair:
+    """Name a pair by the rows of the ledger, and add its times."""
     pair = worst.pair
     later, earlier = (
         DecisionOrigin(time=None if np.isnat(moments[row]) else readable_time(moments[row]))
@@ -136,14 +138,16 @@ def judge_history(
     model: tuple[str, str] | None = None,
     numbered: bool,
 ) -> JudgedHistory:
-    """Judge a file by a monitor of its own, which is open as long as the stack.
+    """Judge a file with a monitor of its own, which is open as long as the stack.
 
-    model     a column and a model, whose rows alone are judged
-    numbered  whether a case is told by the number of its decision, where there are no keys
+    model     a column and a model: only decisions of this model are judged
+    numbered  whether a case is recognised by the number of its decision, where there are no keys
     """
     decisions, tally = FileDecisions(source, binding, options, reopen, model), HistoryTally()
     monitor = stack.enter_context(Monitor(binding.rule, comparable=True, within=options.within))
-    judge = make_judge(monitor, binding, lambda rows: collect_metadata(options, rows))
+    judge = make_judge(
+        monitor, binding, lambda rows: collect_metadata(options, rows.table, rows.times)
+    )
     for part in decisions.judge_parts(judge):
         tally.add(part.answer, part.rows.places)
         progress(*source.progress, f"{len(monitor):,} decisions")
@@ -162,7 +166,7 @@ def judge_history(
 
 
 def judge_ledger(ledger: Ledger, name: str, command: str | None, stack: ExitStack) -> JudgedHistory:
-    """Judge what a ledger holds once more, by a monitor that is open as long as the stack."""
+    """Judge what a ledger holds again, with a monitor that is open as long as the stack."""
     load, tally = MachineLoad(), HistoryTally()
     monitor = stack.enter_context(make_monitor(ledger, comparable=True))
     keys: list[object] = []
@@ -187,7 +191,7 @@ def judge_ledger(ledger: Ledger, name: str, command: str | None, stack: ExitStac
 
 def models_of(source: DecisionFile, column: str) -> list[str]:
     """Return the models that decided, in the order in which they turn up."""
-    found: dict[str, None] = {}
+    models: dict[str, None] = {}
     for chunk in source.chunks({column: "text"}, [column]):
-        found.update(dict.fromkeys(one for one in read_models(chunk.table, column) if one))
-    return list(found)
+        models.update(dict.fromkeys(one for one in read_models(chunk.table, column) if one))
+    return list(models)

@@ -1,11 +1,11 @@
-"""Rows of a file as they were read, to be shown beside each other once they turn out to be pairs.
+"""Keeps rows of a file as they were read, to show both sides of a pair.
 
-A monitor remembers what is compared. Whoever works on a pair wants the rest, too: where it stood in
-the file, when it was decided, and the columns that the rule ignores.
+A monitor remembers what is compared. Someone who reviews a pair needs the rest, too: where it stood
+in the file, when it was decided, and the columns that the rule ignores.
 
 Invariant: `take(rows)` has the values of those rows of the history as the file has them, each
 column under its name with ": " before it, `_row`, `_line` and, with times, `_time_utc`.
-Cost: the chosen columns of the file in memory, as Polars keeps them.
+Cost: the chosen columns of the file in memory, as Polars stores them.
 Not here: what is made of pairs (pair_files.py).
 """
 
@@ -19,20 +19,20 @@ import polars as pl
 from likewise.explaining.pair_card import DecisionOrigin
 from likewise.reports.selected_pairs import WorstPair
 from likewise.sources.chunk import Chunk, Table
+from likewise.tables.array_types import Rows
 from likewise.tables.codec import json_value
-from likewise.tables.rows import Rows
 from likewise.tables.times import readable_time
 
 LINE, ROW, TIME = "_line", "_row", "_time_utc"
-_TOGETHER = 1 << 16  # rows in a frame, at least, but for the last one
-_EXACT = 2**53  # whole numbers up to here are floats, too
+_TOGETHER = 1 << 16  # the fewest rows in a frame, except the last one
+_EXACT = 2**53  # floats hold every whole number up to here
 
 
 class KeptRows:
-    """Rows of the history, in their order.
+    """Keeps rows of the history, in their order.
 
-    columns   which columns of the file are kept
-    ignored   those of them that the rule does not look at, to be shown with a pair
+    columns   the columns of the file to keep
+    ignored   those of them that the rule ignores, to be shown with a pair
     unit      what a place counts: lines of a file, or rows
     """
 
@@ -46,7 +46,7 @@ class KeptRows:
         self._rows = 0
 
     def add(self, rows: Chunk) -> None:
-        """The next rows."""
+        """Add the next rows."""
         columns = [pl.Series(LINE, rows.places, dtype=pl.Int64)]
         if rows.times is not None:
             columns.append(pl.Series(TIME, rows.times, dtype=pl.Datetime("us")))
@@ -60,7 +60,7 @@ class KeptRows:
         self._rows += len(rows)
 
     def take(self, rows: Rows) -> pl.DataFrame:
-        """These rows, in this order."""
+        """Return these rows, in this order."""
         if len(self._last) > 1 or (self._last and self._frames[-1].height == 0):
             self._last = [stack_frames(self._last)]
         if self._last:
@@ -79,8 +79,8 @@ class KeptRows:
         taken = taken[back] if len(parts) > 1 else taken
         return taken.with_columns(pl.Series(ROW, rows, dtype=pl.Int64))
 
-    def add_whereabouts(self, worst: WorstPair) -> WorstPair:
-        """A pair, with where its decisions stood, when they were made, and what is ignored."""
+    def add_origins(self, worst: WorstPair) -> WorstPair:
+        """Add where the decisions of a pair stood, when they were made, and ignored columns."""
         pair = worst.pair
         taken = self.take(np.array([pair.row, pair.witness.row])).to_dicts()
         later, earlier = (
@@ -96,7 +96,7 @@ class KeptRows:
 
 
 def stack_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Frames with the same columns, one below the other; columns that do not agree become text."""
+    """Stack frames with the same columns; columns whose types do not agree become text."""
     if len(frames) == 1:
         return frames[0]
     types = common_types([frame.schema for frame in frames])
@@ -106,7 +106,7 @@ def stack_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def common_types(schemas: Sequence[Any]) -> dict[str, pl.DataType]:
-    """A type for each column that all these frames can have, text where there is no other."""
+    """Return a type for each column that fits all these frames; text where there is no other."""
     types = {}
     for name in schemas[0]:
         seen = {schema[name] for schema in schemas} - {pl.Null()}
@@ -118,13 +118,13 @@ def common_types(schemas: Sequence[Any]) -> dict[str, pl.DataType]:
 
 
 def _rounds(frames: Sequence[pl.DataFrame], name: str) -> bool:
-    """Whether whole numbers of this column are too large to be floats."""
+    """Tell whether whole numbers of this column are too large to be floats."""
     whole = [frame[name] for frame in frames if frame[name].dtype.is_integer()]
     return any(bool(((one > _EXACT) | (one < -_EXACT)).any()) for one in whole)
 
 
 def _column(table: Table, name: str) -> pl.Series:
-    """A column as the file has it; of JSON lines, what is neither text nor number is JSON."""
+    """Return a column as the file has it; in JSON lines, other than text and numbers stays JSON."""
     if not isinstance(table, list):
         return table[name]
     values = [row.get(name) for row in table]

@@ -1,9 +1,9 @@
-"""The order of all rows of all files: by time, then by file and line, as one audit would have it.
+"""Finds the order of all rows of all files: by time, then by file and line.
 
 Rows are numbered through all files (base of the file plus place among its good rows), and each has
 a rank: its row in the history that one monitor would have. Where files are in order of time, or
-hold the newest first, ranks follow from numbers. Else times are sorted, a stretch of time at a
-time, and ranks are kept in a file.
+hold the newest first, ranks follow from numbers. Else times are sorted, one stretch of time after
+the other, and ranks are stored in a file.
 
 A key may be used once. The earlier decision keeps it, and later ones with the same key are refused,
 as one monitor would do; they take no part and have no rank.
@@ -20,69 +20,68 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from likewise.audit.cell_folder import AuditFolder, read_json, write_json
+from likewise.audit.feeding import count_ties
 from likewise.audit.job import Job
+from likewise.audit.spreading import SpreadFile
 from likewise.runtime.atomic_file import write_atomically
 from likewise.sources.time_order import AS_IT_IS, NEWEST_FIRST, SORTED, Arrangement
-
-Rows = npt.NDArray[np.int64]
+from likewise.tables.array_types import Rows
 
 STRETCH = 1 << 23
-"""Rows that are sorted together, about."""
+"""About how many rows are sorted together."""
 _PROBES = 1 << 16  # times that stretches are chosen by
 
 
 @dataclass(frozen=True)
 class RowOrder:
-    """How rows are ranked."""
+    """Ranks rows."""
 
     folder: Path
     rows: int
-    """That take part."""
+    """How many rows take part."""
     bases: tuple[int, ...]
     """By file, the number of its first row; then the number of all rows."""
     arrangement: Arrangement
     ties: int
+    """How many rows have the time of the row before."""
 
     def ranks(self, number: int, index: Rows) -> Rows:
-        """The ranks of rows of a file; -1 for those that take no part."""
-        numbers = self.bases[number] + index
+        """Return the ranks of rows of a file; -1 for those that take no part."""
+        numbers, folder = self.bases[number] + index, AuditFolder(self.folder)
         if self.arrangement == SORTED:
-            kept = np.memmap(AuditFolder(self.folder).ranks, np.int64, "r", shape=(self.bases[-1],))
-            return np.array(kept[numbers])
-        left_out = _left_out(AuditFolder(self.folder))
+            stored = np.memmap(folder.ranks, np.int64, "r", shape=(self.bases[-1],))
+            return np.array(stored[numbers])
+        left_out = read_left_out(folder)
         ranks: Rows = numbers - np.searchsorted(left_out, numbers)
         if self.arrangement == NEWEST_FIRST:
             ranks = self.rows - 1 - ranks
         return np.where(np.isin(numbers, left_out), -1, ranks) if len(left_out) else ranks
 
 
-def _left_out(folder: AuditFolder) -> Rows:
+def read_left_out(folder: AuditFolder) -> Rows:
+    """Read the numbers of rows that take no part since an earlier row has their key."""
     if not folder.left_out.exists():
         return np.empty(0, np.int64)
-    found: Rows = np.load(folder.left_out, allow_pickle=False)
-    return found
+    numbers: Rows = np.load(folder.left_out, allow_pickle=False)
+    return numbers
 
 
 def read_order(folder: AuditFolder) -> RowOrder:
-    told = read_json(folder.order)
-    return RowOrder(
-        folder.path, told["rows"], tuple(told["bases"]), told["arrangement"], told["ties"]
-    )
+    fields = read_json(folder.order)
+    return RowOrder(folder.path, **{**fields, "bases": tuple(fields["bases"])})
 
 
-def find_order(job: Job, folder: AuditFolder) -> None:
-    """Find the order of all rows; all files are spread."""
+def find_order(job: Job, folder: AuditFolder, files: Sequence[SpreadFile]) -> None:
+    """Find the order of all rows of the files, unless it is stored already."""
     if folder.order.exists():
         return
-    spread = [read_json(folder.spread(number)) for number in range(len(job.files))]
-    counts = [one["rows"] for one in spread]
+    counts = [one.rows for one in files]
     bases = (0, *np.cumsum(counts, dtype=np.int64).tolist())
-    arrangement = _arrangement([one["times"] for one in spread])
+    arrangement = _arrangement([one.times for one in files])
     columns = _Columns(folder, bases)
-    timed = job.time_column is not None
+    timed = job.options.time_column is not None
     left_out = np.empty(0, np.int64)
     if job.rule.key_column is not None:
         left_out = _find_repeated_keys(columns, arrangement if timed else AS_IT_IS, timed)
@@ -95,28 +94,26 @@ def find_order(job: Job, folder: AuditFolder) -> None:
         ties = _sort(columns, left_out, folder.ranks)
     elif timed:
         ties = _ties(columns, left_out)
-    write_json(
-        folder.order,
-        {"rows": rows, "bases": list(bases), "arrangement": arrangement, "ties": ties},
-    )
+    order = {"rows": rows, "bases": bases, "arrangement": arrangement, "ties": ties}
+    write_json(folder.order, order)
 
 
 class _Columns:
-    """Times and keys of all rows, file by file."""
+    """Reads times and keys of all rows, file by file."""
 
     def __init__(self, folder: AuditFolder, bases: Sequence[int]) -> None:
         self._folder = folder
         self.bases = bases
 
     def __call__(self, name: str) -> Iterator[tuple[int, Rows]]:
-        """The number of the first row of each file, and the column."""
+        """Yield the number of the first row of each file, and the column."""
         for number, base in enumerate(self.bases[:-1]):
             with np.load(self._folder.spread(number, "npz"), allow_pickle=False) as arrays:
                 yield base, arrays[name]
 
 
 def _arrangement(files: Sequence[dict[str, Any]]) -> Arrangement:
-    """How the rows of all files lie, one file after the other."""
+    """Tell how the rows of all files are arranged, one file after the other."""
     rises = falls = False
     last: int | None = None
     for one in files:
@@ -134,34 +131,27 @@ def _arrangement(files: Sequence[dict[str, Any]]) -> Arrangement:
 
 
 def _ties(columns: _Columns, left_out: Rows) -> int:
-    """Rows with the time of the one before, of rows in order of time."""
+    """Count rows with the time of the one before, for rows in order of time."""
     ties, last = 0, None
     for base, times in columns("times"):
-        taken = _remove_left_out(base, times, left_out)
+        first, stop = np.searchsorted(left_out, (base, base + len(times)))
+        taken = np.delete(times, left_out[first:stop] - base)
         if len(taken):
-            ties += int((taken[1:] == taken[:-1]).sum()) + bool(last == taken[0])
+            ties += count_ties(taken, last)
             last = taken[-1]
     return ties
 
 
-def _remove_left_out(base: int, column: Rows, left_out: Rows) -> Rows:
-    return np.delete(column, _find_left_out(base, len(column), left_out) - base)
-
-
-def _find_left_out(base: int, count: int, left_out: Rows) -> Rows:
-    return left_out[np.searchsorted(left_out, base) : np.searchsorted(left_out, base + count)]
-
-
 def _sort(columns: _Columns, left_out: Rows, path: Path) -> int:
-    """Write the rank of every row; how many have the time of the one before."""
+    """Write the rank of every row; return how many have the time of the one before."""
     total = columns.bases[-1]
     ranks = np.memmap(path, np.int64, "w+", shape=(total,))
     rank = ties = 0
     for low, high in _stretches(columns, "times", total):
         numbers, times = _read_between(columns, "times", low, high)
-        there = ~np.isin(numbers, left_out)
-        ranks[numbers[~there]] = -1
-        numbers, times = numbers[there], times[there]
+        takes_part = ~np.isin(numbers, left_out)
+        ranks[numbers[~takes_part]] = -1
+        numbers, times = numbers[takes_part], times[takes_part]
         by_time = np.argsort(times, kind="stable")  # of equal times, the upper line first
         ranks[numbers[by_time]] = np.arange(rank, rank + len(numbers))
         rank += len(numbers)
@@ -171,7 +161,7 @@ def _sort(columns: _Columns, left_out: Rows, path: Path) -> int:
 
 
 def _stretches(columns: _Columns, name: str, total: int) -> list[tuple[int, int]]:
-    """Bounds between which there are about STRETCH values each; together, all values."""
+    """Return bounds between which there are about STRETCH values each; together, all values."""
     step = max(1, total // _PROBES)
     probes = np.sort(np.concatenate([column[::step].reshape(-1) for _, column in columns(name)]))
     parts = -(-total // STRETCH)
@@ -181,7 +171,7 @@ def _stretches(columns: _Columns, name: str, total: int) -> list[tuple[int, int]
 
 
 def _read_between(columns: _Columns, name: str, low: int, high: int) -> tuple[Rows, Rows]:
-    """The numbers and values of rows from `low` up to `high`; the last stretch has its end, too."""
+    """Return numbers and values of rows from `low` up to `high`; the last stretch includes it."""
     numbers, values = [], []
     last = high == np.iinfo(np.int64).max
     for base, column in columns(name):
@@ -193,7 +183,7 @@ def _read_between(columns: _Columns, name: str, low: int, high: int) -> tuple[Ro
 
 
 def _find_repeated_keys(columns: _Columns, arrangement: Arrangement, timed: bool) -> Rows:
-    """The numbers of rows whose key an earlier one has, ascending."""
+    """Return the numbers of rows whose key an earlier one has, ascending."""
     total = columns.bases[-1]
     repeated = []
     times = np.concatenate([column for _, column in columns("times")]) if timed else None

@@ -1,23 +1,20 @@
-"""`--out`: every violating pair as a line to work on, with the values of both sides.
+"""Writes `--out`: one line for each contradicting pair, with the values of both sides, to review.
 
-    pair                            counts pairs from 1
+    pair                            number of the pair, from 1
     later_line, earlier_line        where both stood: lines of a text file, else rows, from 1
     later_time_utc, earlier_time_utc    when they were made, with a column of times
-    later_row, earlier_row          their rows in the history, as --json has them; from 0
+    later_row, earlier_row          their rows in the history, as in --json; from 0
     input_distance, output_distance how near, and how different
     favoured                        "later" or "earlier": who got the favourable answer, where the
-                                    rule knows that and one of the two did
+                                    rule says which that is and one of the two did
     groups_differ_in                the protected columns in which both are known and differ
-    later_group: C, earlier_group: C    what a group is called, where the rule has labels for C
+    later_group: C, earlier_group: C    the name of the group, where the rule has labels for C
     later: C, earlier: C            the values of every column C of the file
-    reviewer, disposition, reason   empty, for whoever works on the pair
+    reviewer, disposition, reason   empty, for the reviewer
 
-Columns of the file have "later: " or "earlier: " before their names and no others have that, so no
-two have one name, whatever the file calls them.
-
+Invariant: only columns of the file begin with "later: " or "earlier: ", so no two have one name.
 Cost: pairs go to disk as they come, _TOGETHER at a time; kept_rows.py holds the rows of the file.
-Not here: how each format is written, and what becomes of text that looks like a formula
-(pair_files.py, reports/workbook.py).
+Not here: Excel (reports/workbook.py).
 """
 
 import shutil
@@ -33,26 +30,27 @@ import polars as pl
 from likewise.audit.kept_rows import LINE, ROW, TIME, KeptRows, common_types, stack_frames
 from likewise.errors import BadFile, BadRule
 from likewise.explaining.compare_groups import check_favourable, compute_scores, protected_columns
+from likewise.reports.clearest import compare_pair_groups
 from likewise.rule.rule import Rule
 from likewise.rule.value_names import name_value
 from likewise.runtime.atomic_file import name_write_errors, replace_file
+from likewise.tables.array_types import Rows
 from likewise.tables.csv_escape import FORMULA, NUMBER
-from likewise.tables.rows import Rows
 from likewise.verdict.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from likewise.reports.workbook import Workbook
 
 
-_PART = 1 << 18  # pairs in a part of a Parquet file, at least
+_PART = 1 << 18  # the fewest pairs in a part of a Parquet file
 
 
 class PairWriter(Protocol):
-    """A file of pairs while it is written."""
+    """Writes a file of pairs."""
 
     @property
     def left_out(self) -> int:
-        """Pairs for which it has no room."""
+        """How many pairs the file has no room for."""
 
     def add(self, pairs: pl.DataFrame) -> None: ...
 
@@ -61,9 +59,9 @@ class PairWriter(Protocol):
 
 @contextmanager
 def open_pair_writer(path: Path, file: IO[bytes], about: str) -> Iterator[PairWriter]:
-    """A writer of the kind that the name says; `about` says what the pairs are, if it can.
+    """Open a writer of the kind that the file's name says; a workbook contains the text `about`.
 
-    What it needs for its time is beside the file, for its owner alone, and gone afterwards.
+    Temporary files are beside the file, readable for their owner alone, and removed afterwards.
     """
     suffix = path.suffix.lower()
     if suffix == ".csv":
@@ -85,9 +83,9 @@ def open_pair_writer(path: Path, file: IO[bytes], about: str) -> Iterator[PairWr
 
 
 def mark_formulas(cells: pl.Series) -> pl.Series:
-    """Cells that a spreadsheet takes for what they are: text that looks like a formula is marked.
+    """Mark text that a spreadsheet would take for a formula.
 
-    >>> no_formulas(pl.Series(["=1+1", "-1.5", "p7"])).to_list()
+    >>> mark_formulas(pl.Series(["=1+1", "-1.5", "p7"])).to_list()
     ["'=1+1", '-1.5', 'p7']
     """
     if cells.dtype != pl.String:
@@ -97,8 +95,8 @@ def mark_formulas(cells: pl.Series) -> pl.Series:
     return marked.alias(cells.name)
 
 
-def flat(cells: pl.Series) -> pl.Series:
-    """Cells as text where they are neither text, numbers, flags nor times, such as lists."""
+def flatten(cells: pl.Series) -> pl.Series:
+    """Write cells as text where they are neither text, numbers, flags nor times, such as lists."""
     kind = cells.dtype
     if kind in (pl.String, pl.Boolean, pl.Null) or kind.is_numeric() or kind.is_temporal():
         return cells
@@ -107,25 +105,25 @@ def flat(cells: pl.Series) -> pl.Series:
 
 
 class CsvWriter:
-    """Comma-separated, with a header."""
+    """Writes comma-separated values with a header."""
 
     left_out = 0
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._begun = False
+        self._has_header = False
 
     def add(self, pairs: pl.DataFrame) -> None:
-        cells = pl.DataFrame([mark_formulas(flat(column)) for column in pairs.iter_columns()])
-        cells.write_csv(self._file, include_header=not self._begun)
-        self._begun = True
+        cells = pl.DataFrame([mark_formulas(flatten(column)) for column in pairs.iter_columns()])
+        cells.write_csv(self._file, include_header=not self._has_header)
+        self._has_header = True
 
     def finish(self) -> None:
-        """All is written."""
+        """Do nothing: everything is written."""
 
 
 class ExcelWriter:
-    """A workbook."""
+    """Writes a workbook."""
 
     def __init__(self, book: "Workbook", path: Path) -> None:
         self._book = book
@@ -136,7 +134,7 @@ class ExcelWriter:
         return self._book.left_out
 
     def add(self, pairs: pl.DataFrame) -> None:
-        cells = pl.DataFrame([flat(column) for column in pairs.iter_columns()])
+        cells = pl.DataFrame([flatten(column) for column in pairs.iter_columns()])
         try:
             self._book.add(cells.columns, cells.iter_rows())
         except BadFile as error:  # a sheet has fewer columns than that
@@ -147,7 +145,7 @@ class ExcelWriter:
 
 
 class JsonLinesWriter:
-    """An object for each pair."""
+    """Writes a JSON object for each pair."""
 
     left_out = 0
 
@@ -155,15 +153,15 @@ class JsonLinesWriter:
         self._file = file
 
     def add(self, pairs: pl.DataFrame) -> None:
-        raw = [flat(one) for one in pairs.iter_columns() if "Binary" in str(one.dtype)]
+        raw = [flatten(one) for one in pairs.iter_columns() if "Binary" in str(one.dtype)]
         pairs.with_columns(raw).write_ndjson(self._file)
 
     def finish(self) -> None:
-        """All is written."""
+        """Do nothing: everything is written."""
 
 
 class ParquetWriter:
-    """Parts in a folder, which become one file in the end."""
+    """Writes parts into a folder, and one file from these at the end."""
 
     left_out = 0
 
@@ -193,16 +191,16 @@ class ParquetWriter:
 
 
 REVIEW_COLUMNS = ("reviewer", "disposition", "reason")
-_TOGETHER = 1 << 16  # pairs that are put together at once
+_TOGETHER = 1 << 16  # pairs that are written at once
 
 
 class ViolationFile:
-    """Writes pairs to a file, which is there once all are."""
+    """Writes pairs to a file, which appears once all are written."""
 
     def __init__(self, path: Path, monitor: Any, rows: KeptRows, about: str = "") -> None:
         self._path = path
         self._past = monitor.past
-        self._kept = rows
+        self._rows = rows
         self._about = about
         self._columns = _order_columns(monitor.rule, rows.columns)
         self._has_favourable = _has_favourable(monitor.rule)
@@ -230,33 +228,33 @@ class ViolationFile:
 
     @property
     def left_out(self) -> int:
-        """Pairs that the file has no room for."""
+        """How many pairs the file has no room for."""
         return self._file.left_out
 
     def add(self, verdicts: Verdicts) -> None:
-        """The pairs of a batch that the monitor has just judged, and whose rows are kept."""
-        found = verdicts.witnesses
+        """Add the pairs of a batch that the monitor has just judged, and whose rows are kept."""
+        witnesses = verdicts.witnesses
         rows = verdicts.first_row + verdicts.owners
-        distances = np.stack([found.input_distances, found.output_distances])
+        distances = np.stack([witnesses.input_distances, witnesses.output_distances])
         with name_write_errors(self._path):
             for start in range(0, len(rows), _TOGETHER):
                 part = slice(start, start + _TOGETHER)
-                self._add(rows[part], found.rows[part], distances[:, part])
+                self._add(rows[part], witnesses.rows[part], distances[:, part])
 
     def _add(self, later: Rows, earlier: Rows, distances: Any) -> None:
         self._file.add(self._frame(later, earlier, distances))
         self.pairs += len(later)
 
     def _frame(self, later: Rows, earlier: Rows, distances: Any) -> pl.DataFrame:
-        sides = {"later": self._kept.take(later), "earlier": self._kept.take(earlier)}
+        sides = {"later": self._rows.take(later), "earlier": self._rows.take(earlier)}
         columns = [
             pl.Series("pair", np.arange(self.pairs + 1, self.pairs + 1 + len(later))),
-            *_of_both(sides, [LINE, TIME, ROW]),
+            *_both_sides(sides, [LINE, TIME, ROW]),
             pl.Series("input_distance", distances[0], dtype=pl.Float64),
             pl.Series("output_distance", distances[1], dtype=pl.Float64),
             *self._build_favoured(later, earlier),
-            *self._groups(later, earlier),
-            *_of_both(sides, [f": {name}" for name in self._columns]),
+            *self._build_groups(later, earlier),
+            *_both_sides(sides, [f": {name}" for name in self._columns]),
             *(pl.Series(name, [None] * len(later), dtype=pl.String) for name in REVIEW_COLUMNS),
         ]
         return pl.DataFrame(columns)
@@ -269,33 +267,32 @@ class ViolationFile:
         names = pl.Series("favoured", [None, "later", "earlier"], dtype=pl.String)
         return [names[codes]]
 
-    def _groups(self, later: Rows, earlier: Rows) -> list[pl.Series]:
-        """In which protected columns they differ, and what their groups are called."""
+    def _build_groups(self, later: Rows, earlier: Rows) -> list[pl.Series]:
+        """Name the protected columns in which both differ, and their groups."""
         rule = self._past.rule
         protected = protected_columns(rule)
         if not protected:
             return []
-        differ, called = [], []
+        differ, groups = [], []
         for name in protected:
-            mine, theirs = self._past.codes(name, later), self._past.codes(name, earlier)
-            apart = (mine.codes != theirs.codes) & (mine.codes >= 0) & (theirs.codes >= 0)
+            mine, theirs, apart = compare_pair_groups(self._past, name, later, earlier)
             differ.append(pl.Series(["", name], dtype=pl.String)[apart.astype(np.int64)])
             labels = rule.features[name].labels
             for side, codes in (("later", mine), ("earlier", theirs)) if labels else ():
                 names = [None, *(str(name_value(labels, value)) for value in codes.values)]
-                known = pl.Series(f"{side}_group: {name}", names, dtype=pl.String)
-                called.append(known[codes.codes + 1])
-        return [_join_names(differ), *called]
+                by_code = pl.Series(f"{side}_group: {name}", names, dtype=pl.String)
+                groups.append(by_code[codes.codes + 1])
+        return [_join_names(differ), *groups]
 
 
 def _join_names(names: list[pl.Series]) -> pl.Series:
-    """Names side by side, with commas between those that are not empty."""
+    """Join the names that are not empty by commas, row by row."""
     columns = [one.alias(str(i)).replace("", None) for i, one in enumerate(names)]
-    together = pl.concat_str(pl.all(), separator=", ", ignore_nulls=True)
-    return pl.DataFrame(columns).select(together).to_series().alias("groups_differ_in")
+    joined = pl.concat_str(pl.all(), separator=", ", ignore_nulls=True)
+    return pl.DataFrame(columns).select(joined).to_series().alias("groups_differ_in")
 
 
-def _of_both(sides: dict[str, pl.DataFrame], names: list[str]) -> list[pl.Series]:
+def _both_sides(sides: dict[str, pl.DataFrame], names: list[str]) -> list[pl.Series]:
     return [
         frame[name].alias(f"{side}{name}")
         for name in names
@@ -305,13 +302,13 @@ def _of_both(sides: dict[str, pl.DataFrame], names: list[str]) -> list[pl.Series
 
 
 def _order_columns(rule: Rule, columns: tuple[str, ...]) -> list[str]:
-    """The key, outputs, protected columns, others that are compared, and then the rest."""
-    first = dict.fromkeys(rule.output_columns, 1)
+    """Sort columns: the key, outputs, protected ones, others that are compared, and the rest."""
+    ranks = dict.fromkeys(rule.output_columns, 1)
     kinds = {"key": 0, "protected": 2, "ignore": 4}
     features = rule.features or {}
     for name, feature in features.items():
-        first.setdefault(name, kinds.get(feature.kind, 3))
-    return sorted(columns, key=lambda name: first.get(name, 4 if features else 3))
+        ranks.setdefault(name, kinds.get(feature.kind, 3))
+    return sorted(columns, key=lambda name: ranks.get(name, 4 if features else 3))
 
 
 def _has_favourable(rule: Rule) -> bool:

@@ -1,51 +1,87 @@
-"""One file of decisions spread over the cells: looked at for a sample first, then row by row.
+"""Spreads files of decisions over the cells: first a sample, to choose the cuts; then every row.
 
-A chunk of the file is loaded into a monitor of its own, which refuses what any monitor would refuse
-and says what is compared. Each good row then goes, as it stands in the file, to the pieces of its
-home and of the cells to which it is copied.
+A chunk of a file is loaded into a monitor of its own, which refuses what any monitor would refuse
+and knows what is compared. Each good row is then written, as it stands in the file, to the pieces
+of its home and of the cells to which it is copied.
 
-Invariant: every row of the file is refused and counted, or at home in one cell.
-Cost: one chunk, and pieces that wait to be written, BUFFER bytes of them.
+Invariant: every row of a file is refused and counted, or at home in one cell.
+Cost: one chunk in memory, and BUFFER bytes of pieces that wait to be written.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from likewise.audit.cell_cuts import CellSpace, CutTree, Floats, choose_cuts
+from likewise.audit.cell_cuts import CellSpace, CutTree, choose_cuts
 from likewise.audit.cell_folder import AuditFolder, read_json, write_json
 from likewise.audit.favourable import OutputsSeen
-from likewise.audit.feeding import BadRowPolicy
-from likewise.audit.job import Job, form_to_dict, time_form_from_dict
-from likewise.audit.refused_rows import refused_row
-from likewise.audit.sides import stable_number
+from likewise.audit.feeding import BadRowPolicy, RefusedRows
+from likewise.audit.job import Job
 from likewise.errors import BadFile, MissingValue
 from likewise.monitor.bad_rows import RejectedRow, isolate_bad_rows
 from likewise.monitor.monitor import Monitor
+from likewise.reports.stable_numbers import stable_number
 from likewise.rule.feature import Feature
 from likewise.runtime.atomic_file import write_atomically
 from likewise.sources.binding import Binding, read_models
 from likewise.sources.chunk import Chunk, Table
 from likewise.sources.file_source import ROWS, DecisionFile
+from likewise.sources.remarks import Remark
+from likewise.sources.time_columns import TimeForm
 from likewise.sources.time_order import TimeOrderedSource
+from likewise.tables.array_types import Floats, Rows
 from likewise.tables.frames import is_missing
 
 SAMPLE = 50_000
-"""Rows that cuts are chosen by."""
+"""How many rows cuts are chosen by."""
 BUFFER = 1 << 28
-"""Bytes of rows that wait to be written."""
+"""How many bytes of rows may wait to be written."""
 CHUNK = ROWS
-"""Rows that are read together."""
+"""How many rows are read together."""
 INDEX, PLACE, TIME, HOME = "likewise:index", "likewise:place", "likewise:time", "likewise:home"
 
 
 @dataclass(frozen=True)
+class SpreadFile:
+    """Describes a file whose rows are in the cells; stored once they all are."""
+
+    name: str
+    """What messages call the file."""
+    unit: str
+    """What a place counts: lines or rows."""
+    sha256: str
+    size: int
+    """In bytes."""
+    rows: int
+    """How many good rows it has."""
+    remarks: tuple[Remark, ...]
+    refused: RefusedRows
+    pieces: list[tuple[int, str, int, int]]
+    """Cell, name, rows, and how many of them are at home."""
+    times: dict[str, Any]
+    """The first and the last time, and whether times rise and fall in between."""
+    outputs: dict[str, Any]
+    """Which outputs were seen (favourable.py)."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        remarks = [one.to_dict() for one in self.remarks]
+        return {**vars(self), "remarks": remarks, "refused": self.refused.to_dict()}
+
+    @classmethod
+    def read(cls, folder: AuditFolder, number: int) -> "SpreadFile":
+        fields = read_json(folder.spread(number))
+        fields["remarks"] = tuple(Remark(**one) for one in fields["remarks"])
+        return cls(**{**fields, "refused": RefusedRows.from_dict(fields["refused"])})
+
+
+@dataclass(frozen=True)
 class LoadedChunk:
-    """Good rows, and a monitor that has them."""
+    """Holds good rows, and a monitor that has loaded them."""
 
     rows: Chunk
     probe: Monitor
@@ -53,20 +89,20 @@ class LoadedChunk:
 
 
 class ChunkLoader:
-    """Loads chunks into monitors, each into its own."""
+    """Loads each chunk into a monitor of its own."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._key = job.rule.key_column
         self._binding = _without_key(job.binding, self._key)
-        self.space = CellSpace(job.rule, job.within)
+        self.space = CellSpace(job.rule, job.options.within)
 
     def load(self, rows: Chunk) -> LoadedChunk:
-        """Rows that a monitor takes; raise BadDecision about the first that it does not."""
+        """Load rows; raise BadDecision about the first that a monitor refuses."""
         probe = Monitor(self._binding.rule)
-        models = None
-        if self._job.model_column is not None:
-            models = read_models(rows.table, self._job.model_column)
+        models, model_column = None, self._job.options.model_column
+        if model_column is not None:
+            models = read_models(rows.table, model_column)
         probe.load(*self._binding.arguments(rows.table), models=models)
         if self._key is not None:
             self._check_keys(rows.table)
@@ -87,7 +123,7 @@ class ChunkLoader:
 
 
 def _without_key(binding: Binding, key: str | None) -> Binding:
-    """Keys are unique in the order of time, which a chunk does not know; see ordering.py."""
+    """Ignore the key: whether it is unique, only the order of all rows tells (ordering.py)."""
     rule = binding.rule
     if key is None or rule.features is None:
         return binding
@@ -96,15 +132,16 @@ def _without_key(binding: Binding, key: str | None) -> Binding:
 
 
 class TimedChunks:
-    """The chunks of a file with their times, where a column has these, and how they lie."""
+    """Reads the chunks of a file with their times, if a column has these, and notes their order."""
 
-    def __init__(self, job: Job, source: DecisionFile, form: Any = None) -> None:
-        self._job = job
+    def __init__(self, job: Job, source: DecisionFile, form: TimeForm | None = None) -> None:
+        self._binding = job.binding
         self._source = source
         self._in_order: TimeOrderedSource | None = None
-        if job.time_column is not None:
+        column = job.options.time_column
+        if column is not None:
             self._in_order = TimeOrderedSource(
-                source, job.time_column, reopen=_refuse_reopen, dates=job.dates
+                source, column, reopen=_refuse_reopen, dates=job.options.dates
             )
             self._in_order.form = form
         self.first: int | None = None
@@ -112,27 +149,26 @@ class TimedChunks:
         self.rises = self.falls = False
 
     @property
-    def form(self) -> Any:
+    def form(self) -> TimeForm | None:
         return None if self._in_order is None else self._in_order.form
 
     def chunks(self) -> Iterator[Chunk]:
-        binding = self._job.binding
-        for chunk in self._source.chunks(binding.types, binding.columns, CHUNK):
+        for chunk in self._source.chunks(self._binding.types, self._binding.columns, CHUNK):
             if isinstance(chunk.table, list):
                 raise BadFile(
                     f"{self._source.name} is JSON lines; --partition takes Parquet, Arrow, CSV and"
                     " TSV. Convert it, or audit it without --partition.",
                     path=self._source.name,
                 )
-            yield (
-                chunk
-                if self._in_order is None
-                else self._track_order(self._in_order.add_times(chunk))
-            )
+            if self._in_order is None:
+                yield chunk
+            else:
+                timed = self._in_order.add_times(chunk)
+                self._track_order(timed.times)
+                yield timed
 
-    def _track_order(self, chunk: Chunk) -> Chunk:
-        assert chunk.times is not None
-        times = chunk.times.astype(np.int64)
+    def _track_order(self, moments: Any) -> None:
+        times = moments.astype(np.int64)
         if len(times):
             before = times[:1] if self.last is None else np.array([self.last])
             steps = np.diff(times, prepend=before)
@@ -140,15 +176,9 @@ class TimedChunks:
             self.falls |= bool((steps < 0).any())
             self.first = int(times[0]) if self.first is None else self.first
             self.last = int(times[-1])
-        return chunk
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "first": self.first,
-            "last": self.last,
-            "rises": self.rises,
-            "falls": self.falls,
-        }
+        return {name: getattr(self, name) for name in ("first", "last", "rises", "falls")}
 
 
 def _refuse_reopen() -> Any:
@@ -160,34 +190,29 @@ def _refuse_reopen() -> Any:
 
 def plan_cells(job: Job, folder: AuditFolder) -> None:
     """Choose the cuts, by rows that are taken evenly from all files."""
-    prober, thinned, form = ChunkLoader(job), _Sampler(SAMPLE), None
+    loader, sampler, form = ChunkLoader(job), _Sampler(SAMPLE), None
     reaches = None
     for number in range(len(job.files)):
-        source = job.open(number)
-        try:
+        with closing(job.open(number)) as source:
             timed = TimedChunks(job, source, form)
             for chunk in timed.chunks():
                 form = form or timed.form
-                some = thinned.of(chunk)
-                for outcome in isolate_bad_rows(some, prober.load):
+                for outcome in isolate_bad_rows(sampler.take(chunk), loader.load):
                     if isinstance(outcome, RejectedRow):
                         continue
-                    thinned.add(prober.points(outcome.answer))
-                    reaches = reaches or prober.space.reaches(outcome.answer.probe)
-        finally:
-            source.close()
+                    sampler.add(loader.points(outcome.answer))
+                    reaches = reaches or loader.space.reaches(outcome.answer.probe)
     cuts = CutTree()
     if reaches is not None:
-        points = thinned.points()
-        most = job.cell_rows * len(points) / max(thinned.seen, 1)
+        points = sampler.points()
+        most = job.cell_rows * len(points) / max(sampler.seen, 1)
         cuts = choose_cuts(points, reaches, most)
-    write_json(
-        folder.look, {"cuts": cuts.to_list(), "form": form_to_dict(form), "rows": thinned.seen}
-    )
+    form_fields = None if form is None else asdict(form)
+    write_json(folder.look, {"cuts": cuts.to_list(), "form": form_fields, "rows": sampler.seen})
 
 
 class _Sampler:
-    """Every so manieth row of a stream whose length is not known: at most twice `most`."""
+    """Takes every n-th row of a stream whose length is not known: at most twice `most`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -196,8 +221,8 @@ class _Sampler:
         self._count = 0
         self.seen = 0
 
-    def of(self, chunk: Chunk) -> Chunk:
-        """The rows of the next chunk that are looked at."""
+    def take(self, chunk: Chunk) -> Chunk:
+        """Return the rows of the next chunk that are looked at."""
         skipped = -self.seen % self._every
         self.seen += len(chunk)
         return chunk[slice(skipped, None, self._every)]
@@ -219,13 +244,13 @@ class _Sampler:
 
 @dataclass
 class _Pieces:
-    """Rows by cell, written when there are many of them."""
+    """Collects rows by cell, and writes them when there are many."""
 
     folder: AuditFolder
     number: int
     waiting: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
     written: list[tuple[int, str, int, int]] = field(default_factory=list)
-    """Cell, name, rows, and how many of them are at home."""
+    """As `SpreadFile.pieces`."""
     _bytes: int = 0
 
     def add(self, frame: pl.DataFrame, cuts: CutTree, points: Floats) -> None:
@@ -238,12 +263,11 @@ class _Pieces:
 
     def write(self) -> None:
         for cell, frames in self.waiting.items():
-            whole_piece = pl.concat(frames, how="vertical_relaxed")
+            piece = pl.concat(frames, how="vertical_relaxed")
             path = self.folder.new_piece(cell, self.number)
             with write_atomically(path) as file:
-                whole_piece.write_ipc(file, compression="lz4")
-            home = int(whole_piece[HOME].sum())
-            self.written.append((cell, path.name, whole_piece.height, home))
+                piece.write_ipc(file, compression="lz4")
+            self.written.append((cell, path.name, piece.height, int(piece[HOME].sum())))
         self.waiting.clear()
         self._bytes = 0
 
@@ -255,35 +279,39 @@ def spread_file(job: Job, number: int) -> None:
         return
     with folder.mark_working():
         folder.remove_leftovers(number)
-        told = read_json(folder.look)
-        cuts, form = CutTree.from_list(told["cuts"]), time_form_from_dict(told["form"])
-        source = job.open(number)
-        try:
-            _spread_rows(job, folder, number, source, cuts, form)
-        finally:
-            source.close()
+        plan = read_json(folder.look)
+        form = plan["form"]
+        if form is not None:
+            form = TimeForm(**{**form, "remarks": tuple(Remark(**one) for one in form["remarks"])})
+        with closing(job.open(number)) as source:
+            timed = TimedChunks(job, source, form)
+            _spread_rows(job, folder, number, source, CutTree.from_list(plan["cuts"]), timed)
 
 
 def _spread_rows(
-    job: Job, folder: AuditFolder, number: int, source: DecisionFile, cuts: CutTree, form: Any
+    job: Job,
+    folder: AuditFolder,
+    number: int,
+    source: DecisionFile,
+    cuts: CutTree,
+    timed: TimedChunks,
 ) -> None:
-    prober, bad, pieces = ChunkLoader(job), BadRowPolicy(source, job.skip), _Pieces(folder, number)
-    outputs = OutputsSeen(job.rule)
-    timed = TimedChunks(job, source, form)
-    times: list[npt.NDArray[np.int64]] = []
-    keys: list[npt.NDArray[np.int64]] = []
+    loader, pieces = ChunkLoader(job), _Pieces(folder, number)
+    bad, outputs = BadRowPolicy(source, job.options.skip), OutputsSeen(job.rule)
+    times: list[Rows] = []
+    keys: list[Rows] = []
     good = 0
     for chunk in timed.chunks():
         for row in chunk.refused:
             bad.add(row)
-        for outcome in isolate_bad_rows(chunk, prober.load):
+        for outcome in isolate_bad_rows(chunk, loader.load):
             if isinstance(outcome, RejectedRow):
-                bad.add(refused_row(outcome))
+                bad.add_rejected(outcome)
                 continue
             loaded = outcome.answer
             frame = _add_own_columns(loaded.rows, good)
             good += frame.height
-            pieces.add(frame, cuts, prober.points(loaded))
+            pieces.add(frame, cuts, loader.points(loaded))
             outputs.add(loaded.rows.table)
             if loaded.rows.times is not None:
                 times.append(frame[TIME].to_numpy())
@@ -295,25 +323,23 @@ def _spread_rows(
         source.add_remarks(timed.form.remarks)
     with write_atomically(folder.spread(number, "npz")) as file:
         np.savez(file, times=_concatenate(times), keys=_concatenate(keys).reshape(-1, 2))
-    write_json(
-        folder.spread(number),
-        {
-            "rows": good,
-            "name": source.name,
-            "unit": source.unit,
-            "sha256": digest.sha256,
-            "size": digest.size,
-            "remarks": [one.to_dict() for one in source.remarks],
-            "refused": bad.rows.to_dict(),
-            "pieces": pieces.written,
-            "times": timed.to_dict(),
-            "outputs": outputs.to_dict(),
-        },
+    spread = SpreadFile(
+        name=source.name,
+        unit=source.unit,
+        sha256=digest.sha256,
+        size=digest.size,
+        rows=good,
+        remarks=tuple(source.remarks),
+        refused=bad.rows,
+        pieces=pieces.written,
+        times=timed.to_dict(),
+        outputs=outputs.to_dict(),
     )
+    write_json(folder.spread(number), spread.to_dict())
 
 
 def _add_own_columns(rows: Chunk, first: int) -> pl.DataFrame:
-    """The rows of a chunk, with where each stands among the good rows of its file, and when."""
+    """Add to each row its number among the good rows, its place in the file, and its time."""
     table = rows.table
     assert isinstance(table, pl.DataFrame)
     count = np.arange(first, first + len(rows), dtype=np.int64)
@@ -324,11 +350,11 @@ def _add_own_columns(rows: Chunk, first: int) -> pl.DataFrame:
     return table.with_columns(columns)
 
 
-def _key_numbers(keys: pl.Series) -> npt.NDArray[np.int64]:
-    """Two numbers for each key: that they coincide for different ones does not happen."""
+def _key_numbers(keys: pl.Series) -> Rows:
+    """Return two numbers for each key: both together are never those of another key."""
     both = [(stable_number(key), stable_number(("second", key))) for key in keys.to_list()]
     return np.array(both, np.int64).reshape(-1, 2)
 
 
-def _concatenate(parts: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+def _concatenate(parts: list[Rows]) -> Rows:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -1,10 +1,10 @@
-"""Who does the tasks of an audit: this process, several on this machine, or a Ray cluster.
+"""Runs the tasks of an audit in this process, in several on this machine, or on a Ray cluster.
 
 A task is a function of this package and plain arguments. It reads and writes the job's folder and
-answers nothing, so it may be done by any process that sees the folder, and done again after one
-was killed.
+returns nothing, so any process that sees the folder can run it, and run it again after one was
+killed.
 
-Invariant: when `run` returns, every task was done; the first failure ends the rest.
+Invariant: when `run` returns, every task is done; the first failure ends the rest.
 """
 
 import multiprocessing
@@ -18,21 +18,21 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from likewise.errors import BadFile, BadRule
-from likewise.runtime.machine import explain_unreachable
+from likewise.runtime.port_check import explain_unreachable
 
 Task = tuple[Any, ...]
 _WATCH_SECONDS = 0.5
 
 
 class TaskRunner(Protocol):
-    """Who does tasks."""
+    """Runs tasks."""
 
     def run(self, function: Callable[..., None], tasks: Sequence[Task]) -> Iterator[Task]:
-        """Do all tasks, those first in the list first; each comes out once it is done."""
+        """Run all tasks, in the order of the list; yield each once it is done."""
 
 
 def make_runner(processes: int = 1, ray: str | None = None) -> "TaskRunner":
-    """Return who does tasks: a Ray cluster at an address, so many processes, or this one."""
+    """Return a runner: a Ray cluster at an address, several processes, or this process."""
     if ray is not None:
         return RayRunner(ray)
     return InlineRunner() if processes == 1 else ProcessRunner(processes)
@@ -40,7 +40,7 @@ def make_runner(processes: int = 1, ray: str | None = None) -> "TaskRunner":
 
 @dataclass(frozen=True)
 class InlineRunner:
-    """This process, one task after the other."""
+    """Runs one task after the other in this process."""
 
     def run(self, function: Callable[..., None], tasks: Sequence[Task]) -> Iterator[Task]:
         for task in tasks:
@@ -50,7 +50,7 @@ class InlineRunner:
 
 @dataclass(frozen=True)
 class ProcessRunner:
-    """Several processes on this machine."""
+    """Runs tasks in several processes on this machine."""
 
     count: int
 
@@ -67,19 +67,20 @@ class ProcessRunner:
                 min(self.count, len(tasks)), context, _exit_with_parent, (os.getpid(), stop)
             ) as pool,
         ):
-            doing = {pool.submit(function, *task): task for task in tasks}
+            running = {pool.submit(function, *task): task for task in tasks}
             try:
-                while doing:
-                    for done in wait(doing, return_when=FIRST_COMPLETED).done:
-                        task = doing.pop(done)
+                while running:
+                    for done in wait(running, return_when=FIRST_COMPLETED).done:
+                        task = running.pop(done)
                         done.result()
                         yield task
             except BaseException as error:
-                stop.set()  # nobody waits for tasks that are no longer wanted
+                stop.set()  # so that nobody waits for the remaining tasks
                 if isinstance(error, BrokenProcessPool):
                     raise BadFile(
-                        "a worker process was ended, most likely for want of memory. What is done"
-                        " is kept: say fewer --workers or a smaller --cell-rows, and start again."
+                        "a worker process was killed, most likely because memory ran out. Finished"
+                        " steps are kept: use fewer --workers or a smaller --cell-rows, and start"
+                        " again."
                     ) from None
                 raise
             finally:
@@ -87,7 +88,7 @@ class ProcessRunner:
 
 
 def _exit_with_parent(parent: int, stop: Any) -> None:
-    """In a worker: end once it is told to, or the process that asked for it is gone, however."""
+    """End this worker once `stop` is set, or the process that started it is gone."""
 
     def watch() -> None:
         while os.getppid() == parent and not stop.wait(_WATCH_SECONDS):
@@ -99,7 +100,7 @@ def _exit_with_parent(parent: int, stop: Any) -> None:
 
 @contextmanager
 def _set_environment(name: str, value: str) -> Iterator[None]:
-    """A variable of the environment, for processes that are started meanwhile."""
+    """Set an environment variable for the processes that are started in this context."""
     before = os.environ.get(name)
     os.environ.setdefault(name, value)
     try:
@@ -111,22 +112,23 @@ def _set_environment(name: str, value: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class RayRunner:
-    """A Ray cluster, whose machines all see the files and the folder under the same paths.
+    """Runs tasks on a Ray cluster, whose machines all see files and folder under the same paths.
 
-    address   of the cluster, "auto" for the one on this machine, "local" for a new one
+    address: of the cluster; "auto" for the one on this machine, "local" for a new one
     """
 
     address: str
 
     def run(self, function: Callable[..., None], tasks: Sequence[Task]) -> Iterator[Task]:
-        ray = _ray()
-        begun = not ray.is_initialized()
-        if begun:
+        ray = _import_ray()
+        started_here = not ray.is_initialized()
+        if started_here:
             why = explain_unreachable(self.address)
             if why is not None:
                 raise BadRule(
-                    f"--ray is {self.address}, and nothing answers there ({why}). What is done is"
-                    " kept: start Ray there (ray start --head), or give the address that it tells."
+                    f"--ray is {self.address}, and nothing answers there ({why}). Finished steps"
+                    " are kept: start Ray there (ray start --head), or give the address that it"
+                    " prints."
                 )
             own = {"include_dashboard": False} if self.address == "local" else {}
             ray.init(address=self.address, log_to_driver=False, **own)
@@ -134,27 +136,29 @@ class RayRunner:
             remote = ray.remote(num_cpus=1, max_retries=3)(function)
             most = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
             waiting = list(reversed(tasks))
-            doing: dict[Any, Task] = {}
-            while waiting or doing:
-                while waiting and len(doing) < most:
+            running: dict[Any, Task] = {}
+            while waiting or running:
+                while waiting and len(running) < most:
                     task = waiting.pop()
-                    doing[remote.remote(*task)] = task
-                for done in ray.wait(list(doing), num_returns=1)[0]:
-                    task = doing.pop(done)
+                    running[remote.remote(*task)] = task
+                for done in ray.wait(list(running), num_returns=1)[0]:
+                    task = running.pop(done)
                     try:
                         ray.get(done)
                     except ray.exceptions.RayTaskError as error:
                         raise getattr(error, "cause", error) from None
                     yield task
         finally:
-            if begun:
+            if started_here:
                 ray.shutdown()
 
 
-def _ray() -> Any:
+def _import_ray() -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
     except ImportError:
-        raise BadRule("--ray needs the package ray: pip install 'likewise[ray]'") from None
+        raise BadRule(
+            "--ray needs the package ray: pip install '.[ray]' in the clone of likewise"
+        ) from None
     return ray

@@ -1,7 +1,7 @@
-"""The command `likewise`: parse, call, print; one file for each subcommand.
+"""The command `likewise`: each subcommand has one file, which parses options and prints results.
 
-Nothing heavy is imported here or at the top of any command: `likewise --help` needs neither NumPy
-nor a reader of files.
+Nothing heavy is imported here or at the top of a subcommand, so `likewise --help` starts without
+NumPy and without the readers of files.
 """
 
 import sys
@@ -12,18 +12,18 @@ from likewise.cli.terminal import say_on_stderr
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code (endings.py says what each means)."""
+    """Run a command and return its exit code (exit_codes.py says what each means)."""
     if find_spec("typer") is None:
         say_on_stderr(
-            "The command line needs a few packages more than the library:"
-            " pip install 'likewise[cli]'"
+            "The command line needs packages that the library does not:"
+            " pip install '.[cli]' in the clone of likewise."
         )
         return 2
     from likewise.cli.commands import likewise_command
     from likewise.cli.exit_codes import run_command
 
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     return run_command(
-        lambda: likewise_command(given, prog_name="likewise", standalone_mode=False, obj=given),
-        as_json="--json" in given,
+        lambda: likewise_command(words, prog_name="likewise", standalone_mode=False, obj=words),
+        as_json="--json" in words,
     )

@@ -1,6 +1,6 @@
-"""`likewise audit`: a file of decisions, or several, judged from beginning to end.
+"""`likewise audit`: judge a file of decisions, or several, from beginning to end.
 
-The work is in audit/pipeline.py, what is printed in audit_summary.py.
+The work is in audit/pipeline.py; audit_summary.py prints the result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from likewise.cli import options as o
-from likewise.cli.input_files import ReadingOptions
+from likewise.cli.exit_codes import DATA, FINE, OVER, CommandError
+from likewise.cli.input_files import ReadingOptions, say_remarks
+from likewise.cli.output_files import check_output_path, check_pairs_path, refuse_unwritable
+from likewise.cli.terminal import progress, say_on_stderr
 
 if TYPE_CHECKING:
     from likewise.monitor.monitor import Monitor
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from likewise.rule.rule import Rule
 
 LEAST_CELL_ROWS = 1_000
-"""Of smaller cells there would be very many, each with some files, and mostly copies in them."""
+"""Smaller cells would be very many, each with some files, and hold mostly copies."""
 
 
 @o.with_option_groups()
@@ -42,7 +45,7 @@ def audit(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write every violating pair with the values of both sides, to work on: .xlsx,"
+            help="Write every violating pair with the values of both decisions, to work on: .xlsx,"
             " .csv, .parquet or .jsonl.",
         ),
     ] = None,
@@ -66,7 +69,7 @@ def audit(
             metavar="any-pair|later|comparable",
             help="Which share --max-rate limits. any-pair: decisions in any contradicting pair,"
             " the same in every order. later: those that contradict an earlier one. comparable:"
-            " the latter, as a share of those that had an earlier like case.",
+            " the latter, as a share of those that had an earlier similar case.",
         ),
     ] = "any-pair",
     time_column: o.TimeColumn = None,
@@ -76,7 +79,7 @@ def audit(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="How far a time may be ahead of the clock to be taken into a ledger:"
+            help="How far a time may be ahead of the clock for a ledger to accept it:"
             ' "5 minutes" unless given, "any" for no limit.',
         ),
     ] = None,
@@ -85,20 +88,20 @@ def audit(
         typer.Option(
             metavar="FOLDER",
             help="For files larger than memory: sort decisions into cells in this folder, and judge"
-            " one cell after the other. The same report. After an interruption, the same command"
-            " goes on where it was.",
+            " one cell after the other. The report is the same. After an interruption, the same"
+            " command continues where it was.",
         ),
     ] = None,
     workers: Annotated[
         int,
-        typer.Option(metavar="N", min=1, help="With --partition: so many processes judge cells."),
+        typer.Option(metavar="N", min=1, help="With --partition: how many processes judge cells."),
     ] = 1,
     ray: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="With --partition: a Ray cluster judges cells; its machines see the files and the"
-            " folder under the same paths.",
+            help="With --partition: a Ray cluster judges cells; its machines must see the files and"
+            " the folder under the same paths.",
         ),
     ] = None,
     cell_rows: Annotated[
@@ -106,8 +109,8 @@ def audit(
         typer.Option(
             metavar="N",
             min=1,
-            help="With --partition: decisions in a cell, at most, as far as that goes; 1,000,000"
-            " unless given, 1,000 at least. Less takes less memory.",
+            help="With --partition: at most so many decisions in a cell, if possible; 1,000,000"
+            " unless given, 1,000 at least. Smaller cells need less memory.",
         ),
     ] = None,
     json: o.Json = False,
@@ -117,7 +120,7 @@ def audit(
     burst: o.Last = None,
     alarm: o.Alarm = None,
 ) -> int:
-    """Judge a file of decisions: which contradict an earlier one about a like case?
+    """Judge a file of decisions: which contradict an earlier one about a similar case?
 
     likewise audit decisions.csv --rule likewise.toml --report page.html
 
@@ -135,14 +138,9 @@ def audit(
     from likewise.audit.job import expand_files, name_of
     from likewise.audit.pipeline import audit_file
     from likewise.cli.audit_summary import MaxRate, print_audit_json, print_summary
-    from likewise.cli.exit_codes import DATA, FINE, OVER
-    from likewise.cli.input_files import say_remarks
-    from likewise.cli.options import make_burst, require_model_column
-    from likewise.cli.output_files import check_output_path, check_pairs_path, refuse_unwritable
     from likewise.cli.rule_options import bind_rule
-    from likewise.cli.terminal import progress, say_on_stderr
 
-    counted = make_burst(burst, alarm)
+    burst_rule = o.make_burst(burst, alarm)
     limit = MaxRate(max_rate, max_rate_of)
     check_output_path(report, "--report", (".html", ".htm"))
     _check_combinations(context.params, data)
@@ -154,16 +152,16 @@ def audit(
         )
     check_pairs_path(out, data[0])
     options = AuditOptions(
-        time_column,
-        reading.day_order,
-        within,
-        model_column,
-        reading.skips_bad_rows,
-        counted,
-        report is not None,
-        out,
-        o.command_line(context),
-        cells,
+        time_column=time_column,
+        dates=reading.day_order,
+        within=within,
+        model_column=model_column,
+        skip=reading.skips_bad_rows,
+        burst=burst_rule,
+        for_report=report is not None,
+        pairs_path=out,
+        command=o.command_line(context),
+        cells=cells,
     )
     with refuse_unwritable(out), ExitStack() as stack:
         source = stack.enter_context(reading.open_quietly(data[0]))
@@ -172,14 +170,15 @@ def audit(
             quick,
             source.columns,
             source.name,
-            [one for one in (time_column, model_column) if one is not None],
+            [column for column in (time_column, model_column) if column is not None],
             left_out=source.left_out,
             trust_code=trust_code,
         )
-        require_model_column(binding.rule, model_column)
-        kept = None
+        o.require_model_column(binding.rule, model_column)
+        monitor = None
         if ledger is not None:
-            kept = stack.enter_context(_new_ledger(ledger, binding.rule, counted, max_ahead))
+            monitor = _open_new_ledger(ledger, binding.rule, burst_rule, max_ahead)
+            stack.enter_context(monitor)
         name = source.name if cells is None else name_of(data)
         bar = stack.enter_context(progress(f"judging {name}"))
         audited = audit_file(
@@ -187,7 +186,7 @@ def audit(
             binding,
             options,
             reopen=lambda: reading.open_quietly(data[0]),
-            ledger=kept,
+            ledger=monitor,
             progress=bar.update,
         )
     say_remarks(audited.source.name, audited.source.remarks, several=len(data) > 1)
@@ -208,61 +207,58 @@ def audit(
     return FINE if is_kept else OVER
 
 
-def _check_combinations(given: Mapping[str, Any], data: Sequence[str]) -> None:
-    """Stop if options do not go together."""
+def _check_combinations(values: Mapping[str, Any], data: Sequence[str]) -> None:
+    """Raise CommandError if options do not go together."""
     from likewise.audit.audit_options import CELL_ROWS
-    from likewise.cli.exit_codes import CommandError
 
-    cells = given["partition"] is not None
+    cells = values["partition"] is not None
     if not cells and len(data) != 1:
         raise CommandError(
             f"there are {len(data)} files. To audit them together: --partition FOLDER."
         )
-    if not cells and (given["workers"] != 1 or given["ray"] or given["cell_rows"] is not None):
+    if not cells and (values["workers"] != 1 or values["ray"] or values["cell_rows"] is not None):
         raise CommandError(
             "--workers, --ray and --cell-rows are about cells: say --partition FOLDER."
         )
     for name in ("ledger", "out", "burst", "max_ahead") if cells else ():
-        if given[name] is not None:
+        if values[name] is not None:
             raise CommandError(
                 f"--{name.replace('_', '-')} and --partition do not go together: cells know nothing"
                 " of each other. Leave out one of them."
             )
-    if given["cell_rows"] is not None and given["cell_rows"] < LEAST_CELL_ROWS:
+    if values["cell_rows"] is not None and values["cell_rows"] < LEAST_CELL_ROWS:
         raise CommandError(
-            f"--cell-rows is {given['cell_rows']:,}; expected at least {LEAST_CELL_ROWS:,}: smaller"
-            " cells would be very many, and mostly hold copies. Say more, or leave it out for"
-            f" {CELL_ROWS:,}."
+            f"--cell-rows is {values['cell_rows']:,}; expected at least {LEAST_CELL_ROWS:,}:"
+            " smaller cells would be very many, and mostly hold copies. Say more, or leave it out"
+            f" for {CELL_ROWS:,}."
         )
-    if given["max_ahead"] is not None and given["ledger"] is None:
+    if values["max_ahead"] is not None and values["ledger"] is None:
         raise CommandError("--max-ahead is about a ledger: say --ledger.")
-    if given["within"] is not None and given["ledger"] is not None:
+    if values["within"] is not None and values["ledger"] is not None:
         raise CommandError(
             "--within and --ledger do not go together: a ledger says by its own window how far back"
             " it compares, and forgets the rest. Leave out one of them."
         )
-    if given["within"] is not None and given["time_column"] is None:
+    if values["within"] is not None and values["time_column"] is None:
         raise CommandError("--within is about times: say --time-column.")
-    if given["ray"] is not None and given["workers"] != 1:
+    if values["ray"] is not None and values["workers"] != 1:
         raise CommandError(
             "--ray and --workers do not go together: a cluster knows how many it has."
         )
 
 
-def _new_ledger(
+def _open_new_ledger(
     path: Path, rule: "Rule", burst: "Burst | None", max_ahead: str | None
 ) -> "Monitor":
-    """A monitor with a ledger that has no decisions yet."""
-    from likewise.cli.exit_codes import CommandError
+    """Open a monitor whose ledger has no decisions yet."""
     from likewise.monitor import opening
 
     settings: dict[str, Any] = {} if max_ahead is None else {"max_ahead": max_ahead}
-    ledger = opening.open(path, rule, durability="batch", burst=burst, comparable=True, **settings)
-    if ledger.rows:
-        many = ledger.rows
-        ledger.close()
-        raise CommandError(
-            f"--ledger {path} has {many:,} decisions already. An audit begins a ledger:"
-            " name a new folder; to go on with one: likewise watch --ledger."
-        )
-    return ledger
+    monitor = opening.open(path, rule, durability="batch", burst=burst, comparable=True, **settings)
+    if monitor.rows:
+        with monitor:
+            raise CommandError(
+                f"--ledger {path} has {monitor.rows:,} decisions already. An audit begins a ledger:"
+                " name a new folder; to go on with one: likewise watch --ledger."
+            )
+    return monitor

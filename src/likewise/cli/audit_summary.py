@@ -1,6 +1,6 @@
-"""What an audit prints: a summary for people, or JSON.
+"""An audit prints a summary for people, or JSON, through these functions.
 
-Values from the data may hold anything: terminal.py makes of them text that no terminal obeys.
+Values from the data may hold anything: terminal.py makes them printable.
 """
 
 from collections.abc import Mapping
@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from likewise.audit.feeding import RefusedRows
 from likewise.audit.pipeline import AuditResult
-from likewise.audit.refused_rows import RefusedRows
 from likewise.cli.exit_codes import CommandError
-from likewise.cli.terminal import print_json as print_json_object
-from likewise.cli.terminal import say, say_lines
+from likewise.cli.terminal import print_json, say, say_lines
 from likewise.reports.finding_words import describe_findings, describe_rule, describe_time_limit
 from likewise.reports.findings import Findings
 from likewise.tables.printing import percent
@@ -26,10 +25,12 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class MaxRate:
-    """A share, and of what; None: no limit."""
+    """Limits the share of contradictions, as --max-rate and --max-rate-of say."""
 
     share: float | None
+    """None: no limit."""
     measure: str
+    """Which share is limited, a name in MEASURES."""
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES:
@@ -37,87 +38,82 @@ class MaxRate:
                 f"--max-rate-of is {self.measure!r}; expected {', '.join(MEASURES)}."
             )
 
-    def rate(self, found: Findings) -> float | None:
-        """The share that is limited; None where it has no meaning."""
-        if found.nothing_compared:
+    def rate(self, findings: Findings) -> float | None:
+        """Return the share that is limited; None where it has no meaning."""
+        if findings.nothing_compared:
             return None
         rates = {
-            "any-pair": found.rate_in_any_pair,
-            "later": found.rate,
-            "comparable": found.rate_among_comparable,
+            "any-pair": findings.rate_in_any_pair,
+            "later": findings.rate,
+            "comparable": findings.rate_among_comparable,
         }
         return rates[self.measure]
 
-    def is_kept(self, found: Findings) -> bool | None:
-        """Whether the limit is kept; None if that cannot be said."""
+    def is_kept(self, findings: Findings) -> bool | None:
+        """Tell whether the limit is kept; None if that cannot be said."""
         if self.share is None:
             return True
-        rate = self.rate(found)
+        rate = self.rate(findings)
         return None if rate is None else rate <= self.share
 
-    def describe(self, found: Findings) -> str:
-        """The share beside its limit."""
+    def describe(self, findings: Findings) -> str:
+        """Describe the share beside its limit."""
         assert self.share is not None
-        rate = self.rate(found)
+        rate = self.rate(findings)
         if rate is None:
             return (
                 "nothing could be compared, so --max-rate says nothing. Loosen the rule, as the"
-                " summary says, until like cases are found."
+                " summary says, until similar cases are found."
             )
         than = "within" if rate <= self.share else "more than"
-        some, many = self._counts(found)
+        flagged = findings.in_any_pair if self.measure == "any-pair" else findings.flagged
+        total = findings.comparable if self.measure == "comparable" else findings.rows
         return (
-            f"{percent(rate)} {MEASURES[self.measure]}: {some:,} of {many:,}, {than} the"
+            f"{percent(rate)} {MEASURES[self.measure]}: {flagged:,} of {total or 0:,}, {than} the"
             f" {percent(self.share)} that --max-rate allows."
         )
 
-    def _counts(self, found: Findings) -> tuple[int, int]:
-        some = found.in_any_pair if self.measure == "any-pair" else found.flagged
-        return some, (found.comparable or 0) if self.measure == "comparable" else found.rows
-
-    def to_dict(self, found: Findings) -> dict[str, Any]:
-        """For JSON: the limit, what it is of, that rate, and whether it was passed."""
-        kept = self.is_kept(found)
+    def to_dict(self, findings: Findings) -> dict[str, Any]:
+        """Return the limit, its measure, the limited rate, and whether it is over the limit."""
+        is_kept = self.is_kept(findings)
         return {
             "max_rate": self.share,
             "max_rate_of": self.measure,
-            "limited_rate": self.rate(found),
-            "over": None if kept is None else not kept,
+            "limited_rate": self.rate(findings),
+            "over": None if is_kept is None else not is_kept,
         }
 
 
 _PAIRS = 2
 _COLUMNS = 12  # of a rule in words, and of a pair
-_LONG = 240  # letters of a line of it
+_LINE_LENGTH = 240  # characters of a line of a rule
 
 
 def print_audit_json(audited: AuditResult, limit: MaxRate, *, pairs: bool) -> None:
-    """One object: the findings, the bad rows, and whether the limit was passed.
+    """Print one object: the findings, the bad rows, and whether they are over the limit.
 
-    pairs: whether they were written to a file
+    pairs: whether pairs were written to a file
     """
-    found, unit = audited.findings.to_dict(), audited.source.unit
-    for pair in found["worst"]:
+    values, unit = audited.findings.to_dict(), audited.source.unit
+    for pair in values["worst"]:
         for name in ("row", "witness"):
             pair[f"{name}_{unit}"], file = audited.find_place(pair[name])
             if file is not None:
                 pair[f"{name}_file"] = file
-    found["bad"] = [
-        {unit: one.place, "code": one.code, "why": one.why} for one in audited.refused.first
-    ]
-    found["remarks"] = [one.to_dict() for one in audited.source.remarks]
+    values["bad"] = describe_refused_rows(audited.refused, unit)
+    values["remarks"] = [remark.to_dict() for remark in audited.source.remarks]
     if pairs:
-        found["pairs_written"] = audited.findings.pairs - audited.pairs_left_out
-        found["pairs_left_out"] = audited.pairs_left_out
+        values["pairs_written"] = audited.findings.pairs - audited.pairs_left_out
+        values["pairs_left_out"] = audited.pairs_left_out
     if audited.alarms is not None:
         first = audited.alarms.first
         place = None if first is None else audited.find_place(first)[0]
-        found["burst"] = {**audited.alarms.to_dict(), f"first_alarm_{unit}": place}
-    print_json_object({**found, **limit.to_dict(audited.findings)})
+        values["burst"] = {**audited.alarms.to_dict(), f"first_alarm_{unit}": place}
+    print_json({**values, **limit.to_dict(audited.findings)})
 
 
 def print_summary(audited: AuditResult, limit: MaxRate, written: Mapping[str, Path | None]) -> None:
-    """What was found, by which rule, the clearest pairs, and what was written."""
+    """Print the findings, the rule, the clearest pairs, and what was written."""
     findings, unit = audited.findings, audited.source.unit
     first, *more = describe_findings(findings)
     say(first, "bold red" if findings.nothing_compared else "bold")
@@ -135,11 +131,11 @@ def print_summary(audited: AuditResult, limit: MaxRate, written: Mapping[str, Pa
     within = describe_time_limit(findings.computed.order.within)
     for line in shorten_rule([*describe_rule(findings.rule), *within]):
         say(f"  {line}")
-    for one in findings.worst[:_PAIRS]:
-        later, file = audited.find_place(one.pair.row or 0)
-        earlier, other_file = audited.find_place(one.pair.witness.row)
+    for placed in findings.worst[:_PAIRS]:
+        later, file = audited.find_place(placed.pair.row or 0)
+        earlier, other_file = audited.find_place(placed.pair.witness.row)
         say()
-        say_lines(clip_pair(str(one.pair)))
+        say_lines(clip_pair(str(placed.pair)))
         if file is None:
             say(f"({unit}s {later:,} and {earlier:,} of the file)")
         else:
@@ -152,12 +148,17 @@ def print_summary(audited: AuditResult, limit: MaxRate, written: Mapping[str, Pa
         say(ending, style)
 
 
+def describe_refused_rows(refused: RefusedRows, unit: str) -> list[dict[str, Any]]:
+    """Return the first bad rows for JSON."""
+    return [{unit: row.place, "code": row.code, "why": row.why} for row in refused.first]
+
+
 def print_refused_rows(refused: RefusedRows, unit: str) -> None:
-    """Bad rows, with their places."""
+    """Print how many bad rows there are, and the first with their places."""
     rows = "row was" if refused.count == 1 else "rows were"
     say(f"{refused.count:,} bad {rows} left out", "bold")
-    for one in refused.first:
-        say(f"  {unit} {one.place:,}: {one.why}")
+    for row in refused.first:
+        say(f"  {unit} {row.place:,}: {row.why}")
     if refused.count > len(refused.first):
         say(f"  and {refused.count - len(refused.first):,} more")
 
@@ -165,7 +166,7 @@ def print_refused_rows(refused: RefusedRows, unit: str) -> None:
 def _final_lines(
     audited: AuditResult, limit: MaxRate, written: Mapping[str, Path | None]
 ) -> list[tuple[str, str]]:
-    """Lines, each with its style."""
+    """Return the last lines of the summary, each with its style."""
     lines, findings = [], audited.findings
     seconds = findings.computed.seconds
     if seconds is not None:
@@ -184,16 +185,16 @@ def _final_lines(
             f"{audited.pairs_left_out:,} pairs are not in it: a sheet of Excel has no room for"
             " more. For all of them: --out pairs.parquet, or .csv."
         )
-    told = [(line, "") for line in lines]
-    kept = limit.is_kept(findings)
-    if limit.share is not None and kept is not None:
-        told.append((limit.describe(findings), "green" if kept else "bold red"))
-    return told
+    styled = [(line, "") for line in lines]
+    is_kept = limit.is_kept(findings)
+    if limit.share is not None and is_kept is not None:
+        styled.append((limit.describe(findings), "green" if is_kept else "bold red"))
+    return styled
 
 
 def shorten_rule(lines: list[str]) -> list[str]:
-    """A rule of a hundred columns does not push the findings off the screen."""
-    lines = [line if len(line) <= _LONG else _cut(line) for line in lines]
+    """Shorten a rule of many columns, so that it does not push the findings off the screen."""
+    lines = [line if len(line) <= _LINE_LENGTH else _clip_names(line) for line in lines]
     conditions = [line for line in lines if line.startswith("- ")]
     if len(conditions) <= _COLUMNS:
         return lines
@@ -202,14 +203,15 @@ def shorten_rule(lines: list[str]) -> list[str]:
     return [*lines[:at], rest, *lines[at + len(conditions) - _COLUMNS + 1 :]]
 
 
-def _cut(line: str) -> str:
-    """A list of a hundred names, as far as it is still read, and what is said of them."""
+def _clip_names(line: str) -> str:
+    """Clip a long list of names, and keep what the line says about them."""
     names, colon, what = line.rpartition(": ")
-    room = max(20, _LONG - len(what))
+    room = max(20, _LINE_LENGTH - len(what))
     return f"{names[:room].rpartition(',')[0] or names[:room]}, …{colon}{what}"
 
 
 def clip_pair(pair: str) -> str:
+    """Shorten the text of a pair of many columns."""
     lines = pair.split("\n")
     most = _COLUMNS + 2
     if len(lines) <= most:

@@ -1,44 +1,48 @@
-"""`likewise bench`: how fast is this machine? Two minutes at most, beside a NumPy scan."""
+"""`likewise bench`: measure how fast this machine judges decisions, beside a NumPy scan."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from likewise.cli import options as o
+from likewise.cli.exit_codes import FINE
+from likewise.cli.terminal import print_json, progress, say
+
+if TYPE_CHECKING:
+    from likewise.cli.bench_workloads import BenchResult
 
 
 def bench(
     quick: Annotated[
-        bool, typer.Option("--quick", help="A tenth of the decisions: some seconds.")
+        bool, typer.Option("--quick", help="Judge fewer decisions: takes some seconds.")
     ] = False,
     json: o.Json = False,
 ) -> int:
     """Measure decisions per second on this machine, beside a NumPy scan of the whole past.
 
-    Generated decisions; every figure is given only if both name the same witnesses. The load of the
-    machine is stated, and figures at a load above 1.5 are marked as not final.
+    Takes two minutes at most. The decisions are generated, and a figure is given only if monitor
+    and scan name the same witnesses. The load of the machine is stated, and figures at a load above
+    1.5 are marked as not final.
     """
     from likewise.cli.bench_workloads import WORKLOADS, measure, warm_up
-    from likewise.cli.exit_codes import FINE
-    from likewise.cli.terminal import progress
-    from likewise.runtime.machine import MachineLoad
+    from likewise.runtime.cpu_load import MachineLoad
 
-    measured = []
+    results = []
     load = MachineLoad()
     with progress("measuring") as bar:
         for workload in WORKLOADS:
             warm_up(workload)
         for i, workload in enumerate(WORKLOADS):
             bar.update(i, len(WORKLOADS), workload.name)
-            measured.append(measure(workload, quick))
+            results.append(measure(workload, quick))
     if json:
-        _print_json(measured, load.measure())
+        _print_json(results, load.measure())
     else:
-        _print(measured, load.measure())
+        _print(results, load.measure())
     return FINE
 
 
-def _machine() -> dict[str, Any]:
+def _describe_machine() -> dict[str, Any]:
     import os
     import platform
 
@@ -58,33 +62,32 @@ def _machine() -> dict[str, Any]:
     }
 
 
-def _print_json(measured: list[Any], load: float | None) -> None:
+def _print_json(results: "list[BenchResult]", load: float | None) -> None:
     from dataclasses import asdict
 
-    from likewise.cli.terminal import print_json
-    from likewise.runtime.machine import is_final
+    from likewise.runtime.cpu_load import is_final
 
     state = {"load": None if load is None else round(load, 2), "final": is_final(load)}
-    print_json({**_machine(), **state, "workloads": [asdict(one) for one in measured]})
+    workloads = [asdict(result) for result in results]
+    print_json({**_describe_machine(), **state, "workloads": workloads})
 
 
-def _print(measured: list[Any], load: float | None) -> None:
-    from likewise.cli.terminal import say
-    from likewise.runtime.machine import NOT_FINAL, is_final
+def _print(results: "list[BenchResult]", load: float | None) -> None:
+    from likewise.runtime.cpu_load import NOT_FINAL, is_final
 
     say("Decisions per second", "bold")
     say()
     lines = [("", "past", "flagged", "observe_many", "observe", "NumPy scan", "faster")]
-    for one in measured:
+    for result in results:
         lines.append(
             (
-                one.name,
-                f"{one.rows:,}",
-                f"{one.flagged / one.rows:.1%}",
-                f"{one.observe_many:,.0f}",
-                f"{one.observe:,.0f}",
-                f"{one.scan:,.0f}",
-                f"{one.observe / one.scan:,.0f}x",
+                result.name,
+                f"{result.rows:,}",
+                f"{result.flagged / result.rows:.1%}",
+                f"{result.observe_many:,.0f}",
+                f"{result.observe:,.0f}",
+                f"{result.scan:,.0f}",
+                f"{result.observe / result.scan:,.0f}x",
             )
         )
     widths = [max(len(line[j]) for line in lines) for j in range(len(lines[0]))]
@@ -93,10 +96,9 @@ def _print(measured: list[Any], load: float | None) -> None:
         cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
         say("  ".join(cells))
     say()
-    say("observe_many judges the whole past together, observe one decision after it; `faster` is")
-    say("observe beside a scan of the same past. Both named the same witnesses.")
-    told = ", ".join(f"{name} {value}" for name, value in _machine().items())
-    say(told)
+    say("observe_many judges all decisions in one call, observe a single one after them; `faster`")
+    say("compares observe with a scan of the same past. Both named the same witnesses.")
+    say(", ".join(f"{name} {value}" for name, value in _describe_machine().items()))
     if load is not None:
         say(f"Load of the machine {load:.2f}, where 1 is this measurement alone.")
     if not is_final(load):

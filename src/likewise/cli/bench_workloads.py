@@ -1,10 +1,8 @@
-"""What `likewise bench` measures: generated decisions, judged by a monitor and by a NumPy scan.
+"""`likewise bench` times a monitor and a NumPy scan on generated decisions.
 
-The scan is what anyone would write first: the distance to every past input, by vectors. It is
-timed, and compared, at the end of the history, on the same decisions.
-
-Invariant: a figure is given only if the monitor's witnesses are exactly the scan's, and there are
-some.
+The scan is what anyone would write first: the distance to every past input, vectorised. It is timed
+at the end of the history, on the same decisions as the monitor.
+Invariant: a figure is given only if both name the same witnesses, and there are some.
 """
 
 import time
@@ -23,7 +21,7 @@ _PROBES = 100
 
 @dataclass(frozen=True)
 class Workload:
-    """Some kind of decisions, and the rule for them."""
+    """Names a kind of generated decisions, and the rule for them."""
 
     name: str
     rule: Rule
@@ -34,7 +32,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """Decisions per second, and what they found."""
+    """Holds the decisions per second of a workload, by method."""
 
     name: str
     rows: int
@@ -45,34 +43,39 @@ class BenchResult:
 
 
 def measure(workload: Workload, quick: bool) -> BenchResult:
-    """Judge a history together, then some decisions one by one, then these by scanning."""
+    """Time a history in one call, then some decisions one by one, then these by scanning."""
     rows = workload.quick_rows if quick else workload.rows
     inputs, outputs = workload.make(rows + 2 * _PROBES)
     monitor = Monitor(workload.rule)
     began = time.perf_counter()
     verdicts = monitor.observe_many(inputs[:rows], outputs[:rows])
-    together = time.perf_counter() - began
+    seconds_together = time.perf_counter() - began
     singles = range(rows, rows + _PROBES)
     began = time.perf_counter()
-    found = [monitor.observe(inputs[i], outputs[i]).witnesses.rows for i in singles]
-    apart = time.perf_counter() - began
-    scan = _scan_of(workload.rule, inputs, np.array(outputs))
+    witnesses = [monitor.observe(inputs[i], outputs[i]).witnesses.rows for i in singles]
+    seconds_apart = time.perf_counter() - began
+    scan = _make_scan(workload.rule, inputs, np.array(outputs))
     began = time.perf_counter()
     expected = [scan(i) for i in singles]
-    scanned = time.perf_counter() - began
+    seconds_scanned = time.perf_counter() - began
     flagged = int(verdicts.violations.sum())
-    same = all(map(np.array_equal, found, expected))
+    same = all(map(np.array_equal, witnesses, expected))
     if not same or flagged == 0 or not any(map(len, expected)):
         raise AssertionError(
             f"{workload.name}: the monitor and the scan do not name the same witnesses"
         )
     return BenchResult(
-        workload.name, rows, flagged, rows / together, _PROBES / apart, _PROBES / scanned
+        workload.name,
+        rows,
+        flagged,
+        observe_many=rows / seconds_together,
+        observe=_PROBES / seconds_apart,
+        scan=_PROBES / seconds_scanned,
     )
 
 
 def warm_up(workload: Workload) -> None:
-    """Have everything compiled that is to be timed."""
+    """Compile everything that is going to be timed."""
     inputs, outputs = workload.make(600)
     monitor = Monitor(workload.rule)
     monitor.observe_many(inputs[:500], outputs[:500])
@@ -80,10 +83,10 @@ def warm_up(workload: Workload) -> None:
         monitor.observe(inputs[i], outputs[i])
 
 
-def _scan_of(
+def _make_scan(
     rule: Rule, inputs: npt.NDArray[Any], outputs: npt.NDArray[np.int64]
 ) -> Callable[[int], npt.NDArray[np.int64]]:
-    """All earlier rows that are near and differ, by looking at every one."""
+    """Return a function that finds all earlier rows that are near and differ, by a full scan."""
     storage = "float32" if inputs.dtype == np.float32 else "float64"
     whole = inputs.dtype.kind in "iu"
     reach = rule.epsilon * (1.0 + (0.0 if whole else rule.slack_for(storage)))

@@ -1,4 +1,4 @@
-"""The epsilon curve on a terminal: braille dots, eight to a character, and axes around them.
+"""This draws the epsilon curve on a terminal: braille dots, eight to a character, and axes.
 
     rate
     23% ┤          ⢀⡠⠤⠒
@@ -6,7 +6,7 @@
      0% ┼────────┬──────
         0       0.16
 
-Invariant: no line is wider than asked for.
+Invariant: no line is wider than the given width.
 """
 
 from bisect import bisect_right
@@ -20,7 +20,7 @@ _LEFT = 8
 
 
 def draw_curve(curve: Curve, width: int) -> list[str]:
-    """The curve with its axes; the chosen epsilon is marked."""
+    """Return the lines of the curve with its axes; the chosen epsilon is marked."""
     cells = max(20, width - _LEFT - 2)
     most = max(curve.rates) or 1.0
     reach = curve.epsilons[-1] or 1.0
@@ -50,13 +50,13 @@ def draw_curve(curve: Curve, width: int) -> list[str]:
 
 
 def _rate(curve: Curve, epsilon: float) -> float:
-    """The curve's rate at an epsilon: a step function."""
+    """Return the rate at an epsilon: the curve is a step function."""
     step = bisect_right(curve.epsilons, epsilon * (1 + 1e-12)) - 1
     return curve.rates[max(0, step)]
 
 
 def _axis_labels(cells: int, chosen: int, epsilon: float, reach: float) -> str:
-    """Names below the axis: 0, the chosen epsilon, and where it ends."""
+    """Return the labels below the axis: 0, the chosen epsilon, and its end."""
     line = [" "] * cells
     for at, text in (
         (0, "0"),
@@ -64,9 +64,9 @@ def _axis_labels(cells: int, chosen: int, epsilon: float, reach: float) -> str:
         (chosen, f"ε = {format_number(epsilon)}"),
     ):
         start = min(max(0, at - len(text) // 2), max(0, cells - len(text)))
-        for i, one in enumerate(text[:cells]):
-            line[start + i] = one
-        for beside in (start - 1, start + len(text)):
-            if 0 <= beside < cells and text.startswith("ε"):
-                line[beside] = " "
+        for i, character in enumerate(text[:cells]):
+            line[start + i] = character
+        for gap in (start - 1, start + len(text)):
+            if 0 <= gap < cells and text.startswith("ε"):
+                line[gap] = " "
     return "".join(line).rstrip()

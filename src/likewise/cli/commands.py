@@ -1,4 +1,4 @@
-"""The commands of `likewise`, put together."""
+"""The list of all commands of `likewise`, in the order in which `--help` shows them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,21 +7,18 @@ import typer
 
 from likewise.cli import options as o
 from likewise.cli.audit import audit
-from likewise.cli.backup import backup, restore
 from likewise.cli.bench import bench
 from likewise.cli.calibrate import calibrate
 from likewise.cli.compare import compare
 from likewise.cli.erase import erase
-from likewise.cli.head import head
 from likewise.cli.init import init
-from likewise.cli.migrate import migrate
-from likewise.cli.replay import replay
+from likewise.cli.ledger_checks import head, replay, verify
+from likewise.cli.ledger_copies import backup, migrate, restore
 from likewise.cli.report import report
 from likewise.cli.serve import serve
 from likewise.cli.show import show
 from likewise.cli.terminal import say
 from likewise.cli.token import token
-from likewise.cli.verify import verify
 from likewise.cli.warm import warm
 from likewise.cli.watch import watch
 from likewise.version import __version__
@@ -36,8 +33,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         say(f"likewise {__version__}")
         raise typer.Exit
 
@@ -45,24 +42,33 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def likewise(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
-    """Like cases, treated alike: which decisions contradict an earlier one about a like case?"""
+    """Find decisions that contradict an earlier decision about a similar case."""
 
 
 @app.command()
 def demo(
     context: typer.Context,
     folder: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where the page, the data and the rule go.")
+        Path, typer.Option(metavar="FOLDER", help="Where to write the page, the data and the rule.")
     ] = Path(),
     json: o.Json = False,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Have them arrive for two minutes, and show pages.")
+        bool,
+        typer.Option(
+            "--serve", help="Let the decisions arrive within two minutes, and show pages."
+        ),
     ] = False,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of the pages, with --serve; 0: any that is free.")
+        int,
+        typer.Option(
+            min=0, max=65535, help="The port of the pages, with --serve; 0: any free one."
+        ),
     ] = 8800,
 ) -> int:
     """Watch generated loan decisions of a real model, and see what is found. Start here."""

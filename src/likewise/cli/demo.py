@@ -1,10 +1,9 @@
-"""`likewise demo`: loan decisions with an unfairness planted in them, watched, and what was found.
+"""`likewise demo`: watch loan decisions with a planted unfairness, and print what was found.
 
-The monitor sees applicants and answers (demo_loans.py): no model, no district, no reason. It leaves
-behind a page, the decisions and the rule, so that other commands can be tried on them.
-
+The monitor sees applicants and answers (demo_loans.py), but no model, district or reason. The demo
+writes a page, the decisions and the rule, so that other commands can be tried on them.
 Invariant: every number that is printed comes from the findings.
-Cost: some seconds; where kernels are compiled at run time, the first use waits, and says so.
+Cost: some seconds; where kernels are compiled at run time, the first use waits for that.
 """
 
 import hashlib
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from likewise.cli.terminal import print_json, progress, say_lines, say_on_stderr
-from likewise.runtime.machine import MachineLoad
+from likewise.runtime.cpu_load import MachineLoad
 
 if TYPE_CHECKING:
     from likewise.cli.demo_loans import Row
@@ -30,11 +29,11 @@ _BATCH = 500  # decisions watched at a time
 def run_demo(
     folder: Path | None = None, *, as_json: bool = False, command: str | None = None
 ) -> int:
-    """Make the stream, watch it, tell what was found; files go to `folder`, or where we are.
+    """Make the stream, watch it, print what was found, and write files to `folder` (or here).
 
     command: the whole command line, for the report.
     """
-    where = folder or Path()
+    folder = folder or Path()
     if not as_json:
         say_lines(_describe_stream(), wrap=False)
         sys.stdout.flush()
@@ -44,24 +43,24 @@ def run_demo(
     with progress("watching"):
         findings = watch_rows(rows, command)
     try:
-        kept = _write(where, rows, findings)
+        kept_files = _write_files(folder, rows, findings)
     except OSError as error:
         say_on_stderr(
-            f"cannot write to {where.resolve()}: {error.strerror or error}. Run the demo in a"
-            " folder that may be written to and has room."
+            f"cannot write to {folder.resolve()}: {error.strerror or error}. Run the demo in a"
+            " folder that is writable and has room."
         )
         return 2
     if as_json:
-        print_json({**findings.to_dict(), "folder": str(where), "kept": kept})
+        print_json({**findings.to_dict(), "folder": str(folder), "kept": kept_files})
         return 0
     say_lines(_describe_findings(findings), wrap=False)
     say_lines(_describe_pair(findings), wrap=False)
-    say_lines(_describe_next_steps(kept), wrap=False)
+    say_lines(_describe_next_steps(kept_files), wrap=False)
     return 0
 
 
 def watch_rows(rows: "list[Row]", command: str | None = None) -> "Findings":
-    """What a monitor finds in the stream, as it comes in batches."""
+    """Return what a monitor finds in the stream, which comes in batches."""
     import numpy as np
 
     from likewise.audit.kept_rows import KeptRows
@@ -98,28 +97,28 @@ def watch_rows(rows: "list[Row]", command: str | None = None) -> "Findings":
         calibration=calibrate(rule, rows),
         like_cases=calibrate_like_cases(rule, rows),
     )
-    kept = KeptRows(["district"], ["district"], "line")
+    kept_rows = KeptRows(["district"], ["district"], "line")
     lines = np.arange(len(rows)) + 2  # below the header
-    kept.add(Chunk(rows, lines, times=np.array(days, dtype="datetime64[us]")))
-    return replace(findings, worst=tuple(map(kept.add_whereabouts, findings.worst)))
+    kept_rows.add(Chunk(rows, lines, times=np.array(days, dtype="datetime64[us]")))
+    return replace(findings, worst=tuple(map(kept_rows.add_origins, findings.worst)))
 
 
-def _write(folder: Path, rows: "list[Row]", findings: "Findings") -> list[str]:
-    """Leave the page, the decisions and the rule behind; the names of what was there and stays.
+def _write_files(folder: Path, rows: "list[Row]", findings: "Findings") -> list[str]:
+    """Write the page, the decisions and the rule; return the names of files that were kept.
 
-    A rule or data that someone has changed since an earlier demo are not replaced: the demo's own
-    are written beside them.
+    A rule or data that somebody has changed since an earlier demo is kept: the demo's own file is
+    written beside it.
     """
     from likewise.cli.demo_loans import RULE, to_csv
     from likewise.errors import BadFile
     from likewise.reports.report_page import write_page
     from likewise.runtime.atomic_file import write_atomically
 
-    kept = []
+    kept_files = []
     for name, content in ((DATA, to_csv(rows)), (RULE_FILE, RULE.encode())):
         path = folder / name
         if path.is_file() and not path.is_symlink() and path.read_bytes() != content:
-            kept.append(name)
+            kept_files.append(name)
             path = path.with_stem(f"{path.stem}-new")
         with write_atomically(path) as file:
             file.write(content)
@@ -127,7 +126,7 @@ def _write(folder: Path, rows: "list[Row]", findings: "Findings") -> list[str]:
         write_page(findings, folder / REPORT)
     except BadFile as error:
         raise OSError(str(error)) from None
-    return kept
+    return kept_files
 
 
 # What is printed
@@ -142,10 +141,10 @@ def _describe_stream() -> str:
 
     watched = f"{DECISIONS:,} loan decisions of a model, watched in order of arrival."
     planted = (
-        f"Planted: on {UPDATED_ON} the model is trained anew and now sees the district, too. The"
-        " past decisions that it learns from were unfair to people born abroad. Most of them live"
-        " in two districts: the model is never told who was born where, and learns it all the same."
-        " The monitor sees applicants and answers only."
+        f"Planted: on {UPDATED_ON} the model is retrained and now sees the district, too. The past"
+        " decisions that it learns from were unfair to people born abroad. Most of them live in two"
+        " districts: the model never sees who was born where, and learns it all the same. The"
+        " monitor sees only applicants and answers."
     )
     return f"{_paragraph(watched)}\n\n{_paragraph(planted)}\n"
 
@@ -159,18 +158,18 @@ def _describe_findings(findings: "Findings") -> str:
     for words in describe_rule(findings.rule):
         lines.append(_paragraph(words.removeprefix("- "), "    - " if words[0] == "-" else "  "))
     lines += ["", "What was found", ""]
-    before = [one for one in findings.by_time if str(one.start) < UPDATED_ON.isoformat()]
+    before = [span for span in findings.by_time if str(span.start) < UPDATED_ON.isoformat()]
     after = findings.by_time[len(before) :]
     rates = [
-        sum(one.flagged for one in part) / max(1, sum(one.of for one in part))
+        sum(span.flagged for span in part) / max(1, sum(span.of for span in part))
         for part in (before, after)
     ]
     first, *rest = describe_findings(findings)
     change = (
-        f"Before the model was trained anew it was {percent(rates[0])} of the comparable, since"
-        f" then {percent(rates[1])}."
+        f"Before the model was retrained it was {percent(rates[0])} of the comparable decisions,"
+        f" since then {percent(rates[1])}."
     )
-    lines += [_paragraph(one, "  ") for one in (first, change, *rest)]
+    lines += [_paragraph(text, "  ") for text in (first, change, *rest)]
     return "\n".join(lines) + "\n"
 
 
@@ -180,20 +179,20 @@ def _describe_pair(findings: "Findings") -> str:
 
 
 _FILE_DESCRIPTIONS = {
-    REPORT: "a page with all of it, to open in a browser",
+    REPORT: "a page with all of this, to open in a browser",
     DATA: "the decisions",
     RULE_FILE: "the rule",
 }
 
 
-def _describe_next_steps(kept: list[str]) -> str:
-    """What was written, and what to try; `kept` are the files that were changed and stay."""
-    names = {name: f"{Path(name).stem}-new{Path(name).suffix}" for name in kept}
+def _describe_next_steps(kept_files: list[str]) -> str:
+    """Say what was written, and what to try; `kept_files` were changed and not replaced."""
+    names = {name: f"{Path(name).stem}-new{Path(name).suffix}" for name in kept_files}
     lines = ["Written here", ""]
     lines += [f"  {names.get(name, name):<23} {what}" for name, what in _FILE_DESCRIPTIONS.items()]
     for name, new in names.items():
-        changed = f"{name} was changed since it was written. It stays as it is: the demo's own is"
-        lines += ["", _paragraph(f"{changed} {new}.")]
+        kept_text = f"{name} was changed since it was written, so it was kept: the demo's own is"
+        lines += ["", _paragraph(f"{kept_text} {new}.")]
     data, rule = names.get(DATA, DATA), names.get(RULE_FILE, RULE_FILE)
     lines += ["", "Watch it happen in a browser", "", "  likewise demo --serve"]
     lines += ["", "Try next", "", f"  likewise init {data}"]

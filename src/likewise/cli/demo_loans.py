@@ -1,12 +1,9 @@
-"""A stream of loan decisions for the demo: generated applicants, and models that answer them.
+"""This generates loan applicants for the demo, and models that decide about them.
 
 Two logistic regressions learn from past decisions that were unfair to people born abroad. The
-first sees income, debt, age and months employed. The second, in use from UPDATED on, sees the
-district too. Neither is told where anybody was born, but most people born abroad live in two of
-five districts.
-
-Invariant: the same seed gives the same applicants; decisions are the models' own.
-Not here: real data. What is found is true of this stream and proves nothing about any other.
+second, in use from UPDATED on, also sees the district; most people born abroad live in two of five.
+Invariant: the same seed gives the same applicants, and decisions are the models' own.
+Not here: real data. Findings hold for this stream and prove nothing about any other.
 """
 
 import csv
@@ -17,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.tables.rows import Floats
+from likewise.tables.array_types import Floats
 
 DECISIONS = 8_000
 TRAINING = 12_000
@@ -34,10 +31,10 @@ _LIVES_IN = {
     "born abroad": (0.05, 0.06, 0.09, 0.36, 0.44),
 }
 _NEWTON_STEPS = 25  # from zero; after ten nothing changes any more
-_UNFAIR = 24.0  # points that past decisions took from people born abroad
+_UNFAIR = 24.0  # points that past decisions deducted from people born abroad
 
 RULE = """\
-# Like applicants get the same answer. The district is no reason for another one.
+# Similar applicants get the same answer. The district is no reason for another one.
 metric = "linf"
 
 [output]
@@ -64,7 +61,7 @@ tolerance = 12
 kind = "category" # must be the same
 
 [features.birthplace]
-kind = "protected" # no part in likeness; groups are counted by it
+kind = "protected" # not compared; groups are counted by it
 
 [features.application]
 kind = "key"
@@ -92,17 +89,17 @@ class Applicants:
         self.birthplace = np.where(abroad, "born abroad", "born here")
         self.district = np.empty(count, dtype=np.int64)
         for place, shares in _LIVES_IN.items():
-            there = self.birthplace == place
-            self.district[there] = random.choice(len(DISTRICTS), int(there.sum()), p=shares)
+            born = self.birthplace == place
+            self.district[born] = random.choice(len(DISTRICTS), int(born.sum()), p=shares)
 
     @property
     def merit(self) -> Floats:
-        """What a fair decision would go by."""
+        """Return the points that a fair decision would depend on."""
         points: Floats = self.income / 40 - self.debt / 200 + self.employed / 6
         return points
 
     def to_columns(self, *, district: bool) -> Floats:
-        """What a model sees of them."""
+        """Return the columns that a model sees."""
         numbers: list[npt.NDArray[Any]] = [self.income, self.debt, self.age, self.employed]
         if district:
             numbers += [(self.district == i).astype(np.float64) for i in range(len(DISTRICTS))]
@@ -110,7 +107,7 @@ class Applicants:
 
 
 def past_decisions(people: Applicants, random: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """What people were told before there was a model: by merit, mood, and where they were born."""
+    """Decide as people did before the models: by merit, mood, and place of birth."""
     mood = random.normal(0.0, 6.0, len(people.merit))
     unfair = _UNFAIR * (people.birthplace == "born abroad")
     approved: npt.NDArray[np.bool_] = people.merit + mood - unfair >= 35
@@ -148,10 +145,10 @@ def generate_decisions(seed: int = SEED) -> list[Row]:
     """Return the decisions in order."""
     random = np.random.default_rng(seed)
     past, people = Applicants(TRAINING, random), Applicants(DECISIONS, random)
-    told = past_decisions(past, random)
+    approved_before = past_decisions(past, random)
     answers = []
     for district in (False, True):
-        model = LogisticRegression().fit(past.to_columns(district=district), told)
+        model = LogisticRegression().fit(past.to_columns(district=district), approved_before)
         answers.append(model.predict(people.to_columns(district=district)))
     updated = np.arange(DECISIONS) >= UPDATED
     approved = np.where(updated, answers[1], answers[0])
@@ -173,7 +170,7 @@ def generate_decisions(seed: int = SEED) -> list[Row]:
 
 
 def to_csv(rows: list[Row]) -> bytes:
-    """The decisions as a file."""
+    """Return the decisions as a CSV file."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()

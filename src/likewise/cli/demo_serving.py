@@ -1,9 +1,8 @@
 """`likewise demo --serve`: the demo's decisions arrive in a service, and pages show them.
 
-They come one after another for two minutes. After a little more than half of that the second model
-takes over, as on the day in April in the report, and the rate rises above its usual band.
-
-Invariant: nothing stays; the ledger is in a folder of its own that goes with the command.
+They arrive over two minutes. A little after half of that the second model takes over, as on the day
+in April in the report, and the rate rises above its usual band.
+Invariant: nothing stays; the ledger is in a temporary folder that is removed with the command.
 """
 
 import asyncio
@@ -12,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from likewise.cli.exit_codes import CommandError
 from likewise.cli.terminal import say_lines, say_on_stderr
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _A_STEP = 0.1  # seconds between decisions that come together
 
 
 class ArrivingDecisions:
-    """Has decisions come to a service: a module with no routes, as App takes them."""
+    """Sends decisions to a service; it is a module of `App` without routes."""
 
     OPERATIONS = ()
 
@@ -38,21 +38,21 @@ class ArrivingDecisions:
         return []
 
     async def run(self) -> None:
-        """Tell decisions, as evenly as the machine lets us, until all are told."""
+        """Send all decisions, as evenly as the machine allows."""
         while not self._service.ready:
             await asyncio.sleep(_A_STEP)
-        hosted = self._service.named(MONITOR)
+        served = self._service.get_monitor(MONITOR)
         loop, rows = asyncio.get_running_loop(), self._rows
-        begun, told = loop.time(), 0
-        while told < len(rows) and not self._service.stopping:
+        begun, sent = loop.time(), 0
+        while sent < len(rows) and not self._service.stopping:
             share = (loop.time() - begun) / self._seconds if self._seconds else 1.0
             due = min(len(rows), int(len(rows) * share))
-            if due > told:
-                await hosted.observe_each([self._decision(i) for i in range(told, due)])
-                told = due
+            if due > sent:
+                await served.observe_each([self._decision(i) for i in range(sent, due)])
+                sent = due
             await asyncio.sleep(_A_STEP)
         say_on_stderr(
-            "likewise: all decisions have come; the pages stay until you end this (Ctrl-C)."
+            "likewise: all decisions have arrived; the pages stay until you press Ctrl-C."
         )
 
     def _decision(self, i: int) -> Any:
@@ -62,27 +62,27 @@ class ArrivingDecisions:
 
 
 def serve_demo(port: int, *, seconds: float = SECONDS) -> int:
-    """Serve the demo until it is ended."""
-    from likewise.cli.exit_codes import CommandError
-
+    """Serve the demo until the process is stopped."""
     try:
         from likewise.pages import page_router
         from likewise.service.running import serve
     except ModuleNotFoundError as error:
-        raise CommandError(f"{error.name} is missing: pip install 'likewise[serve]'.") from None
+        raise CommandError(
+            f"{error.name} is missing: pip install '.[serve]' in the clone of likewise."
+        ) from None
     from likewise.cli.demo_loans import DECISIONS, RULE, UPDATED, UPDATED_ON, generate_decisions
     from likewise.service.settings import MonitorSettings, ServerSettings, ServiceSettings
 
     rows = generate_decisions()
     say_lines(
-        f"{DECISIONS:,} loan decisions will come within {seconds:g} seconds. From row {UPDATED:,}"
-        f" on, which was decided on {UPDATED_ON}, another model answers: watch the rate."
+        f"{DECISIONS:,} loan decisions will arrive within {seconds:g} seconds. From row {UPDATED:,}"
+        f" on, which was decided on {UPDATED_ON}, another model decides: watch the rate."
     )
     with tempfile.TemporaryDirectory(prefix="likewise-demo-") as folder:
         rule = Path(folder) / "loans.toml"
         rule.write_text(RULE, encoding="utf-8")
-        served = MonitorSettings(rule=rule, ledger=Path(folder) / "loans.ledger")
-        settings = ServiceSettings({MONITOR: served}, server=ServerSettings(port=port))
+        monitor_settings = MonitorSettings(rule=rule, ledger=Path(folder) / "loans.ledger")
+        settings = ServiceSettings({MONITOR: monitor_settings}, server=ServerSettings(port=port))
 
         def tell(line: str) -> None:
             where = line.partition("listening on ")[2]

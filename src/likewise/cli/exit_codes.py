@@ -1,13 +1,13 @@
-"""How a command ends: an exit code for schedulers, and one message for people, no traceback.
+"""A command ends with an exit code for schedulers and one message for people, never a traceback.
 
     0    fine
     1    more violations than --max-rate allows
-    2    bad usage: the command, the rule, a place to write to, or a ledger that cannot be looked at
-    3    bad data: the file cannot be used, or a row of it
-    130  interrupted; 143 terminated (SIGTERM); 141 whoever read the output has gone
+    2    bad usage: the command, the rule, an output path, or a ledger that cannot be opened
+    3    bad data: the file, or a row of it, cannot be used
+    130  interrupted; 143 terminated (SIGTERM); 141 the reader of the output has closed it
     70   a fault of likewise itself
 
-Invariant: whatever happens, something says what and what to do now.
+Invariant: every failure says what happened and what to do now.
 """
 
 import errno
@@ -40,20 +40,20 @@ class CommandError(Exception):
 
 
 class _Terminated(BaseException):
-    """SIGTERM: what was begun is tidied up, as after an interrupt."""
+    """Unwinds the command after SIGTERM, so that it cleans up as after an interrupt."""
 
 
 @contextmanager
 def _raise_on_sigterm() -> Iterator[None]:
-    """A signal to end raises, so that half-written files are removed."""
+    """Raise on SIGTERM, so that half-written files are removed."""
 
-    def end(*_: object) -> None:
+    def terminate(*_: object) -> None:
         raise _Terminated
 
     if current_thread() is not main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, end)
+    before = signal.signal(signal.SIGTERM, terminate)
     try:
         yield
     finally:
@@ -63,7 +63,7 @@ def _raise_on_sigterm() -> Iterator[None]:
 def run_command(command: Callable[[], Any], *, as_json: bool = False) -> int:
     """Run a command, say why it failed if it did, and return its exit code.
 
-    as_json: whether standard output is JSON, so that a failure is an object there, too
+    as_json: whether standard output is JSON, so that a failure is printed as an object
     """
     from typer.exceptions import Abort, TyperException
 
@@ -72,16 +72,16 @@ def run_command(command: Callable[[], Any], *, as_json: bool = False) -> int:
             code = command()
         sys.stdout.flush()
         return int(code or FINE)
-    except (BrokenPipeError, SystemExit) as done:  # the parser makes one of the other
-        if isinstance(done, SystemExit) and not isinstance(done.__context__, BrokenPipeError):
+    except (BrokenPipeError, SystemExit) as ending:  # the parser turns the first into the second
+        if isinstance(ending, SystemExit) and not isinstance(ending.__context__, BrokenPipeError):
             raise
         _discard_output()
         return UNREAD
     except TyperException as error:
         return _report_usage_error(error, as_json)
-    except (KeyboardInterrupt, Abort, _Terminated) as asked:
-        if isinstance(asked, _Terminated):
-            return _report_failure(ENDED, "ended", "terminated (SIGTERM).")
+    except _Terminated:
+        return _report_failure(ENDED, "ended", "terminated (SIGTERM).")
+    except (KeyboardInterrupt, Abort):
         return _report_failure(INTERRUPTED, "interrupted", "interrupted.")
     except Exception as error:
         facts = error.facts() if isinstance(error, LikewiseError) else {}
@@ -118,11 +118,11 @@ def _report_failure(
     facts: dict[str, Any] | None = None,
     as_json: bool = False,
 ) -> int:
-    """Say why a command ended: a line for people and, where output is JSON, an object with it."""
+    """Say why a command failed: a line for people and, where output is JSON, an object."""
     try:
         if as_json:
-            told = {"error": {"code": code, "message": message, **(facts or {})}}
-            sys.stdout.write(f"{json.dumps(told, default=str)}\n")
+            failure = {"error": {"code": code, "message": message, **(facts or {})}}
+            sys.stdout.write(f"{json.dumps(failure, default=str)}\n")
         sys.stdout.flush()
     except OSError:
         _discard_output()
@@ -131,10 +131,10 @@ def _report_failure(
 
 
 def _report_usage_error(error: Any, as_json: bool) -> int:
-    """What the parser did not understand, and how to ask it.
+    """Say what the parser did not understand, and which --help to read.
 
-    Nobody here asks a context for its help: Typer prints that on stdout instead of returning it.
-    Without any argument the parser has printed the help already, when it made the error.
+    The context is not asked for its help: Typer prints that on stdout instead of returning it.
+    Without any argument the parser has already printed the help, when it made the error.
     """
     if type(error).__name__ == "NoArgsIsHelpError":
         return USAGE
@@ -147,6 +147,6 @@ def _report_usage_error(error: Any, as_json: bool) -> int:
 
 
 def _discard_output() -> None:
-    """What is still to be written has nowhere to go; closing must not complain once more."""
+    """Send the rest of the output to nowhere, so that closing stdout does not fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

@@ -1,9 +1,8 @@
-"""What `likewise watch` follows: standard input, a file or a stream, through a monitor, to its end.
+"""`likewise watch` follows standard input, a file or a stream through a monitor, to its end.
 
-Of standard input every line has an answer. As many answers as lines, in their order; a blank line
-has none. No line ends the stream, but for one that shows that this is other input than the ledger's
-(`--resume`). With a ledger, a verdict is answered once it is on disk, and a decision that is there
-already is answered as it was the first time.
+Invariant: every line of standard input has one answer, in order, except blank lines. No line ends
+the stream, except one that shows that this is not the ledger's input (`--resume`). With a ledger, a
+verdict is printed once it is on disk, and a stored decision is answered as it was the first time.
 """
 
 import json
@@ -18,19 +17,18 @@ from typing import Any
 import numpy as np
 
 from likewise.cli.exit_codes import DATA, CommandError
-from likewise.cli.options import RuleOptions, require_model_column
+from likewise.cli.options import make_burst, require_model_column
 from likewise.cli.rule_options import apply_options, bind_rule, check_trusted_code, read_rule
 from likewise.cli.terminal import print_json, say_on_stderr
+from likewise.cli.watch_options import WatchOptions
 from likewise.errors import RepeatedKey
 from likewise.ledger import folder
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.loss_events import is_at_least
 from likewise.monitor import opening
 from likewise.monitor.monitor import Monitor
-from likewise.rule.burst import Burst
 from likewise.rule.difference import require_same_rule
 from likewise.rule.rule import Rule
-from likewise.sources.address import GAPS
 from likewise.sources.binding import Binding
 from likewise.sources.follower import Follower, FollowerCounts
 from likewise.sources.judge_messages import LineNumbers, StreamJudge, columns_of_rule
@@ -45,83 +43,41 @@ from likewise.verdict.verdicts import Verdicts
 
 
 @dataclass(frozen=True)
-class WatchOptions:
-    """What the options say."""
-
-    source: str | None
-    """An address or a file; None: standard input."""
-    to: str | None
-    dead_letters: str | None
-    gaps: str | None
-    rule: Path | None
-    quick: RuleOptions
-    ledger: Path | None
-    resume: bool
-    """Whether standard input begins again at its first line."""
-    durability: str
-    window: str | None
-    witnesses: int
-    """Named in an answer, and kept in a ledger."""
-    skip: bool
-    """Whether to go on after a line that cannot be judged."""
-    burst: Burst | None
-    model_column: str | None
-    trust_code: bool
-
-    def __post_init__(self) -> None:
-        quick = self.quick
-        if self.ledger is None and (self.resume or self.window is not None):
-            raise CommandError("--resume and --window are about a ledger: say --ledger.")
-        if self.source is None:
-            if (self.to, self.dead_letters, self.gaps) != (None, None, None):
-                raise CommandError(
-                    "--to, --dead-letters and --gaps are about a stream: say --from."
-                )
-        elif self.resume or not self.skip:
-            raise CommandError(
-                "--resume and --on-bad-row are about standard input, and --from is given."
-            )
-        elif self.gaps not in (None, *GAPS):
-            raise CommandError(f"--gaps is {self.gaps!r}; expected {' or '.join(GAPS)}.")
-        elif (quick.metric, quick.epsilon, quick.output, quick.delta) != (None,) * 4:
-            raise CommandError("--from needs a rule in a file, --rule, or a ledger that has one.")
-
-
-@dataclass(frozen=True)
 class WatchResult:
-    """How it went, for people and as JSON."""
+    """Counts what a run judged, for people and as JSON."""
 
     counts: FollowerCounts
     missing: int
     at_least: bool
-    """Whether more may be missing than is known."""
+    """Whether more decisions may be missing than are counted."""
 
     @property
     def has_only_bad(self) -> bool:
-        """Whether something came, and nothing of it had a verdict."""
+        """Tell whether there was input and none of it got a verdict."""
         return self.counts.bad > 0 and not self.counts.rows + self.counts.known
 
     def in_words(self, unit: str) -> str:
-        """Say it in a sentence; `unit` is what could not be judged."""
+        """Return the counts as a sentence; unit: what an item of bad input is called."""
         counts = self.counts
         alarms = f", {counts.alarms:,} raise an alarm" if counts.alarms else ""
-        known = f", {counts.known:,} that the ledger had already" if counts.known else ""
+        repeated = f", {counts.known:,} that the ledger had already" if counts.known else ""
         units = unit if counts.bad == 1 else f"{unit}s"
         bad = f", {counts.bad:,} {units} that could not be judged" if counts.bad else ""
         decisions = f"{counts.rows:,} decision{'s' * (counts.rows != 1)}"
         missing = missing_in_words(self.missing, at_least=self.at_least)
-        return f"{decisions}{self._describe_compared()}{alarms}{known}{bad}{missing}"
+        return f"{decisions}{self._describe_compared()}{alarms}{repeated}{bad}{missing}"
 
     def _describe_compared(self) -> str:
-        """How many could be compared, and how many of these contradict."""
+        """Say how many could be compared, and how many of these contradict."""
         rows, comparable, flagged = self.counts.rows, self.counts.comparable, self.counts.flagged
         if rows and not comparable:
             return (
-                ": none had an earlier like case, so nothing could be compared, and nothing follows"
+                ": none had an earlier similar case, so nothing could be compared, and nothing"
+                " follows"
             )
         share = f" ({percent(flagged / comparable)})" if comparable else ""
         return (
-            f", {comparable:,} with an earlier like case, {flagged:,} of them{share}"
+            f", {comparable:,} with an earlier similar case, {flagged:,} of them{share}"
             " contradict an earlier one"
         )
 
@@ -139,13 +95,14 @@ class WatchResult:
 
 
 class LineSink:
-    """Prints an answer for each line, in their order, once all lines of a poll have one."""
+    """Prints the answers of a poll in the order of its lines, once all of them have one."""
 
     def __init__(self, options: WatchOptions, lines: PipeLines) -> None:
         self._options = options
         self._lines = lines
         self._answers: dict[int, dict[str, Any]] = {}
-        self.in_order = not options.skip
+        self._skips = options.skips_bad_rows
+        self.in_order = not self._skips
 
     def begin(self, judge: StreamJudge, retry: Retry, call: CallMonitor) -> None:
         self._judge = judge
@@ -159,8 +116,8 @@ class LineSink:
             self._answer(record, body)
 
     def refuse(self, record: Record, why: str, code: str) -> None:
-        """Answer with the reason; end there if that is wished, or if this is other input."""
-        stop = None if self._options.skip else f"{STANDARD_INPUT}, line {record.position}: {why}"
+        """Answer with the reason; end if --on-bad-row says so, or if this is other input."""
+        stop = None if self._skips else f"{STANDARD_INPUT}, line {record.position}: {why}"
         if code == RepeatedKey.code and not self._judge.has_key_column:
             code = "other-input"
             stop = why = (
@@ -170,8 +127,8 @@ class LineSink:
             )
         number = self._answer(record, {"code": code, "error": why})
         if stop is not None:
-            self._print(one for one in self._answers if one <= number)
-            self._lines.stop()  # so that nobody waits for a further line
+            self._print(line for line in self._answers if line <= number)
+            self._lines.stop()  # else it would wait for a further line
             raise CommandError(stop, DATA)
 
     def _answer(self, record: Record, body: dict[str, Any]) -> int:
@@ -191,7 +148,7 @@ class LineSink:
 
 
 class ScreenTarget:
-    """Lines on standard output; what was written is not known afterwards."""
+    """Prints lines on standard output; what was printed cannot be read back."""
 
     name = "standard output"
     knows_last_line = False
@@ -214,16 +171,16 @@ def follow(
 ) -> WatchResult:
     """Follow what the options name until it ends.
 
-    until: a context in which a signal calls the function that it is given
+    signal_context: makes a context in which a signal calls the function passed to it
     """
     rule = _load_rule(options)
     bind = partial(_bind, options, rule)
-    if rule is not None:  # before a ledger is begun, which would keep a rule that cannot be used
-        _check(rule, options, bind)
+    if rule is not None:  # else a new ledger would store a rule that cannot be used
+        _check_rule(rule, options, bind)
     elif options.source is not None:
-        raise CommandError("what is near, and what is the output? Say --rule likewise.toml.")
+        raise CommandError("what is similar, and what is the output? Say --rule likewise.toml.")
     with ExitStack() as opened:
-        follower, judge, stop = _follower(options, rule, bind, opened)
+        follower, judge, stop = _open_follower(options, rule, bind, opened)
         with signal_context(stop):
             follower.run()
         counts = follower.counts
@@ -234,28 +191,28 @@ def follow(
         return WatchResult(counts, monitor.missing, at_least)
 
 
-def _follower(
+def _open_follower(
     options: WatchOptions,
     rule: Rule | None,
     bind: Callable[[list[str]], Binding],
     opened: ExitStack,
 ) -> tuple[Follower, StreamJudge, Callable[[], None]]:
-    """Open everything; return the follower and what ends it."""
+    """Open source, monitor and targets; return the follower, its judge, and what stops it."""
 
     def open_monitor(rule: Rule) -> Monitor:
-        return opened.enter_context(_monitor(options, rule))
+        return opened.enter_context(_open_monitor(options, rule))
 
     if options.source is not None:
         assert rule is not None
         source, format = make_source(options.source)
         opened.enter_context(closing(source))
-        target = _target(options.to, "verdict", opened)
-        dead = _target(options.dead_letters, "dead_letter", opened)
+        target = _open_target(options.to, "verdict", opened)
+        dead_letters = _open_target(options.dead_letters, "dead_letter", opened)
         judge = StreamJudge(open_monitor(rule), bind, options.model_column)
         follower = Follower(
             source,
             judge,
-            StreamSink(target, dead, options.witnesses),
+            StreamSink(target, dead_letters, options.witnesses),
             tell=_tell,
             gaps=options.gaps or "lost",
             format=format,
@@ -271,7 +228,7 @@ def _follower(
     )
     lines = opened.enter_context(closing(PipeLines(sys.stdin.fileno())))
     sink = LineSink(options, lines)
-    # What was read and not judged when it is asked to end would be lost: so the lines end.
+    # Stopping the follower would lose lines that were read and not judged, so the lines stop.
     return Follower(lines, judge, sink, tell=_tell, format="json"), judge, lines.stop
 
 
@@ -280,7 +237,7 @@ def _tell(line: str) -> None:
 
 
 def _load_rule(options: WatchOptions) -> Rule | None:
-    """The rule of a file, or of the ledger; None if the first line that can be judged says it."""
+    """Return the rule of a file or of the ledger; None if the first usable line decides it."""
     if options.rule is not None:
         return apply_options(read_rule(options.rule, trust_code=options.trust_code), options.quick)
     path = options.ledger
@@ -291,14 +248,14 @@ def _load_rule(options: WatchOptions) -> Rule | None:
 
 
 def _bind(options: WatchOptions, rule: Rule | None, columns: list[str]) -> Binding:
-    """Bind the rule to columns; where none is known, the rule that the options make of them."""
-    beside = () if options.model_column is None else (options.model_column,)
+    """Bind the rule to columns; without a rule, the one that the options make of the columns."""
+    extra_columns = () if options.model_column is None else (options.model_column,)
     binding = bind_rule(
         options.rule,
         options.quick,
-        list(dict.fromkeys([*columns, *beside])),  # a record may be without a model
+        list(dict.fromkeys([*columns, *extra_columns])),  # a record may be without a model
         options.source or STANDARD_INPUT,
-        beside,
+        extra_columns,
         rule,
         trust_code=options.trust_code,
     )
@@ -308,8 +265,8 @@ def _bind(options: WatchOptions, rule: Rule | None, columns: list[str]) -> Bindi
     return binding
 
 
-def _check(rule: Rule, options: WatchOptions, bind: Callable[[list[str]], Binding]) -> None:
-    """Raise if a rule cannot be used for lines."""
+def _check_rule(rule: Rule, options: WatchOptions, bind: Callable[[list[str]], Binding]) -> None:
+    """Raise CommandError if a rule cannot be used for lines."""
     require_model_column(rule, options.model_column)
     columns = columns_of_rule(rule)
     if columns is not None:
@@ -321,27 +278,28 @@ def _check(rule: Rule, options: WatchOptions, bind: Callable[[list[str]], Bindin
         )
 
 
-def _monitor(options: WatchOptions, rule: Rule) -> Monitor:
+def _open_monitor(options: WatchOptions, rule: Rule) -> Monitor:
+    burst = make_burst(options.burst, options.alarm)
     if options.ledger is None:
-        return Monitor(rule, burst=options.burst, comparable=True)
+        return Monitor(rule, burst=burst, comparable=True)
     return opening.open(
         options.ledger,
         rule,
         durability=options.durability,  # type: ignore[arg-type]
         window=options.window,
         witnesses=options.witnesses,
-        burst=options.burst,
+        burst=burst,
         comparable=True,
     )
 
 
-def _target(address: str | None, field: str, opened: ExitStack) -> LineTarget:
+def _open_target(address: str | None, field: str, opened: ExitStack) -> LineTarget:
     if address is None or address == "-":
         return ScreenTarget()
     return opened.enter_context(closing(make_target(address, field)))
 
 
 def _is_loss_at_least(path: Path) -> bool:
-    """Whether more may be missing from a ledger than its chain counts."""
+    """Tell whether more may be missing from a ledger than its chain counts."""
     with closing(Ledger(path)) as opened:
         return is_at_least(opened.events())

@@ -1,8 +1,8 @@
-"""`likewise init`: a first rule for a file, written to be read and changed.
+"""`likewise init`: propose a first rule for a file, to be read and changed.
 
-What columns are is read from their values and names (proposing/proposal.py); the rule is then
-tried on the first rows, and loosened where it would compare nothing (loosening.py). Whatever is a
-guess says so beside itself. Where names do not tell which column is the output, somebody is asked.
+Columns are classified by their values and names (proposing/proposal.py). The rule is then tried on
+the first rows, and loosened where it would compare nothing (proposing/loosening.py). Comments in
+the rule mark what is a guess. If names do not tell which column is the output, the user is asked.
 """
 
 import shlex
@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from likewise.cli import options as o
+from likewise.cli.exit_codes import DATA, FINE, CommandError
 from likewise.cli.input_files import ReadingOptions
+from likewise.cli.output_files import check_output_path, write_text
+from likewise.cli.terminal import (
+    ask_text,
+    is_interactive,
+    print_json,
+    progress,
+    say,
+    say_lines,
+    say_on_stderr,
+)
 
 if TYPE_CHECKING:
     from likewise.proposing.output_column import OutputGuess
@@ -35,7 +46,7 @@ def init(
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="Where to write the rule; - prints it.")
     ] = Path("likewise.toml"),
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     json: o.Json = False,
     *,
     reading: ReadingOptions,
@@ -44,9 +55,6 @@ def init(
 
     likewise init decisions.csv --output-column approved
     """
-    from likewise.cli.exit_codes import FINE, CommandError
-    from likewise.cli.output_files import check_output_path, write_text
-    from likewise.cli.terminal import progress, say_lines, say_on_stderr
     from likewise.proposing.output_column import OutputGuess
     from likewise.proposing.profile import profiles_of
     from likewise.proposing.propose_rule import propose_and_try
@@ -59,7 +67,7 @@ def init(
             raise CommandError(
                 f"{out} is there already. Write to another file with --out, or say --force."
             )
-    again = reading.to_command(data)
+    data_words = reading.to_command(data)
     sample = _read_sample(reading, data, output_column)
     name = sample.name
     with progress(f"looking at {name}"):
@@ -67,44 +75,42 @@ def init(
     guess = (
         OutputGuess("", "")
         if output_column
-        else _guess_output_column(profiles, name, again, ask=not json)
+        else _guess_output_column(profiles, name, data_words, ask=not json)
     )
     with progress(f"trying a rule on {name}"):
         outputs = output_column or [guess.column]
-        made = propose_and_try(sample.table, profiles, outputs, name, guess.note)
+        proposed = propose_and_try(sample.table, profiles, outputs, name, guess.note)
     if printed:
-        say_lines(made.text.removesuffix("\n"), wrap=False)
+        say_lines(proposed.text.removesuffix("\n"), wrap=False)
     else:
-        write_text(out, made.text)
+        write_text(out, proposed.text)
     if json:
-        _print_json(made, None if printed else out, sample.remarks)
+        _print_json(proposed, None if printed else out, sample.remarks)
     elif not printed:
-        _print_next(made, again, out)
+        _print_next(proposed, data_words, out)
     if sample.unreadable:
         say_on_stderr(sample.unreadable)
     return FINE
 
 
 class _Sample(NamedTuple):
-    """The first rows of a file."""
+    """Holds the first rows of a file, and what to say about reading it."""
 
     name: str
     table: Any
     unreadable: str
-    """What to say of rows that could not be read, if there are any."""
+    """What to say about rows that could not be read, if there are any."""
     remarks: "Sequence[Remark]"
-    """On how the file was read."""
+    """Remarks on how the file was read."""
 
 
 def _read_sample(reading: "ReadingOptions", data: str, outputs: Sequence[str]) -> _Sample:
-    from likewise.cli.exit_codes import DATA, CommandError
-    from likewise.cli.terminal import progress
     from likewise.proposing.value_types import first_rows
     from likewise.tables.known_names import did_you_mean
 
     with reading.open(data) as source:
         name = source.name
-        absent = [one for one in outputs if one not in source.columns]
+        absent = [column for column in outputs if column not in source.columns]
         if absent:
             raise CommandError(
                 f"{name} has no column {absent[0]!r}; it has"
@@ -121,16 +127,14 @@ def _read_sample(reading: "ReadingOptions", data: str, outputs: Sequence[str]) -
         raise CommandError(
             f"{name} has a header and no rows; a rule is proposed from values.", DATA
         )
-    told = f"{len(refused):,} rows could not be read. The first: {first}" if refused else ""
-    return _Sample(name, table, told, source.remarks)
+    unreadable = f"{len(refused):,} rows could not be read. The first: {first}" if refused else ""
+    return _Sample(name, table, unreadable, source.remarks)
 
 
 def _guess_output_column(
-    profiles: "Mapping[str, Profile]", name: str, again: str, *, ask: bool
+    profiles: "Mapping[str, Profile]", name: str, data_words: str, *, ask: bool
 ) -> "OutputGuess":
-    """The output, by its name or from somebody at the terminal."""
-    from likewise.cli.exit_codes import CommandError
-    from likewise.cli.terminal import ask_text, is_interactive, say_on_stderr
+    """Find the output column by its name, or ask at the terminal."""
     from likewise.proposing.output_column import OutputGuess, candidates, guess_output
     from likewise.tables.known_names import did_you_mean
 
@@ -140,79 +144,73 @@ def _guess_output_column(
     likely = candidates(profiles)
     question = f"which column of {name} is the output, what was decided?"
     if ask and is_interactive():
-        listed = [f"{i}  {one}" for i, one in enumerate(likely, 1)]
+        listed = [f"{i}  {column}" for i, column in enumerate(likely, 1)]
         say_on_stderr("\n".join([f"The names do not tell {question}", *listed]))
         answer = ask_text("A number, or the name of a column")
-        chosen = dict(zip(map(str, range(1, len(likely) + 1)), likely, strict=True))
-        column = answer if answer in profiles else chosen.get(answer, answer)
+        by_number = {str(i): column for i, column in enumerate(likely, 1)}
+        column = answer if answer in profiles else by_number.get(answer, answer)
         if column in profiles:
             return OutputGuess(column, "")
         raise CommandError(
             f"{name} has no column {answer!r}; it has {', '.join(map(repr, profiles))}"
             f"{did_you_mean(answer, profiles) or '.'}"
         )
-    some = likely[0] if likely else next(iter(profiles))
+    example = likely[0] if likely else next(iter(profiles))
     raise CommandError(
-        f"{question} The names do not tell. Say it: likewise init {again}"
-        f" --output-column {shlex.quote(some)}. By their values it may be"
+        f"{question} The names do not tell. Say it: likewise init {data_words}"
+        f" --output-column {shlex.quote(example)}. By their values it may be"
         f" {', '.join(map(repr, likely)) or 'none of them'}; the columns are"
         f" {', '.join(map(repr, profiles))}."
     )
 
 
-def _print_json(made: "ProposedRule", out: Path | None, remarks: "Sequence[Remark]") -> None:
-    from likewise.cli.terminal import print_json
-
-    rule = made.rule
+def _print_json(proposed: "ProposedRule", out: Path | None, remarks: "Sequence[Remark]") -> None:
+    rule = proposed.rule
     print_json(
         {
             "out": None if out is None else str(out),
             "output_column": rule.output_column,
             "output": rule.output,
             "delta": rule.delta,
-            "kinds": {name: one.kind for name, one in (rule.features or {}).items()},
-            "notes": [note.to_dict() for note in made.notes],
-            "trial": made.loosened and made.loosened.to_dict(),
-            "rule": made.text,
+            "kinds": {name: feature.kind for name, feature in (rule.features or {}).items()},
+            "notes": [note.to_dict() for note in proposed.notes],
+            "trial": proposed.loosened and proposed.loosened.to_dict(),
+            "rule": proposed.text,
             "remarks": [remark.to_dict() for remark in remarks],
         }
     )
 
 
-def _print_next(made: "ProposedRule", data: str, out: Path) -> None:
-    from likewise.cli.terminal import say
-
-    features = made.rule.features or {}
-    say(f"Wrote {out}, a proposal: read it, and change what is not meant.")
+def _print_next(proposed: "ProposedRule", data: str, out: Path) -> None:
+    features = proposed.rule.features or {}
+    say(f"Wrote {out}, a proposal: read it, and correct what is wrong.")
     say()
     for words, kinds in (
         ("columns compared", ("number", "ordinal", "category")),
         ("protected, by their names", ("protected",)),
-        ("not looked at", ("ignore", "key")),
+        ("not compared", ("ignore", "key")),
     ):
-        names = [name for name, one in features.items() if one.kind in kinds]
+        names = [name for name, feature in features.items() if feature.kind in kinds]
         say(f"  {words}: {len(names):,}" + (f" ({_join_names(names)})" if names else ""))
-    say(f"  the output: {_join_names(made.rule.output_columns)}")
+    say(f"  the output: {_join_names(proposed.rule.output_columns)}")
     say()
-    _print_notes(made)
-    for line in made.loosened.sentences() if made.loosened else ():
-        nothing = made.loosened is not None and not made.loosened.trial.comparable
-        say(line, "bold red" if nothing else "bold")
+    _print_notes(proposed)
+    if loosened := proposed.loosened:
+        for line in loosened.sentences():
+            say(line, "bold" if loosened.trial.comparable else "bold red")
     say()
     say(f"Then: likewise audit {data} --rule {out} --report page.html")
 
 
-def _print_notes(made: "ProposedRule") -> None:
-    """Notes of the same words together."""
-    from likewise.cli.terminal import say
-
-    together: dict[str, list[str]] = {}
-    for note in made.notes:
-        together.setdefault(note.text, []).extend(note.columns)
-    if not together:
+def _print_notes(proposed: "ProposedRule") -> None:
+    """Print the notes, with one line for all columns that have the same note."""
+    columns_by_text: dict[str, list[str]] = {}
+    for note in proposed.notes:
+        columns_by_text.setdefault(note.text, []).extend(note.columns)
+    if not columns_by_text:
         return
-    say("Look at these:")
-    for text, columns in together.items():
+    say("Check these:")
+    for text, columns in columns_by_text.items():
         say(f"  {_join_names(columns)}: {text}")
     say()
 

@@ -1,13 +1,13 @@
-"""From options to a source: the same words in every command that reads a file, and its remarks."""
+"""Options of every command that reads a file become a source, and its remarks are printed."""
 
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from likewise.cli import options as o
 from likewise.cli.exit_codes import CommandError
+from likewise.cli.options import panel_option
 from likewise.cli.terminal import say_on_stderr
 
 if TYPE_CHECKING:
@@ -18,21 +18,73 @@ if TYPE_CHECKING:
 _NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 _SIGNS = {"comma": ",", "point": ".", ",": ",", ".": "."}
 _REMARKS = 20  # shown on a terminal; JSON has all of them
+_reading = panel_option("How the file is read")
 
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """How a file is read."""
+    """Options that say how a file is read."""
 
-    format: o.Format = None
-    delimiter: o.Delimiter = None
-    missing: o.Missing = field(default_factory=list)
-    on_bad_row: o.OnBadRow = "fail"
-    decimal: o.Decimal = None
-    dates: o.Dates = None
-    encoding: o.Encoding = None
-    header: o.Header = None
-    sheet: o.Sheet = None
+    format: Annotated[
+        str | None,
+        _reading("csv, tsv, jsonl, parquet, arrow or excel, if the name of the file does not say."),
+    ] = None
+    delimiter: Annotated[
+        str | None,
+        _reading(
+            "The character between the fields of a CSV file; `tab` is a tab.",
+            show_default="detected",
+        ),
+    ] = None
+    missing: Annotated[
+        list[str],
+        _reading(
+            "Text in a CSV file that stands for a missing value, such as ? or NA; may be repeated.",
+            metavar="TEXT",
+        ),
+    ] = field(default_factory=list)
+    on_bad_row: Annotated[
+        str,
+        _reading(
+            "Stop at the first row that cannot be used, or leave such rows out and count them.",
+            metavar="fail|skip",
+        ),
+    ] = "fail"
+    decimal: Annotated[
+        str | None,
+        _reading(
+            "The decimal sign of numbers in a CSV file.",
+            metavar="point|comma",
+            show_default="detected",
+        ),
+    ] = None
+    dates: Annotated[
+        str | None,
+        _reading(
+            "The order of 03/04/2024 in a column of times.",
+            metavar="day-first|month-first",
+            show_default="detected",
+        ),
+    ] = None
+    encoding: Annotated[
+        str | None,
+        _reading(
+            "The encoding of text, such as utf-8, utf-16, cp1252 or latin-1.",
+            show_default="detected",
+        ),
+    ] = None
+    header: Annotated[
+        bool | None,
+        _reading(
+            "Whether the first line has the names of columns; without, they are column_1, …",
+            "--header/--no-header",
+            show_default="detected",
+        ),
+    ] = None
+    sheet: Annotated[
+        str | None,
+        _reading("The sheet of an Excel workbook.", metavar="NAME", show_default="the first"),
+    ] = None
 
     def __post_init__(self) -> None:
         from likewise.sources.file_source import FORMATS
@@ -60,17 +112,17 @@ class ReadingOptions:
 
     @property
     def day_order(self) -> "DayOrder | None":
-        """The order of 03/04/2024, if it was said."""
+        """The order of day and month in 03/04/2024, if --dates gives it."""
         from likewise.sources.time_columns import DAY_ORDERS
 
         return next((order for order in DAY_ORDERS if order == self.dates), None)
 
     def to_command(self, data: str) -> str:
-        """A file and these options, as they are typed: how to read the same in the same way."""
+        """Return a file and these options as they are typed, to read the file in the same way."""
         options = [
             *(["--format", self.format] if self.format else []),
             *(["--delimiter", self.delimiter] if self.delimiter else []),
-            *(word for one in self.missing for word in ("--missing", one)),
+            *(word for text in self.missing for word in ("--missing", text)),
             *(["--decimal", self.decimal] if self.decimal else []),
             *(["--dates", self.dates] if self.dates else []),
             *(["--encoding", self.encoding] if self.encoding else []),
@@ -81,7 +133,7 @@ class ReadingOptions:
 
     @property
     def source_settings(self) -> dict[str, Any]:
-        """For `open_source`."""
+        """Settings for `open_source`."""
         return {
             "format": self.format,
             "delimiter": _NAMES.get(self.delimiter or "", self.delimiter),
@@ -94,14 +146,14 @@ class ReadingOptions:
 
     @contextmanager
     def open(self, path: str) -> "Iterator[DecisionFile]":
-        """The file, closed again in the end; what was noticed in it is said then."""
+        """Open a file; at the end close it and print the remarks on how it was read."""
         with self.open_quietly(path) as source:
             yield source
             say_remarks(source.name, source.remarks)
 
     @contextmanager
     def open_quietly(self, path: str) -> "Iterator[DecisionFile]":
-        """The file, closed again in the end; nothing is said of it."""
+        """Open a file, and close it at the end; no remarks are printed."""
         from likewise.sources.file_source import open_source
 
         source = open_source(path, **self.source_settings)
@@ -112,7 +164,7 @@ class ReadingOptions:
 
 
 def say_remarks(name: str, remarks: "Sequence[Remark]", *, several: bool = False) -> None:
-    """What was noticed in a file, or in several, on standard error."""
+    """Print remarks on how a file was read, or several, on standard error."""
     if not remarks:
         return
     say_on_stderr(f"How {name} {'were' if several else 'was'} read:")

@@ -1,8 +1,8 @@
-"""Options that several commands share, said once."""
+"""Options that several commands share, and how commands take them in groups."""
 
 import inspect
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from likewise.rule.rule import Rule
 
 
 def require_model_column(rule: Rule, column: str | None) -> None:
-    """Stop if a rule is about models, and nothing says which one decided."""
+    """Raise CommandError if a rule is about models, and no column says which one decided."""
     if rule.compare != "all" and column is None:
         raise CommandError(
             f'the rule has compare = "{rule.compare}", so it is about models: say --model-column,'
@@ -24,11 +24,11 @@ def require_model_column(rule: Rule, column: str | None) -> None:
 
 
 def make_burst(last: int | None, alarm: int | None) -> Burst | None:
-    """What the two options ask for."""
+    """Make the burst that --burst and --alarm ask for, if they do."""
     if last is None:
         if alarm is not None:
             raise CommandError(
-                "--alarm is about neighbours: say among how many decisions, with --burst."
+                "--alarm counts neighbours: say among how many decisions, with --burst."
             )
         return None
     return Burst(last, alarm)
@@ -41,7 +41,9 @@ DATA_HELP = (
 Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
 RuleFile = Annotated[
     Path | None,
-    typer.Option("--rule", "-r", metavar="FILE", help="The rule, as `likewise init` writes one."),
+    typer.Option(
+        "--rule", "-r", metavar="FILE", help="A file with the rule, such as `likewise init` writes."
+    ),
 ]
 TrustCode = Annotated[
     bool,
@@ -76,14 +78,14 @@ Within = Annotated[
     str | None,
     typer.Option(
         metavar="TEXT",
-        help='Compare a decision only with those at most so long before it: "90 days". Needs'
+        help='Compare a decision only with those at most this long before it: "90 days". Needs'
         " --time-column.",
     ),
 ]
 
 
-def _panel_option(panel: str) -> Callable[..., Any]:
-    """Make options that `--help` lists under a heading."""
+def panel_option(panel: str) -> Callable[..., Any]:
+    """Return a maker of options that `--help` lists under a heading."""
 
     def option(help: str, *names: str, **more: Any) -> Any:
         return typer.Option(*names, help=help, rich_help_panel=panel, **more)
@@ -91,7 +93,7 @@ def _panel_option(panel: str) -> Callable[..., Any]:
     return option
 
 
-_burst = _panel_option("A run of near-duplicates, whatever was decided")
+_burst = panel_option("Bursts of near-duplicates, whatever was decided")
 Last = Annotated[
     int | None,
     _burst(
@@ -101,135 +103,62 @@ Last = Annotated[
         min=1,
     ),
 ]
-Alarm = Annotated[int | None, _burst("Raise an alarm from K of them on.", metavar="K", min=1)]
+Alarm = Annotated[int | None, _burst("Raise an alarm from K near inputs on.", metavar="K", min=1)]
 
-_reading = _panel_option("How the file is read")
-Format = Annotated[
-    str | None,
-    _reading("csv, tsv, jsonl, parquet, arrow or excel, where the file does not tell."),
-]
-Delimiter = Annotated[
-    str | None,
-    _reading(
-        "What stands between the fields of a CSV file; `tab` is a tab.", show_default="found out"
-    ),
-]
-Missing = Annotated[
-    list[str],
-    _reading(
-        "Text in a CSV file that means nothing is known, such as ? or NA; may be repeated.",
-        metavar="TEXT",
-    ),
-]
-Decimal = Annotated[
-    str | None,
-    _reading(
-        "The decimal sign of numbers in a CSV file.",
-        metavar="point|comma",
-        show_default="found out",
-    ),
-]
-Dates = Annotated[
-    str | None,
-    _reading(
-        "The order of 03/04/2024 in a column of times.",
-        metavar="day-first|month-first",
-        show_default="found out",
-    ),
-]
-Encoding = Annotated[
-    str | None,
-    _reading(
-        "The encoding of text, such as utf-8, utf-16, cp1252 or latin-1.",
-        show_default="found out",
-    ),
-]
-Header = Annotated[
-    bool | None,
-    _reading(
-        "Whether the first line has the names of columns; without, they are column_1, …",
-        "--header/--no-header",
-        show_default="found out",
-    ),
-]
-Sheet = Annotated[
-    str | None,
-    _reading("The sheet of an Excel workbook.", metavar="NAME", show_default="the first"),
-]
-OnBadRow = Annotated[
-    str,
-    _reading(
-        "End at the first row that cannot be used, or leave such rows out and count them.",
-        metavar="fail|skip",
-    ),
-]
 
-_quick = _panel_option("Without a rule: every column but the output is a number")
-Metric = Annotated[str | None, _quick("linf, l1, l2 or cosine.", show_default="linf")]
-Epsilon = Annotated[
-    float | None, _quick("How near is near; with a rule, instead of the rule's own.")
-]
-OutputColumn = Annotated[str | None, _quick("The column of the output.", metavar="COLUMN")]
-Output = Annotated[
-    str | None,
-    _quick("What the output is: label or number.", "--output", show_default="label"),
-]
-Delta = Annotated[
-    float | None, _quick("How far apart outputs still count as the same.", show_default="0")
-]
-Person = Annotated[
-    str | None,
-    _quick(
-        "Who a decision is about: decisions about one person are not compared.",
-        metavar="COLUMN",
-    ),
-]
-Ignore = Annotated[list[str], _quick("A column to leave out; may be repeated.", metavar="COLUMN")]
+_quick = panel_option("Without a rule: every column but the output is a number")
 
 
 @dataclass(frozen=True)
 class RuleOptions:
-    """What the options say where there is no file with a rule, or on top of one."""
+    """Options that make up a rule where there is no file of one, or that change a rule."""
 
-    metric: Metric = None
-    epsilon: Epsilon = None
-    output_column: OutputColumn = None
-    output: Output = None
-    delta: Delta = None
-    ignore: Ignore = field(default_factory=list)
-    person: Person = None
+    metric: Annotated[str | None, _quick("linf, l1, l2 or cosine.", show_default="linf")] = None
+    epsilon: Annotated[
+        float | None, _quick("The distance up to which cases are similar; replaces that of a rule.")
+    ] = None
+    output_column: Annotated[str | None, _quick("The column of the output.", metavar="COLUMN")] = (
+        None
+    )
+    output: Annotated[
+        str | None,
+        _quick("What the output is: label or number.", "--output", show_default="label"),
+    ] = None
+    delta: Annotated[
+        float | None,
+        _quick("The difference up to which outputs count as the same.", show_default="0"),
+    ] = None
+    ignore: Annotated[
+        list[str], _quick("A column to leave out; may be repeated.", metavar="COLUMN")
+    ] = field(default_factory=list)
+    person: Annotated[
+        str | None,
+        _quick(
+            "Who a decision is about: decisions about one person are not compared.",
+            metavar="COLUMN",
+        ),
+    ] = None
 
 
 def with_option_groups(*without: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Let a command take options in groups: as parameters that are dataclasses of options.
+    """Let a command take options in groups: parameters that are dataclasses of options.
 
-    without: fields of these groups that are no options of the command
+    without: fields of these groups that the command does not offer
     """
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         parameters: list[inspect.Parameter] = []
-        groups: dict[str, tuple[Any, list[str]]] = {}
+        groups: dict[str, Any] = {}
         for one in inspect.signature(command).parameters.values():
-            options, kind = [one.replace(kind=one.KEYWORD_ONLY)], one.annotation
-            if isinstance(kind, type) and is_dataclass(kind):
-                options = [
-                    one.replace(
-                        name=each.name,
-                        annotation=each.type,
-                        default=[] if each.default is MISSING else each.default,
-                    )
-                    for each in fields(kind)
-                    if each.name not in without
-                ]
-                groups[one.name] = kind, [option.name for option in options]
-            parameters += options
+            if is_dataclass(one.annotation):
+                groups[one.name] = one.annotation
+                parameters += _list_options(one.annotation, without)
+            else:
+                parameters.append(one.replace(kind=one.KEYWORD_ONLY))
 
-        def run_with_groups(**given: Any) -> int:
-            made = {
-                name: kind(**{option: given.pop(option) for option in options})
-                for name, (kind, options) in groups.items()
-            }
-            return command(**given, **made)
+        def run_with_groups(**values: Any) -> int:
+            options = {name: _make_group(kind, values) for name, kind in groups.items()}
+            return command(**values, **options)
 
         run_with_groups.__name__, run_with_groups.__doc__ = command.__name__, command.__doc__
         run_with_groups.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -239,6 +168,35 @@ def with_option_groups(*without: str) -> Callable[[Callable[..., int]], Callable
     return decorate
 
 
+def _list_options(group: Any, without: Sequence[str]) -> list[inspect.Parameter]:
+    """Return the options of a group, with those of groups inside it, as parameters."""
+    options = []
+    for one in fields(group):
+        if is_dataclass(one.type):
+            options += _list_options(one.type, without)
+        elif one.name not in without:
+            default: Any = inspect.Parameter.empty if one.default is MISSING else one.default
+            if one.default_factory is not MISSING:
+                default = one.default_factory()
+            options.append(
+                inspect.Parameter(
+                    one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=one.type
+                )
+            )
+    return options
+
+
+def _make_group(group: Any, values: dict[str, Any]) -> Any:
+    """Make a group of its options, which are taken out of the values."""
+    options = {}
+    for one in fields(group):
+        if is_dataclass(one.type):
+            options[one.name] = _make_group(one.type, values)
+        elif one.name in values:
+            options[one.name] = values.pop(one.name)
+    return group(**options)
+
+
 def command_line(context: typer.Context) -> str:
-    """The whole command, as it could be typed again."""
+    """Return the whole command, as it could be typed again."""
     return shlex.join(["likewise", *(context.obj or ())])

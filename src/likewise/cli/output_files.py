@@ -1,4 +1,4 @@
-"""Places to write to: looked at before the work begins, written whole or not at all."""
+"""Output files: checked before the work begins, and written whole or not at all."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from likewise.runtime.atomic_file import name_write_errors, replace_file
 
 
 def check_output_path(path: Path | None, option: str, suffixes: Sequence[str] = ()) -> None:
-    """Raise Stop now if nothing could be written there later."""
+    """Raise CommandError now if nothing could be written there later."""
     if path is None:
         return
     if suffixes and path.suffix.lower() not in suffixes:
@@ -24,36 +24,36 @@ def check_output_path(path: Path | None, option: str, suffixes: Sequence[str] = 
     folder = path.parent
     if not folder.is_dir():
         raise CommandError(
-            f"{option} {path}: the folder {folder} is not there. Make it: mkdir -p {folder}"
+            f"{option} {path}: the folder {folder} does not exist. Make it: mkdir -p {folder}"
         )
     if not os.access(folder, os.W_OK):
         raise CommandError(f"{option} {path}: nothing may be written to the folder {folder}.")
 
 
 def write_text(path: Path, text: str) -> None:
-    """A file with this text, whole or not at all."""
+    """Write a file with this text, whole or not at all."""
     with refuse_unwritable(path), replace_file(path) as file, name_write_errors(path):
         file.write(text.encode("utf-8"))
 
 
 @contextmanager
-def refuse_unwritable(*places: Path | None) -> Iterator[None]:
-    """Raise Stop where one of these places cannot be written to: it is usage, not the data."""
+def refuse_unwritable(*paths: Path | None) -> Iterator[None]:
+    """Raise CommandError if one of these paths cannot be written: bad usage, not bad data."""
     try:
         yield
     except BadFile as error:
-        if error.path is None or error.path not in map(str, places):
+        if error.path is None or error.path not in map(str, paths):
             raise
         raise CommandError(str(error)) from None
 
 
 def check_pairs_path(path: Path | None, data: str) -> None:
-    """Raise Stop now if pairs could not be written there later."""
+    """Raise CommandError now if pairs could not be written there later."""
     check_output_path(path, "--out", (".xlsx", ".csv", ".jsonl", ".parquet"))
     if path is not None and path.exists() and Path(data).exists() and path.samefile(data):
         raise CommandError(f"--out {path} is the file of decisions itself; name another file.")
     if path is not None and path.suffix.lower() == ".xlsx" and find_spec("xlsxwriter") is None:
         raise CommandError(
             f"--out {path} needs xlsxwriter, which is not installed: pip install"
-            " 'likewise[excel]'. Files of the other kinds need nothing more: .csv, .parquet."
+            " '.[excel]' in the clone of likewise. .csv and .parquet need nothing more."
         )

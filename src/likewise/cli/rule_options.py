@@ -1,7 +1,7 @@
-"""The rule of a command: from its file, or made up from options; bound to the columns of a file.
+"""The rule of a command comes from its file or from options, and is bound to a file's columns.
 
 Invariant: a rule that names code is refused before anything is imported, unless it is trusted.
-Not here: what a rule wants of the columns (sources/binding.py).
+Not here: what a rule requires of the columns (sources/binding.py).
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ from likewise.sources.binding import (
     inputs_among,
 )
 
-_COMMAND_LINE = "the command line"  # which names columns
+_COMMAND_LINE = "the command line"  # in errors: who named a column
 
 
 def read_rule(path: Path, *, trust_code: bool) -> Rule:
-    """A rule from its file; every failure names the file."""
+    """Read a rule from its file; every failure names the file."""
     try:
         rule = Rule.load(path)
     except (BadFile, BadRule) as error:
@@ -34,13 +34,13 @@ def read_rule(path: Path, *, trust_code: bool) -> Rule:
     return check_trusted_code(rule, f"the rule {path}", trust_code)
 
 
-def check_trusted_code(rule: Rule, named: str, trusted: bool) -> Rule:
-    """The rule, which somebody else may have written; stop if it names code that is not trusted."""
+def check_trusted_code(rule: Rule, name: str, trusted: bool) -> Rule:
+    """Return the rule; raise CommandError if it names code and is not trusted."""
     for column, embedder in rule.embedders().items():
         if embedder.names_code and not trusted:
             of = f" of column {column!r}" if column else ""
             raise CommandError(
-                f"{named} names code: embed{of} is {embedder.text!r}, which is imported and run"
+                f"{name} names code: embed{of} is {embedder.text!r}, which is imported and run"
                 " with your rights. Nothing was loaded. If you know this code and trust it, say"
                 " --trust-code."
             )
@@ -53,56 +53,48 @@ def bind_rule(
     columns: Sequence[str],
     source: str,
     extra_columns: Sequence[str] = (),
-    known: Rule | None = None,
+    ledger_rule: Rule | None = None,
     *,
     left_out: Sequence[str] = (),
     trust_code: bool,
 ) -> Binding:
-    """The rule to use for a file with these columns, bound to them.
+    """Return the rule to use for a file with these columns, bound to them.
 
-    beside      columns that are read, whether the rule knows them or not
-    known       the rule of a ledger, where none is given
-    left_out    further columns of the file, which count only if the rule or an option names them
-    trust_code  whether a rule in a file may name code
+    extra_columns  columns that are read, whether the rule names them or not
+    ledger_rule    the rule of a ledger, for use without a file
+    left_out       further columns of the file, which count only if the rule or an option names them
+    trust_code     whether a rule in a file may name code
     """
-    given = None if path is None else read_rule(path, trust_code=trust_code)
-    features = (given and given.features) or {}
+    file_rule = None if path is None else read_rule(path, trust_code=trust_code)
+    features = (file_rule and file_rule.features) or {}
     options = {quick.output_column, quick.person, *quick.ignore}
-    named_ones = {*features, *extra_columns, *options}
-    columns = [*columns, *(name for name in left_out if name in named_ones)]
+    named = {*features, *extra_columns, *options}
+    columns = [*columns, *(name for name in left_out if name in named)]
     check_columns(columns, extra_columns, source=source, named_by=_COMMAND_LINE)
-    rule = known if given is None else given
-    named = set() if rule is None else {*(rule.features or {})}
-    others = [name for name in columns if name in named or name not in extra_columns]
-    return _bind_columns(given, path, quick, others, source, known).with_extra_columns(
-        extra_columns
-    )
+    rule = ledger_rule if file_rule is None else file_rule
+    in_rule = set() if rule is None else {*(rule.features or {})}
+    columns = [name for name in columns if name in in_rule or name not in extra_columns]
+    return _bind_columns(rule, path, quick, columns, source).with_extra_columns(extra_columns)
 
 
 def _bind_columns(
-    given: Rule | None,
+    rule: Rule | None,
     path: Path | None,
     quick: RuleOptions,
     columns: Sequence[str],
     source: str,
-    known: Rule | None = None,
 ) -> Binding:
-    rule = known if given is None else given
-    if rule is None or (given is None and quick != RuleOptions()):
+    """Bind a rule; path: its file, or None for the rule of a ledger."""
+    if rule is None or (path is None and quick != RuleOptions()):
         return _make_rule(quick, columns, source)
     if rule.features is None:
         rule_name = "the rule of the ledger" if path is None else f"the rule {path}"
         return _bind_vectors(apply_options(rule, quick), quick, columns, source, rule_name)
-    for name, option in (
-        ("--metric", quick.metric),
-        ("--output-column", quick.output_column),
-        ("--output", quick.output),
-        ("--ignore", quick.ignore or None),
-        ("--person", quick.person),
-    ):
-        if option is not None:
+    for name in ("metric", "output_column", "output", "ignore", "person"):
+        if getattr(quick, name) not in (None, []):
+            option = f"--{name.replace('_', '-')}"
             raise CommandError(
-                f"{name} is given, and so is a rule, which says that already. Change"
+                f"{option} is given, and so is a rule, which says that already. Change"
                 f" {path or 'that'}, or leave out one of them."
             )
     rule_name = "the rule of the ledger" if path is None else str(path)
@@ -110,20 +102,20 @@ def _bind_columns(
 
 
 def apply_options(rule: Rule, quick: RuleOptions) -> Rule:
-    """The rule with what options say instead of it."""
+    """Replace what the options change in a rule."""
     changes = {"epsilon": quick.epsilon, "delta": quick.delta}
-    return replace(rule, **{name: one for name, one in changes.items() if one is not None})  # type: ignore[arg-type]
+    return replace(rule, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]
 
 
 def _make_rule(quick: RuleOptions, columns: Sequence[str], source: str) -> Binding:
-    """All columns but the output are numbers, near within epsilon."""
+    """Make a rule of the options: every column but the output is a number to compare."""
     if quick.epsilon is None or quick.output_column is None:
         raise CommandError(
-            "what is near, and what is the output? Say --rule likewise.toml (`likewise init"
+            "what is similar, and what is the output? Say --rule likewise.toml (`likewise init"
             f" {source}` proposes one), or for a file of numbers --epsilon 0.16 --output-column"
             " prediction."
         )
-    metric: Any = quick.metric or METRICS[0]  # the rule says what it may be
+    metric: Any = quick.metric or METRICS[0]  # Rule checks both
     output: Any = quick.output or OUTPUTS[0]
     rule_name = "the rule from the options"
     if metric == "cosine":
@@ -164,7 +156,7 @@ def _bind_vectors(
             f"--person needs columns with tolerances, and {rule_name} is about vectors: use a rule"
             " with features, and metric linf, l1 or l2."
         )
-    if quick.output_column is None and rule.embed is None:  # which binding refuses in any case
+    if quick.output_column is None and rule.embed is None:  # bind_vectors refuses embed
         raise CommandError(
             f"{rule_name} has no features, so it does not say which column is the output: add"
             " --output-column."

@@ -1,10 +1,13 @@
-"""`likewise show`: one decision of a ledger beside the witnesses that were written with it."""
+"""`likewise show`: one decision of a ledger beside its stored witnesses."""
 
 from typing import Annotated, Any
 
 import typer
 
 from likewise.cli import options as o
+from likewise.cli.exit_codes import FINE
+from likewise.cli.open_ledger import find_row, open_for_reading
+from likewise.cli.terminal import print_json, say, say_lines
 
 
 def show(
@@ -21,30 +24,26 @@ def show(
 
     likewise show decisions.ledger 5942
     """
-    from likewise.cli.exit_codes import FINE
-    from likewise.cli.open_ledger import find_row, open_for_reading
-    from likewise.cli.terminal import print_json, say, say_lines
     from likewise.ledger.loss_events import bound_of
     from likewise.tables.codec import json_value
     from likewise.tables.printing import missing_in_words
 
     with open_for_reading(ledger) as opened:
         entry = opened.entry(find_row(opened, row, key))
-        pairs = [] if entry.erased else _pairs(opened, entry)
+        pairs = [] if entry.erased else _load_pairs(opened, entry)
         bound = bound_of(opened.events(), entry.row)
         slopes = [_slope(opened.question, pair) for pair in pairs] if opened.question else None
     if json:
-        told = {"row": entry.row, "key": entry.key, "time": entry.time, "erased": entry.erased}
-        told |= {"output": entry.output, "count": entry.count, "missing": entry.missing}
-        shown = [pair.to_dict() for pair in pairs]
-        for pair, slope in zip(shown, slopes or [], strict=False):
+        names = ("row", "key", "time", "erased", "output", "count", "missing")
+        pair_values = [pair.to_dict() for pair in pairs]
+        for pair, slope in zip(pair_values, slopes or [], strict=False):
             pair["slope"] = json_value(slope)
-        print_json({**told, "pairs": shown})
+        print_json({**{name: getattr(entry, name) for name in names}, "pairs": pair_values})
         return FINE
-    named = "" if entry.key is None else f", key {entry.key}"
-    say(f"row {entry.row:,}{named}, {entry.time}")
+    key_text = "" if entry.key is None else f", key {entry.key}"
+    say(f"row {entry.row:,}{key_text}, {entry.time}")
     if entry.erased:
-        say("It was erased: its time, its hash and its verdict are what is left.")
+        say("It was erased: only its time, its hash and its verdict are left.")
     judged = "not judged"
     if entry.count is not None:
         judged = (
@@ -65,7 +64,7 @@ def show(
 
 
 def _describe_range(over: Any) -> str:
-    """The rows that a verdict ranges over; `stop` is the first behind them."""
+    """Say which rows a verdict compared; `stop` is the first row after them."""
     if over.stop <= over.first:
         return "compared with no row"
     if over.stop == over.first + 1:
@@ -77,8 +76,8 @@ def _slope(question: Any, pair: Any) -> float:
     return float(question.slope(pair.witness.input_distance, pair.witness.output_distance))
 
 
-def _pairs(ledger: Any, entry: Any) -> list[Any]:
-    """The decision beside each witness that is still there."""
+def _load_pairs(ledger: Any, entry: Any) -> list[Any]:
+    """Return the decision beside each witness that is still in the ledger."""
     from likewise.reports.stored_pairs import stored_pair
 
     pairs = (stored_pair(ledger, entry, witness, keys=False) for witness in entry.nearest)

@@ -1,14 +1,9 @@
-"""What a person sees while and after something runs: progress on stderr, results on stdout.
+"""Every command prints through this module: progress on stderr, results on stdout.
 
-Every command prints through this module and through nothing else (ruff's T20 sees to `print`).
-Names and values from the data may hold anything: escapes that a terminal obeys, marks that turn the
-direction of writing, markup, line feeds. Here they become text: what cannot be printed is shown as
-\\x1b or \\u202e.
-
-On a terminal there are colours and a bar that vanishes; in a pipe, plain text and nothing else.
-
-Invariant: what is printed holds printable characters and our own line feeds; on a terminal also the
-colours that we chose. JSON means the same before and after.
+Names and values from the data may hold anything, such as terminal escapes or marks that reverse the
+direction of writing. Unprintable characters are shown as \\x1b or \\u202e; JSON keeps its meaning.
+Invariant: the output holds printable characters and our own line feeds, on a terminal also our
+colours and a progress bar that vanishes. In a pipe it is plain text.
 """
 
 import json
@@ -16,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Timer
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from likewise.tables.printing import escape_unprintable
 
@@ -28,14 +23,14 @@ _stderr_log: list[Callable[[str], None]] = []
 
 
 def say(text: str = "", style: str = "") -> None:
-    """A line on stdout; a line feed in it is shown, too."""
+    """Print a line on stdout; a line feed in the text is shown, not obeyed."""
     from rich.text import Text
 
     _console().print(Text(_make_printable(text, sys.stdout), style))
 
 
 def say_lines(text: str, *, wrap: bool = True) -> None:
-    """Several lines on stdout; whoever made them has kept line feeds out of values."""
+    """Print several lines on stdout; the caller has kept line feeds out of values."""
     from rich.text import Text
 
     console = _console()
@@ -44,7 +39,7 @@ def say_lines(text: str, *, wrap: bool = True) -> None:
 
 
 def say_on_stderr(text: str) -> None:
-    """A message on stderr. Lines after its first are indented, so that none looks like another."""
+    """Print a message on stderr; further lines are indented, so that none looks like another."""
     if _stderr_log:
         _stderr_log[0](text.removeprefix("likewise: "))
         return
@@ -56,44 +51,49 @@ def say_on_stderr(text: str) -> None:
 
 
 def log_stderr(log: Callable[[str], None]) -> None:
-    """Have messages for stderr logged instead, where stderr is a log."""
+    """Send messages for stderr to a log instead, where stderr is a log."""
     _stderr_log[:] = [log]
 
 
-def print_json(told: Mapping[str, Any]) -> None:
-    """One object on one line; what JSON cannot hold is text, and a number beyond all is null."""
-    print(json_text(told, ascii_only=not _is_unicode(sys.stdout)))
+def print_json(values: Mapping[str, Any]) -> None:
+    """Print one object on one line; other objects become text, infinity and NaN become null."""
+    print(json_text(values, ascii_only=not _is_unicode(sys.stdout)))
 
 
-def print_result(told: Mapping[str, Any], text: str, *, as_json: bool) -> None:
-    """What a command has to say: an object, or a line for people."""
+def print_result(values: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    """Print the result of a command: an object, or a line for people."""
     if as_json:
-        print_json(told)
+        print_json(values)
     else:
         say(text)
 
 
+def print_fields(result: object, *names: str, as_json: bool) -> None:
+    """Print a result: an object of these fields, or its own text for people."""
+    print_result({name: getattr(result, name) for name in names}, str(result), as_json=as_json)
+
+
 def confirm(question: str) -> bool:
-    """Ask at the terminal."""
+    """Ask a yes-or-no question at the terminal."""
     import typer
 
     return typer.confirm(_make_printable(question, sys.stderr), err=True)
 
 
 def is_interactive() -> bool:
-    """Whether somebody is there to answer a question."""
+    """Tell whether somebody at a terminal can answer a question."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def ask_text(question: str) -> str:
-    """Ask at the terminal for a word."""
+    """Ask for a word at the terminal."""
     import typer
 
     return str(typer.prompt(_make_printable(question, sys.stderr), err=True)).strip()
 
 
 def width() -> int:
-    """Characters on a line of stdout."""
+    """Return how many characters fit on a line of stdout."""
     return _console().width
 
 
@@ -104,72 +104,64 @@ def _console() -> "Console":
 
 
 def _make_printable(text: str, stream: TextIO) -> str:
-    """Text that can be printed on a stream, whatever its encoding."""
-    shown = escape_unprintable(text)
+    """Return text that a stream can print, whatever its encoding."""
+    printable = escape_unprintable(text)
     if _is_unicode(stream):
-        return shown
-    return shown.encode(stream.encoding, "backslashreplace").decode(stream.encoding)
+        return printable
+    return printable.encode(stream.encoding, "backslashreplace").decode(stream.encoding)
 
 
 def _is_unicode(stream: TextIO) -> bool:
     return stream.encoding is None or stream.encoding.lower().startswith("utf")
 
 
-def json_text(told: Mapping[str, Any], ascii_only: bool = True) -> str:
-    """One object on one line, as `print_json` prints it."""
+def json_text(values: Mapping[str, Any], ascii_only: bool = True) -> str:
+    """Return one object on one line, as `print_json` prints it."""
     try:
-        text = json.dumps(told, ensure_ascii=ascii_only, allow_nan=False, default=str)
+        text = json.dumps(values, ensure_ascii=ascii_only, allow_nan=False, default=str)
     except ValueError:
-        text = json.dumps(_finite(told), ensure_ascii=ascii_only, allow_nan=False, default=str)
+        text = json.dumps(
+            _replace_infinite(values), ensure_ascii=ascii_only, allow_nan=False, default=str
+        )
     if text.isprintable():
         return text
-    # What is not printable can only stand inside a string, where JSON has escapes for it.
-    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
+    # An unprintable character can only be inside a string, where JSON has an escape for it.
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
-def _finite(value: Any) -> Any:
-    """With None for numbers that JSON does not have."""
+def _replace_infinite(value: Any) -> Any:
+    """Replace the numbers that JSON does not have by None."""
     if isinstance(value, Mapping):
-        return {name: _finite(one) for name, one in value.items()}
+        return {name: _replace_infinite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [_replace_infinite(item) for item in value]
     infinite = isinstance(value, float) and not abs(value) < float("inf")
     return None if infinite else value
 
 
-class Bar(Protocol):
-    """How far something has come."""
+class Bar:
+    """Shows how far a task has come, or nothing where stderr is no terminal."""
 
-    def update(self, done: int, total: int | None, note: str = "") -> None: ...
-
-
-class _NoBar:
-    """Stands in for a bar where nobody is looking."""
+    def __init__(self, live_bar: Any = None, task: Any = None) -> None:
+        self._live_bar, self._task = live_bar, task
 
     def update(self, done: int, total: int | None, note: str = "") -> None:
-        """Show nothing."""
-
-
-class _RichBar:
-    def __init__(self, progress: Any, task: Any) -> None:
-        self._progress, self._task = progress, task
-
-    def update(self, done: int, total: int | None, note: str = "") -> None:
-        self._progress.update(
-            self._task, completed=done, total=total, note=escape_unprintable(note)
-        )
+        if self._live_bar is not None:
+            self._live_bar.update(
+                self._task, completed=done, total=total, note=escape_unprintable(note)
+            )
 
 
 @contextmanager
 def progress(what: str) -> Iterator[Bar]:
-    """Show a bar on a terminal, from the second second on; elsewhere nothing."""
+    """Show a bar on a terminal, for tasks longer than a second; elsewhere nothing."""
     if not sys.stderr.isatty():
-        yield _NoBar()
+        yield Bar()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    shown = Progress(
+    live_bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TaskProgressColumn(),
@@ -178,13 +170,13 @@ def progress(what: str) -> Iterator[Bar]:
         console=Console(stderr=True),
         transient=True,
     )
-    bar = _RichBar(shown, shown.add_task(escape_unprintable(what), total=None, note=""))
-    timer = Timer(_DELAY, shown.start)
+    bar = Bar(live_bar, live_bar.add_task(escape_unprintable(what), total=None, note=""))
+    timer = Timer(_DELAY, live_bar.start)
     timer.daemon = True
     timer.start()
     try:
         yield bar
     finally:
         timer.cancel()
-        timer.join()  # so that it cannot start behind our back
-        shown.stop()
+        timer.join()  # so that the bar cannot start after it was stopped
+        live_bar.stop()

@@ -4,28 +4,33 @@ from typing import Annotated
 
 import typer
 
+from likewise.cli.exit_codes import FINE, CommandError
+from likewise.cli.terminal import say_lines
+
 
 def token(
-    name: Annotated[str, typer.Option(help="What the server calls it, in its log too.")] = "client",
+    name: Annotated[
+        str, typer.Option(help="The name of the client, as the server and its log show it.")
+    ] = "client",
     scopes: Annotated[
         str,
         typer.Option(
-            metavar="LIST", help="Some of observe, read, review, erase, admin, with commas."
+            metavar="LIST", help="Some of observe, read, review, erase, admin, separated by commas."
         ),
     ] = "observe",
     monitors: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="Names of monitors, with commas; all unless given."),
+        typer.Option(
+            metavar="LIST", help="Names of monitors, separated by commas; all unless given."
+        ),
     ] = None,
 ) -> int:
     """Make a token for `likewise serve`: print it once, and the lines for the settings.
 
     likewise token --name scoring --scopes observe,read --monitors loans
 
-    The token goes to the client and is kept nowhere; the settings have its hash only.
+    The token goes to the client and is stored nowhere; the settings hold only its hash.
     """
-    from likewise.cli.exit_codes import FINE, CommandError
-    from likewise.cli.terminal import say_lines
     from likewise.errors import BadRule
     from likewise.rule.rule import toml_value
     from likewise.service.settings import Token
@@ -37,18 +42,18 @@ def token(
             f"the name is {name!r}; expected small letters, digits, dots, dashes and underscores."
         )
     secret, hashed = new_token()
-    some = None if monitors is None else tuple(_split_list(monitors))
+    allowed = None if monitors is None else tuple(_split_list(monitors))
     try:
-        made = Token(name, hashed, tuple(_split_list(scopes)), some)
+        client = Token(name, hashed, tuple(_split_list(scopes)), allowed)
     except BadRule as error:
         raise CommandError(str(error)) from None
-    for one in made.monitors or ():
-        if not NAME_PATTERN.fullmatch(one):
-            raise CommandError(f"{one!r} is no name of a monitor.")
-    lines = ["[[tokens]]", f'name = "{made.name}"', f'hash = "{made.hash}"']
-    lines.append(f"scopes = {toml_value(list(made.scopes))}")
-    if made.monitors is not None:
-        lines.append(f"monitors = {toml_value(list(made.monitors))}")
+    for monitor in client.monitors or ():
+        if not NAME_PATTERN.fullmatch(monitor):
+            raise CommandError(f"{monitor!r} is no name of a monitor.")
+    lines = ["[[tokens]]", f'name = "{client.name}"', f'hash = "{client.hash}"']
+    lines.append(f"scopes = {toml_value(list(client.scopes))}")
+    if client.monitors is not None:
+        lines.append(f"monitors = {toml_value(list(client.monitors))}")
     say_lines(
         "\n".join(["The token, for the client; it is not shown again:", "", f"    {secret}", ""]),
         wrap=False,

@@ -1,17 +1,17 @@
-"""`likewise warm`: have the kernels compiled before the first decision waits for it."""
+"""`likewise warm`: compile the kernels before the first decision waits for that."""
 
 import sys
 
+from likewise.cli.exit_codes import FINE
 from likewise.cli.terminal import progress, say
 
 
 def warm() -> int:
-    """Compile the kernels now, where they are compiled at run time, and keep them.
+    """Compile the kernels now, where they are compiled at run time, and store them.
 
-    For images of containers, and for processors that no kernels are built for. Elsewhere the
+    Use it in container images, and on processors that no kernels are built for. Elsewhere the
     kernels are compiled already, and there is nothing to do.
     """
-    from likewise.cli.exit_codes import FINE
     from likewise.search.kernels.compile import way
     from likewise.search.kernels.native import ENTRIES, choose_level, library_path
 

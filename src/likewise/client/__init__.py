@@ -1,4 +1,4 @@
-"""A monitor behind a service: `lw.connect`, and the same for event loops."""
+"""Clients of a service: `lw.connect`, and `AsyncClient` for event loops."""
 
 from likewise.client.async_client import AsyncClient
 from likewise.client.client import Client, connect

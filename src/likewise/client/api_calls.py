@@ -1,12 +1,14 @@
 """The calls that a client makes: what is sent for each, and how its answer is read.
 
 They know no connection: a client sends them and waits, an asynchronous one awaits them. The methods
-of both are made of these functions (methods.py), and have their signatures and docstrings.
+of both are made from these functions (methods.py), and have their signatures and docstrings.
+Invariant: the service judges what a monitor in this process would judge: the same types, and the
+same numbers to the last bit.
 """
 
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
@@ -14,11 +16,13 @@ from urllib.parse import quote
 import numpy as np
 
 from likewise.client.endpoint import Endpoint
-from likewise.client.sent_values import input_of, inputs_of, output_fields
-from likewise.errors import BadRule, UnexpectedValue
+from likewise.errors import BadRule, UnexpectedValue, WrongShape
 from likewise.explaining.past import Past
 from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.rule.rule import Rule
+from likewise.tables.frames import ColumnTable, as_row, table_columns
+from likewise.tables.named_array import named_array_of
+from likewise.tables.normalize import sequence_of
 from likewise.tables.positions import Position
 from likewise.verdict.exact_body import verdict_of, verdicts_of
 from likewise.verdict.index_report import Explanation
@@ -33,22 +37,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Fields = dict[str, Any]
 KEY_PREFIX = "lw-"
-"""Of keys that a client makes."""
+"""How keys begin that a client makes."""
 _EXPLANATION_FIELDS = tuple(one.name for one in fields(Explanation))
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """One call: a request to a route of a monitor, and how its answer is read.
+    """Describes one request to a route of a monitor, and how its answer is read.
 
-    path        of the route, behind the monitor's own
-    fields      of the body; where they depend on the monitor's rule, a function of that and of the
-                client's settings; None: it is a GET
-    read        the answer, from its body and the past that rows can be looked up in
-    changes     whether it changes the history, so that it must not be made twice
-    names       whether the answer names witnesses, of which the client may want few
-    request     its id, if whoever calls repeats it himself
+    path        of the route, below the monitor's own
+    fields      of the body, or a function of the rule and the endpoint that makes them; None for a
+                GET
+    read        reads the answer from its body and the past that rows can be looked up in
+    is_write    whether it changes the history, so that it must not be made twice
+    returns_witnesses   whether the answer names witnesses, of which the client may want few
+    request     its id, if the caller repeats it himself
     """
 
     path: str
@@ -72,7 +76,7 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True)
 class MonitorState:
-    """What a service says about a monitor."""
+    """Holds what a service says about a monitor."""
 
     rule: Rule
     rows: int
@@ -106,15 +110,15 @@ def observe(
 ) -> Call[Verdict]:
     """Compare a decision with the past, then make it part of the past.
 
-    x, z, key, time, model, source, position    as of a Monitor
+    x, z, key, time, model, source, position    as for a Monitor
     request     an id of your own for this call, of 8 to 64 letters: a later call with the same id
                 is the same request, and gets the same answer
     """
 
-    def fields(rule: Rule, place: Endpoint) -> Fields:
-        own = make_key() if key is None and _makes_keys(rule, place) else key
-        said = {"key": own, "time": time, "model": model, "source": source, "position": position}
-        return _encode_one(rule, x, z, said)
+    def fields(rule: Rule, endpoint: Endpoint) -> Fields:
+        own_key = make_key() if key is None and _makes_keys(rule, endpoint) else key
+        origin = {"model": model, "source": source, "position": position}
+        return _encode_one(rule, x, z, {"key": own_key, "time": time, **origin})
 
     return Call("/observe", fields, verdict_of, True, True, request=request)
 
@@ -131,40 +135,38 @@ def observe_many(
     threads: int | None = None,
     request: str | None = None,
 ) -> Call[Verdicts]:
-    """The same verdicts as one by one; all are taken, or none.
+    """Observe decisions in their order, with the verdicts of `observe`; all are taken, or none.
 
-    sources, positions  as of a Monitor; request: as of `observe`
+    sources, positions  as for a Monitor; request: as for `observe`
     threads             changes nothing: the cores are the service's
     """
-
-    def fields(rule: Rule, place: Endpoint) -> Fields:
-        said = {"times": times, "models": models, "sources": sources, "positions": positions}
-        return _add_keys(_encode_many(rule, x, z, said), keys, _makes_keys(rule, place))
-
+    metadata = {"times": times, "models": models, "sources": sources, "positions": positions}
+    fields = _batch_fields(x, z, keys, metadata)
     return Call("/batch", fields, verdicts_of, True, True, request=request)
 
 
 def check(
     x: Any, z: Any = FROM_ROW, *, time: Any = None, model: str | None = None
 ) -> Call[Verdict]:
-    """The verdict on a decision as if it came now; nothing is remembered."""
-    said = {"time": time, "model": model}
-    return Call(
-        "/check", lambda rule, _: _encode_one(rule, x, z, said), verdict_of, returns_witnesses=True
-    )
+    """Judge a decision as if it came now; nothing is remembered."""
+    metadata = {"time": time, "model": model}
+
+    def fields(rule: Rule, _: Endpoint) -> Fields:
+        return _encode_one(rule, x, z, metadata)
+
+    return Call("/check", fields, verdict_of, returns_witnesses=True)
 
 
 def check_many(
     x: Any, z: Any = FROM_ROW, *, time: Any = None, models: Any = None
 ) -> Call[Verdicts]:
-    """The verdicts of decisions, each as if it came now, alone; nothing is remembered."""
-    said = {"time": time, "models": models}
-    return Call(
-        "/batch/check",
-        lambda rule, _: _encode_many(rule, x, z, said),
-        verdicts_of,
-        returns_witnesses=True,
-    )
+    """Judge decisions, each as if it came now, alone; nothing is remembered."""
+    metadata = {"time": time, "models": models}
+
+    def fields(rule: Rule, _: Endpoint) -> Fields:
+        return _encode_many(rule, x, z, metadata)
+
+    return Call("/batch/check", fields, verdicts_of, returns_witnesses=True)
 
 
 def load(
@@ -177,16 +179,13 @@ def load(
     sources: Any = None,
     positions: Any = None,
 ) -> Call[range]:
-    """Remember decisions without judging them; their rows."""
-
-    def fields(rule: Rule, place: Endpoint) -> Fields:
-        said = {"times": times, "models": models, "sources": sources, "positions": positions}
-        return _add_keys(_encode_many(rule, x, z, said), keys, _makes_keys(rule, place))
+    """Remember decisions without judging them; return their rows."""
+    metadata = {"times": times, "models": models, "sources": sources, "positions": positions}
 
     def read(body: Any, _: Past | None) -> range:
         return range(body["first_row"], body["first_row"] + body["decisions"])
 
-    return Call("/batch/load", fields, read, True)
+    return Call("/batch/load", _batch_fields(x, z, keys, metadata), read, True)
 
 
 def record_loss(
@@ -199,47 +198,102 @@ def record_loss(
     until: Any = None,
     request: str | None = None,
 ) -> Call[None]:
-    """So many decisions were made and will never be observed; every later verdict says so.
+    """Record that decisions were made and will never be observed; later verdicts say so.
 
-    first, last, since, until   as of a Monitor; request: as of `observe`
+    first, last, since, until   as for a Monitor; request: as for `observe`
     """
-    numbers = {"first": first, "last": last, "since": since, "until": until}
-    said = _drop_none({"count": count, "reason": reason, **numbers})
-    return Call("/lost", said, _read_nothing, True, request=request)
+    span = {"first": first, "last": last, "since": since, "until": until}
+    fields = _drop_none({"count": count, "reason": reason, **span})
+    return Call("/lost", fields, _read_nothing, True, request=request)
 
 
 def forget(rows: Any) -> Call[int]:
-    """Erase rows: never a witness again. How many of them were still remembered."""
+    """Forget rows, so that they are never witnesses again; return how many were remembered."""
     return Call("/forget", {"rows": encode_rows(rows)}, _field_reader("forgotten"), True)
 
 
 def _encode_one(rule: Rule, x: Any, z: Any, optional: Fields) -> Fields:
-    """One decision, as it is sent."""
-    return {**input_of(rule, x), **output_fields(z), **_drop_none(optional)}
+    """Return the body of a request about one decision."""
+    return {**_input_of(rule, x), **_output_fields(z), **_drop_none(optional)}
 
 
 def _encode_many(rule: Rule, x: Any, z: Any, optional: Fields) -> Fields:
-    """Many decisions, as they are sent."""
-    return {**inputs_of(rule, x), **output_fields(z, many=True), **_drop_none(optional)}
+    """Return the body of a request about many decisions."""
+    return {**_inputs_of(rule, x), **_output_fields(z, many=True), **_drop_none(optional)}
+
+
+def _input_of(rule: Rule, x: Any) -> dict[str, Any]:
+    """Return the input of one decision, as a field of its body."""
+    if rule.features is not None:
+        return {"values": _encode_row(x)}
+    return {"x": x if rule.embed is not None else named_array_of(x, "the input")}
+
+
+def _inputs_of(rule: Rule, x: Any) -> dict[str, Any]:
+    """Return the inputs of many decisions, as a field of their body."""
+    if rule.features is None:
+        return {"x": x if rule.embed is not None else named_array_of(x, "the input")}
+    if isinstance(x, list | tuple):
+        return {"values": [row if row is not None else one for one in x for row in [as_row(one)]]}
+    if isinstance(x, ColumnTable):
+        return {"values": x.columns}
+    plain = isinstance(x, np.ndarray) and x.dtype.names is None
+    named = isinstance(x, Mapping | np.ndarray) or hasattr(x, "columns")
+    return {"values": table_columns(x) if named and not plain else x}
+
+
+def _output_fields(z: Any, *, many: bool = False) -> dict[str, Any]:
+    """Return the output, or the outputs of many; nothing where the rows have them."""
+    if z is FROM_ROW:
+        return {}
+    return {"z": sequence_of(z) if many else z}
+
+
+def _encode_row(x: Any) -> Any:
+    row = as_row(x)
+    if row is not None:
+        return dict(row)
+    if not hasattr(x, "columns"):
+        return x
+    columns = table_columns(x)
+    sizes = {len(column) for column in columns.values()}
+    if sizes != {1}:
+        raise WrongShape(
+            f"the frame has {max(sizes, default=0)} rows; expected one.",
+            advice="Give tables to observe_many.",
+        )
+    return {name: column[0] for name, column in columns.items()}
+
+
+def _batch_fields(
+    x: Any, z: Any, keys: Sequence[Any] | None, metadata: Fields
+) -> Callable[[Rule, Endpoint], Fields]:
+    """Return what makes the body of a request that remembers many decisions."""
+
+    def fields(rule: Rule, endpoint: Endpoint) -> Fields:
+        body = _encode_many(rule, x, z, metadata)
+        return _add_keys(body, keys, _makes_keys(rule, endpoint))
+
+    return fields
 
 
 def _makes_keys(rule: Rule, endpoint: Endpoint) -> bool:
-    """Whether decisions without a key are given one."""
+    """Tell whether decisions without a key are given one."""
     return endpoint.make_keys and rule.key_column is None
 
 
 def _add_keys(body: Fields, keys: Sequence[Any] | None, make_missing: bool) -> Fields:
-    """Many decisions, with their keys; `made`: those without one get one."""
+    """Add the keys of many decisions to their body; `make_missing` makes one where none is."""
     if make_missing:
-        several = body.get("z")
-        if several is None:
-            several = next(iter(body["values"].values()))
-        keys = [make_key() if key is None else key for key in keys or [None] * len(several)]
+        column = body.get("z")
+        if column is None:
+            column = next(iter(body["values"].values()))
+        keys = [make_key() if key is None else key for key in keys or [None] * len(column)]
     return body if keys is None else {**body, "keys": list(keys)}
 
 
 def make_key() -> str:
-    """A key that nobody else has."""
+    """Make a key that nobody else has."""
     return KEY_PREFIX + uuid.uuid4().hex
 
 
@@ -251,14 +305,14 @@ def erase(*, key: Any = None, rows: Any = None) -> "Call[Erasure]":
     if (key is None) == (rows is None):
         raise TypeError("erase takes a key, or keys, or rows")
 
-    def read(told: Any, _: Past | None) -> "Erasure":
+    def read(body: Any, _: Past | None) -> "Erasure":
         from likewise.monitor.erasure import Erasure
 
-        return Erasure(tuple(told["rows"]), told["complete"])
+        return Erasure(tuple(body["rows"]), body["complete"])
 
     keys = list(key) if isinstance(key, list | tuple | set) else [key]
-    said = {"keys": keys} if rows is None else {"rows": encode_rows(rows)}
-    return Call("/erase", said, read, True)
+    fields = {"keys": keys} if rows is None else {"rows": encode_rows(rows)}
+    return Call("/erase", fields, read, True)
 
 
 def review(
@@ -269,31 +323,31 @@ def review(
     reason: str,
     reviewer: str | None = None,
 ) -> Call[None]:
-    """Write down what somebody makes of a contradiction; the chain has it from then on.
+    """Record somebody's review of a contradiction in the ledger's chain.
 
-    reviewer    with a token that is whose it is, and may be left out; without, any name, which the
-                ledger keeps as unverified
+    reviewer    may be left out with a token, which says whose it is; without one, any name, which
+                the ledger keeps as unverified
     """
     words = {"disposition": disposition, "reason": reason, **_drop_none({"reviewer": reviewer})}
     return Call("/reviews", {"row": row, "witness": witness, **words}, _read_nothing, True)
 
 
 def truth(key: Any, value: Any) -> Call[None]:
-    """Write down what turned out to be right for a decision; no verdict changes."""
+    """Record what turned out to be right for a decision; no verdict changes."""
     return Call("/truths", {"key": key, "value": value}, _read_nothing, True)
 
 
 def supersede(key: Any, output: Any, *, why: str, by: str | None = None) -> Call[Verdict]:
-    """Overrule a decision: the verdict on the one that takes its place.
+    """Overrule a decision; return the verdict on the one that takes its place.
 
-    by: who overrules; as the reviewer of `review`
+    by      who overrules, as the reviewer of `review`
     """
-    said = {"key": key, "output": output, "why": why, **_drop_none({"by": by})}
-    return Call("/supersede", said, verdict_of, True, True)
+    fields = {"key": key, "output": output, "why": why, **_drop_none({"by": by})}
+    return Call("/supersede", fields, verdict_of, True, True)
 
 
 def stats(last: str | None = None) -> "Call[LedgerStats]":
-    """How many decisions there were, how many could be compared, how many contradict."""
+    """Count decisions: how many there were, could be compared, and contradict."""
 
     def read(body: Any, _: Past | None) -> "LedgerStats":
         from likewise.ledger.stats import LedgerStats
@@ -301,44 +355,43 @@ def stats(last: str | None = None) -> "Call[LedgerStats]":
 
         if body["source"] != "ledger":
             raise BadRule("this monitor is in memory only; lw.open(folder, rule) has a ledger")
-        counts = {name: body[name] for name in ("decisions", "judged", "asked", "violations")}
-        since, until = body["since"], body["until"]
-        return LedgerStats(
-            **counts,
-            comparable=body["asked_comparable"],
-            missing=body["missing"],
-            since=None if since is None else to_microseconds(since),
-            until=None if until is None else to_microseconds(until),
+        names = ("decisions", "judged", "asked", "violations", "missing")
+        counts = {name: body[name] for name in names}
+        since, until = (
+            None if body[name] is None else to_microseconds(body[name])
+            for name in ("since", "until")
         )
+        comparable = body["asked_comparable"]
+        return LedgerStats(**counts, comparable=comparable, since=since, until=until)
 
     return Call("/stats" if last is None else f"/stats?last={quote(str(last))}", None, read)
 
 
 def head() -> "Call[Head]":
-    """The end of the ledger's chain, to be kept elsewhere."""
-    return Call("/head", None, lambda told, _: _parse_head(told["head"]))
+    """Return the end of the ledger's chain, to be kept elsewhere."""
+    return Call("/head", None, lambda body, _: _parse_head(body["head"]))
 
 
 def verify(head: "Head | str | None" = None) -> "Call[Verification]":
-    """Have the ledger's chain walked, there."""
+    """Have the service verify the ledger's chain."""
 
     def read(body: Any, _: Past | None) -> "Verification":
         from likewise.ledger.verification import Verification
 
         counts = {name: body[name] for name in ("first", "rows", "erased", "events", "pending")}
-        found = None if body["head"] is None else _parse_head(body["head"])
-        return Verification(**counts, head=found, bad_row=body["row"], problem=body["problem"])
+        end = None if body["head"] is None else _parse_head(body["head"])
+        return Verification(**counts, head=end, bad_row=body["row"], problem=body["problem"])
 
     return Call("/verify", {"head": None if head is None else str(head)}, read)
 
 
 def flush() -> Call[None]:
-    """Have everything that was answered on disk."""
+    """Have everything that was answered written to disk."""
     return Call("/flush", {}, _read_nothing)
 
 
 def positions() -> Call[dict[str, Position]]:
-    """By source, the last position that is on disk: where to go on after a restart."""
+    """Return the last position of each source that is on disk: where to go on after a restart."""
 
     def read(body: Any, _: Past | None) -> dict[str, Position]:
         return {source: decode_position(last) for source, last in body["positions"].items()}
@@ -350,7 +403,7 @@ def positions() -> Call[dict[str, Position]]:
 
 
 def explain() -> Call[Explanation]:
-    """What index is in use, why, and what it costs."""
+    """Say what index is in use, why, and what it costs."""
     return Call(
         "/explain",
         None,
@@ -359,12 +412,12 @@ def explain() -> Call[Explanation]:
 
 
 def row_of(key: Any) -> Call[int | None]:
-    """The row of a key, if it is remembered."""
+    """Return the row of a key, or None if it is not remembered."""
     return query_past("row_of", key=key)
 
 
 def query_past(name: str, read: Callable[[Any], Any] | None = None, /, **fields: Any) -> Call[Any]:
-    """One of the methods of a past."""
+    """Call one of the methods of the monitor's past."""
 
     def read_answer(body: Any, _: Past | None) -> Any:
         return body[name] if read is None else read(body[name])
@@ -373,25 +426,25 @@ def query_past(name: str, read: Callable[[Any], Any] | None = None, /, **fields:
 
 
 def decode_position(position: Any) -> Any:
-    """A position as it was given: bodies have no pairs."""
+    """Return a position as it was given: bodies have lists for pairs."""
     return tuple(position) if isinstance(position, list) else position
 
 
 def encode_rows(rows: Any) -> Any:
-    """Row numbers as they are sent; what is none is refused by the service."""
+    """Return row numbers as they are sent; what is none is refused by the service."""
     if isinstance(rows, np.ndarray):
         return rows.tolist()
     return list(rows) if isinstance(rows, range | list | tuple | set) else rows
 
 
-def _parse_head(told: str) -> "Head":
+def _parse_head(text: str) -> "Head":
     from likewise.ledger.heads import Head
 
-    return Head.of(told)
+    return Head.of(text)
 
 
 def _field_reader(name: str) -> Callable[[Any, Past | None], Any]:
-    """Return what reads one field of an answer."""
+    """Return a function that reads one field of an answer."""
     return lambda body, _: body[name]
 
 
@@ -399,5 +452,5 @@ def _read_nothing(_: Any, __: Past | None) -> None:
     return None
 
 
-def _drop_none(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if value is not None}
+def _drop_none(fields: Fields) -> Fields:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,23 +1,20 @@
-"""The client for event loops: the same names as `Client`, each to be awaited.
+"""The client for event loops has the names of `Client`, each to be awaited.
 
 `rows`, `missing`, `rule` and `len` are requests, so they are methods here: `await client.rows()`,
-`await client.count()`. `past` is that of a client of its own, whose calls are made in threads.
-
-Invariant: that of client.py; both make the same calls through the same exchange.
+`await client.count()`. `past` belongs to a waiting client, whose calls are made in threads.
+Invariant: as in client.py; both make the same calls through the same exchange.
 """
 
 import asyncio
 import os
-import time as clock
 from typing import Self, TypeVar
 
 from likewise.client import api_calls
 from likewise.client.api_calls import Call, MonitorState
 from likewise.client.client import Client
-from likewise.client.endpoint import RETRIES, TIMEOUT, Endpoint, was_sent
-from likewise.client.exchange import INSTANCE, Exchange, HttpAnswer, RequestLog, encode_body
+from likewise.client.endpoint import RETRIES, TIMEOUT, Endpoint
+from likewise.client.exchange import Exchange, RequestLog, closed_error
 from likewise.client.methods import make_async_method
-from likewise.errors import BadFile
 from likewise.explaining.past import Past
 from likewise.rule.rule import Rule
 
@@ -25,7 +22,7 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """A monitor behind a service, for an event loop; arguments as of `lw.connect`.
+    """Asks a monitor behind a service from an event loop; takes the arguments of `lw.connect`.
 
         async with lw.client.AsyncClient("http://127.0.0.1:8800") as client:
             verdict = await client.observe([0.5, 0.2], "yes")
@@ -51,7 +48,6 @@ class AsyncClient:
         self.endpoint = Endpoint(url, monitor, token, timeout, retries, uds, witnesses, make_keys)
         self.closed = False
         self._known_state: MonitorState | None = None
-        self._instance: str | None = None
         self._request_log = RequestLog()
         self._sync_client = Client(self.endpoint)
         self._http = httpx2.AsyncClient(**self.endpoint.http_settings(httpx2.AsyncHTTPTransport))
@@ -61,27 +57,17 @@ class AsyncClient:
         import httpx2
 
         rule = await self.rule() if callable(call.fields) else None
-        body = encode_body(call, rule, self.endpoint)
-        method, url = (
-            call.method,
-            self.endpoint.url_of(call.path, with_witnesses=call.returns_witnesses),
-        )
-        first, again = self._request_log.look_up(call, clock.monotonic(), self._instance)
-        exchange = Exchange(call, self.endpoint, first, again)
+        exchange = Exchange(call, self.endpoint, self._request_log, rule)
         while True:
             if self.closed:
-                raise BadFile("this client is closed. Nothing was stored: connect again.")
-            headers = exchange.headers(clock.monotonic())
+                raise closed_error()
             try:
-                response = await self._http.request(method, url, content=body, headers=headers)
-                answer = HttpAnswer(response.status_code, response.headers, response.content)
+                response = await self._http.request(**exchange.next_request())
+                pause = exchange.handle_response(response)
             except httpx2.TransportError as error:
-                await asyncio.sleep(exchange.handle_failure(error, sent=was_sent(error)))
-                continue
-            self._instance = answer.headers.get(INSTANCE, self._instance)
-            pause = exchange.handle_answer(answer)
+                pause = exchange.handle_failure(error)
             if pause is None:
-                return exchange.read(answer, self._sync_client.past)
+                return exchange.read(self._sync_client.past)
             await asyncio.sleep(pause)
 
     async def _fetch_state(self) -> MonitorState:
@@ -89,24 +75,24 @@ class AsyncClient:
         return self._known_state
 
     async def rule(self) -> Rule:
-        """The rule of the monitor; asked for once."""
+        """Return the rule of the monitor, which is asked for once."""
         return (self._known_state or await self._fetch_state()).rule
 
     async def rows(self) -> int:
-        """Decisions ever taken: the row of the next one."""
+        """Return how many decisions were ever taken, which is the row of the next one."""
         return (await self._fetch_state()).rows
 
     async def count(self) -> int:
-        """Decisions remembered now: `len` of a client that waits."""
+        """Return how many decisions are remembered now: `len` of a waiting client."""
         return (await self._fetch_state()).remembered
 
     async def missing(self) -> int:
-        """Decisions known to be missing from this history."""
+        """Return how many decisions are known to be missing from this history."""
         return (await self._fetch_state()).missing
 
     @property
     def past(self) -> Past:
-        """To look back, in a thread: every look waits for a request."""
+        """The past of the monitor. Use it in a thread: every look waits for a request."""
         return self._sync_client.past
 
     observe = make_async_method(api_calls.observe)
@@ -134,7 +120,7 @@ class AsyncClient:
     # The end
 
     async def close(self) -> None:
-        """End the connections. The monitor, and what it remembers, stay with the service."""
+        """Close the connections; the monitor and its history stay with the service."""
         if not self.closed:
             self.closed = True
             self._sync_client.close()

@@ -1,7 +1,7 @@
-"""`lw.connect`: a monitor behind a service, used as one in this process.
+"""`lw.connect` gives a monitor behind a service, which is used as one in this process.
 
-Invariant: it keeps monitor/protocol.py; verdicts are those that the service's monitor made, to the
-last bit. A request that was not answered is sent again, and done once (exchange.py).
+Invariant: it keeps monitor/protocol.py; verdicts are those of the service's monitor, to the last
+bit. A request that was not answered is sent again, and done once (exchange.py).
 Cost: a request over one of a few connections that stay open: some tenths of a millisecond on one
 machine. So judge many at once, or put `lw.buffered` before it.
 """
@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from likewise.client import api_calls
 from likewise.client.api_calls import Call, MonitorState
-from likewise.client.endpoint import RETRIES, TIMEOUT, Endpoint, was_sent
-from likewise.client.exchange import INSTANCE, Exchange, HttpAnswer, RequestLog, encode_body
+from likewise.client.endpoint import RETRIES, TIMEOUT, Endpoint
+from likewise.client.exchange import Exchange, RequestLog, closed_error
 from likewise.client.methods import make_method
 from likewise.client.remote_past import RemotePast
-from likewise.errors import BadFile
 from likewise.explaining.past import Past
 from likewise.rule.rule import Rule
 from likewise.runtime.forking import register_after_fork
@@ -39,7 +38,7 @@ def connect(
     witnesses: int | None = None,
     make_keys: bool = False,
 ) -> "Client":
-    """A monitor that `likewise serve` serves, to be used as one in this process.
+    """Connect to a monitor that `likewise serve` serves, to use it as one in this process.
 
     url         of the service: "https://likewise.example:8800", or "http+unix:///run/lw.sock"
     monitor     its name there
@@ -59,7 +58,7 @@ def connect(
 
 
 class Client:
-    """A monitor behind a service; `lw.connect` makes it. Methods may be called from many threads.
+    """Asks a monitor behind a service; `lw.connect` makes it. Its methods are thread-safe.
 
     It keeps the contract of a monitor. `close` ends the connections; the monitor stays where it is.
     What the service refuses is raised as in process (BadDecision and so on); what is not answered
@@ -73,7 +72,6 @@ class Client:
         self.endpoint = endpoint
         self.closed = False
         self._state: MonitorState | None = None
-        self._instance: str | None = None
         self._request_log = RequestLog()
         self._parent_connections: list[Any] = []
         self._past = RemotePast(self._make, lambda: self.rule)
@@ -86,7 +84,7 @@ class Client:
         self._http = httpx2.Client(**self.endpoint.http_settings(httpx2.HTTPTransport))
 
     def _after_fork(self) -> None:
-        """In a forked process: the connections are the parent's, and stay as they are."""
+        """Leave the connections to the parent process, and open others."""
         self._parent_connections.append(self._http)
         if not self.closed:
             self._open()
@@ -98,32 +96,21 @@ class Client:
         import httpx2
 
         rule = self.rule if callable(call.fields) else None
-        body = encode_body(call, rule, self.endpoint)
-        method, url = (
-            call.method,
-            self.endpoint.url_of(call.path, with_witnesses=call.returns_witnesses),
-        )
-        now = clock.monotonic()
-        first, again = self._request_log.look_up(call, now, self._instance)
-        exchange = Exchange(call, self.endpoint, first, again)
+        exchange = Exchange(call, self.endpoint, self._request_log, rule)
         while True:
             if self.closed:
-                raise BadFile("this client is closed. Nothing was stored: connect again.")
-            headers = exchange.headers(clock.monotonic())
+                raise closed_error()
             try:
-                response = self._http.request(method, url, content=body, headers=headers)
-                answer = HttpAnswer(response.status_code, response.headers, response.content)
+                response = self._http.request(**exchange.next_request())
+                pause = exchange.handle_response(response)
             except httpx2.TransportError as error:
-                clock.sleep(exchange.handle_failure(error, sent=was_sent(error)))
-                continue
-            self._instance = answer.headers.get(INSTANCE, self._instance)
-            pause = exchange.handle_answer(answer)
+                pause = exchange.handle_failure(error)
             if pause is None:
-                return exchange.read(answer, self._past)
+                return exchange.read(self._past)
             clock.sleep(pause)
 
     def _get_state(self) -> MonitorState:
-        """What was last asked of the service about the monitor; asked now if it never was."""
+        """Return the state that was fetched last; fetch it if it never was."""
         return self._fetch_state() if self._state is None else self._state
 
     def _fetch_state(self) -> MonitorState:
@@ -134,13 +121,13 @@ class Client:
 
     @property
     def remote(self) -> "RemoteMonitor":
-        """This client: its calls take ids (monitor/protocol.py)."""
+        """This client, whose calls take ids (monitor/protocol.py)."""
         return self
 
     call_lock = None
-    """A call waits for the service."""
+    """None: a call waits for the service, not for a lock."""
     accepting = None
-    """A service accepts nothing before it is judged."""
+    """None: a service accepts nothing before it is judged."""
 
     @property
     def rule(self) -> Rule:
@@ -148,31 +135,31 @@ class Client:
 
     @property
     def known_rule(self) -> Rule | None:
-        """The rule, if the service has been asked for it; this never asks."""
+        """The rule, or None if the service was not asked for it yet; this never asks."""
         return None if self._state is None else self._state.rule
 
     @property
     def rows(self) -> int:
-        """Decisions ever taken: the row of the next one."""
+        """How many decisions were ever taken, which is the row of the next one."""
         return self._fetch_state().rows
 
     def __len__(self) -> int:
-        """Decisions remembered now."""
+        """Return how many decisions are remembered now."""
         return self._fetch_state().remembered
 
     @property
     def missing(self) -> int:
-        """Decisions known to be missing from this history: the sum of what `lost` was told."""
+        """How many decisions are known to be missing: the sum of what `record_loss` was told."""
         return self._fetch_state().missing
 
     @property
     def comparable(self) -> bool:
-        """Whether verdicts say if there was a near past input at all."""
+        """Whether verdicts say if there was a comparable past decision at all."""
         return self._get_state().comparable
 
     @property
     def past(self) -> Past:
-        """The only way to look back; every look is a request."""
+        """The past of the monitor; every look at it is a request."""
         return self._past
 
     observe = make_method(api_calls.observe)
@@ -198,13 +185,13 @@ class Client:
 
     @property
     def positions(self) -> dict[str, Position]:
-        """By source, the last position that is on disk: where to go on after a restart."""
+        """The last position of each source that is on disk: where to go on after a restart."""
         return self._make(api_calls.positions())
 
     # The end
 
     def close(self) -> None:
-        """End the connections. The monitor, and what it remembers, stay with the service."""
+        """Close the connections; the monitor and its history stay with the service."""
         if not self.closed:
             self.closed = True
             self._http.close()
@@ -216,7 +203,7 @@ class Client:
         self.close()
 
     def __deepcopy__(self, _: Any) -> Self:
-        """Return this client: what holds one can be cloned, and tells the same monitor."""
+        """Return this client, so that a clone of what holds it tells the same monitor."""
         return self
 
     def __repr__(self) -> str:

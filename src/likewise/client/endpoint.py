@@ -1,4 +1,4 @@
-"""Where a service is, as `lw.connect` is told, for both kinds of client."""
+"""Says where a monitor of a service is: the arguments of `lw.connect`, for both kinds of client."""
 
 import os
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ TIMEOUT, RETRIES = 30.0, 8
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A monitor of a service.
+    """Names a monitor of a service, and says how it is asked.
 
     url         of the service, such as https://likewise.example:8800; or http+unix:///run/lw.sock
     uds         a socket of the file system, instead of the host of the url
@@ -39,7 +39,8 @@ class Endpoint:
         for package in ("httpx2", "msgspec"):
             if find_spec(package) is None:
                 raise BadRule(
-                    f"a client needs the package {package}: pip install 'likewise[client]'"
+                    f"a client needs the package {package}: pip install '.[client]' in the clone of"
+                    " likewise"
                 )
         parts = urlsplit(self.url)
         if parts.scheme == "http+unix" and parts.path and not parts.netloc:
@@ -67,22 +68,20 @@ class Endpoint:
         return f"{root}/v1/monitors/{quote(self.monitor, safe='')}"
 
     def url_of(self, path: str, *, with_witnesses: bool) -> str:
-        """The url of a route of the monitor.
+        """Return the url of a route of the monitor.
 
-        names   whether its answer names witnesses
+        with_witnesses  whether its answer names witnesses
         """
-        query = (
-            f"?witnesses={self.witnesses}" if with_witnesses and self.witnesses is not None else ""
-        )
-        return f"{self.monitor_url}{path}{query}"
+        limited = with_witnesses and self.witnesses is not None
+        return f"{self.monitor_url}{path}" + f"?witnesses={self.witnesses}" * limited
 
     @property
     def description(self) -> str:
-        """For errors: the service and its monitor."""
+        """The service and its monitor, for errors."""
         return f"the monitor {self.monitor!r} at {self.url}"
 
     def http_settings(self, transport: Any) -> dict[str, Any]:
-        """Of httpx2's client. transport: the class that takes a socket"""
+        """Return the settings of httpx2's client; `transport` is the class that takes a socket."""
         import httpx2
 
         headers = {
@@ -92,18 +91,10 @@ class Endpoint:
         }
         if self.token is not None:
             headers["authorization"] = f"Bearer {self.token}"
-        given: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "headers": headers,
             "timeout": httpx2.Timeout(self.timeout, connect=min(self.timeout, 5.0)),
         }
         if self.uds is not None:
-            given["transport"] = transport(uds=os.fspath(self.uds))
-        return given
-
-
-def was_sent(error: Exception) -> bool:
-    """Whether the service may have got a request that failed so."""
-    import httpx2
-
-    before = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-    return not isinstance(error, before)
+            settings["transport"] = transport(uds=os.fspath(self.uds))
+        return settings

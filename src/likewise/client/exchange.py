@@ -1,15 +1,14 @@
-"""One call on its way: what is sent, what an answer means, when to send it again.
+"""Sends one call: builds its requests, reads the answer, decides when to try again.
 
-A request that was not answered is sent again after a pause that grows, with the same id: the
-service answers it as it did before, or does it now (service/repeated_requests.py). So a decision
-is never doubled. Where nobody can tell any more whether it was done, `Unreachable` says so
-(`in_doubt`).
-
-It knows no connection and no clock of its own, so that both kinds of client share it.
+A request without an answer is sent again after growing pauses, under the same id, so that the
+service does it once (service/repeated_requests.py). Where nobody can tell whether a write was done,
+`Unreachable` says so (`in_doubt`).
+Not here: the connection and the waiting, which differ between the two kinds of client.
 """
 
 import json
 import random
+import time as clock
 import uuid
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from likewise.client.api_calls import Call, decode_position
 from likewise.client.endpoint import Endpoint
-from likewise.errors import BY_CODE, BadDecision, Forbidden, LikewiseError, Unreachable
+from likewise.errors import BY_CODE, BadDecision, BadFile, Forbidden, LikewiseError, Unreachable
 from likewise.explaining.past import Past
 from likewise.rule.rule import Rule
 from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
@@ -27,50 +26,42 @@ T = TypeVar("T")
 _PAUSE, _LONGEST = 0.1, 0.6  # seconds before the second attempt, and at most before a later one
 _MAX_REQUESTS = 1000
 _RETRY_STATUSES = {408, 429, 502, 503, 504}
-_DECISION_STATUSES = {400, 413, 422}  # refused at the door because of what was sent
-
-
-@dataclass(frozen=True)
-class HttpAnswer:
-    """What came back: the status of HTTP, headers in lower case, and the body."""
-
-    status: int
-    headers: Any
-    body: bytes
+_DECISION_STATUSES = {400, 413, 422}  # refused before the monitor, because of what was sent
 
 
 @dataclass(frozen=True)
 class FirstAttempt:
-    """When a request was first sent, and to which process, if that was known."""
+    """Says when a request was first sent, and to which process, if that was known."""
 
     when: float
     instance: str | None
 
 
 class RequestLog:
-    """The requests that whoever calls may repeat himself; the last thousand of them."""
+    """Remembers the last thousand requests that callers may repeat under ids of their own."""
 
     def __init__(self) -> None:
+        self.instance: str | None = None
+        """The process of the service that answered last."""
         self._attempts: OrderedDict[str, FirstAttempt] = OrderedDict()
 
-    def look_up(
-        self, call: Call[Any], now: float, instance: str | None
-    ) -> tuple[FirstAttempt, bool]:
-        """When a call was first made, and whether that was before."""
-        first = FirstAttempt(now, instance)
+    def look_up(self, call: Call[Any]) -> tuple[FirstAttempt, bool]:
+        """Return the first attempt of a call, and whether an earlier exchange made it."""
+        now = FirstAttempt(clock.monotonic(), self.instance)
         if call.request is None:
-            return first, False
-        known = self._attempts.setdefault(call.request, first)
+            return now, False
+        first = self._attempts.setdefault(call.request, now)
         while len(self._attempts) > _MAX_REQUESTS:
             self._attempts.popitem(last=False)
-        return known, known is not first
+        return first, first is not now
 
 
-def encode_body(call: Call[Any], rule: Rule | None, endpoint: Endpoint) -> bytes | None:
-    """Return the body of a call; None if it has none.
+def closed_error() -> BadFile:
+    """Return what a client raises that is used after `close`."""
+    return BadFile("this client is closed. Nothing was stored: connect again.")
 
-    rule    of the monitor, for calls whose body depends on it
-    """
+
+def _encode_body(call: Call[Any], rule: Rule | None, endpoint: Endpoint) -> bytes | None:
     from likewise.tables.exact_values import pack  # which needs msgspec
 
     fields = call.fields
@@ -83,61 +74,71 @@ def encode_body(call: Call[Any], rule: Rule | None, endpoint: Endpoint) -> bytes
 
 
 class Exchange(Generic[T]):
-    """One call, from its first attempt to its answer.
+    """Makes one call, from its first attempt to its answer.
 
-    place       where the service is, and how often it is asked again at most
-    first       when and to whom it was first sent
-    again       whether an earlier exchange has sent it already, and ended without an answer
+    rule    of the monitor, for calls whose body depends on it
     """
 
     def __init__(
-        self, call: Call[T], endpoint: Endpoint, first: "FirstAttempt", is_repeat: bool = False
+        self, call: Call[T], endpoint: Endpoint, log: RequestLog, rule: Rule | None
     ) -> None:
         self._call = call
         self._endpoint = endpoint
-        self._retries_left = endpoint.retries
-        self._first = first
-        self._is_repeat = is_repeat
+        self._log = log
+        self._body = _encode_body(call, rule, endpoint)
+        self._first, self._is_repeat = log.look_up(call)
         self._request_id = call.request or uuid.uuid4().hex
+        self._retries_left = endpoint.retries
         self._attempts = 0
         self._pause = _PAUSE
         self._maybe_done = False
+        self._answer = b""
 
-    def headers(self, now: float) -> dict[str, str]:
-        """Of the next attempt."""
+    def next_request(self) -> dict[str, Any]:
+        """Return what httpx2's `request` takes for the next attempt."""
         self._attempts += 1
+        call = self._call
+        return {
+            "method": call.method,
+            "url": self._endpoint.url_of(call.path, with_witnesses=call.returns_witnesses),
+            "content": self._body,
+            "headers": self._headers(),
+        }
+
+    def _headers(self) -> dict[str, str]:
         if self._call.fields is None:
             return {}
         if not self._call.is_write:
             return {"content-type": EXACT_CONTENT_TYPE}
         id = self._request_id
         if self._attempts > 1 or self._is_repeat:
-            id = f"{id} {now - self._first.when:.3f} {self._first.instance or '-'}"
+            age = clock.monotonic() - self._first.when
+            id = f"{id} {age:.3f} {self._first.instance or '-'}"
         return {"content-type": EXACT_CONTENT_TYPE, REQUEST: id}
 
-    def read(self, answer: HttpAnswer, past: Past) -> T:
-        """What the call is answered with."""
+    def read(self, past: Past) -> T:
+        """Read the answer that `handle_response` accepted."""
         from likewise.tables.exact_values import unpack
 
-        return self._call.read(unpack(answer.body), past)
+        return self._call.read(unpack(self._answer), past)
 
-    def handle_failure(self, error: Exception, *, sent: bool) -> float:
-        """The seconds to wait before the next attempt; raise Unreachable if there is none.
-
-        sent: whether the service may have got the request
-        """
-        self._maybe_done |= sent
+    def handle_failure(self, error: Exception) -> float:
+        """Return the seconds to wait before the next attempt; Unreachable if there is none."""
+        self._maybe_done |= _was_sent(error)
         return self._next_pause(f"{type(error).__name__}: {error}", None)
 
-    def handle_answer(self, answer: HttpAnswer) -> float | None:
-        """None if this is the answer; else the seconds to wait. Raises what the service raised."""
-        if answer.status == 200 and answer.headers.get("content-type", "") == EXACT_CONTENT_TYPE:
+    def handle_response(self, response: Any) -> float | None:
+        """Return None for the answer, else the seconds to wait; raise what the service raised."""
+        status, headers = response.status_code, response.headers
+        self._log.instance = headers.get(INSTANCE, self._log.instance)
+        if status == 200 and headers.get("content-type", "") == EXACT_CONTENT_TYPE:
+            self._answer = response.content
             return None
         try:
-            facts = json.loads(answer.body)
+            facts = json.loads(response.content)
             code, message = str(facts.pop("code")), str(facts.pop("message"))
         except (ValueError, TypeError, KeyError, AttributeError):  # from a proxy, or something else
-            code, message, facts = "", f"status {answer.status} without a reason", {}
+            code, message, facts = "", f"status {status} without a reason", {}
         if code == "in-doubt":
             self._maybe_done = True
             self._give_up(message, lasting=True)
@@ -145,16 +146,16 @@ class Exchange(Generic[T]):
             named = ("position", "last") & facts.keys()
             places = {name: decode_position(facts[name]) for name in named}
             raise BY_CODE[code].restore(message, facts | places)
-        if answer.status in (401, 403):
-            self._raise_forbidden(answer.status, message)
-        if answer.status in _RETRY_STATUSES:
+        if status in (401, 403):
+            self._raise_forbidden(status, message)
+        if status in _RETRY_STATUSES:
             self._maybe_done |= not code  # a proxy does not say whether it passed it on
-            return self._next_pause(message, answer.headers.get("retry-after"))
-        if answer.status in _DECISION_STATUSES and code == "refused":
+            return self._next_pause(message, headers.get("retry-after"))
+        if status in _DECISION_STATUSES and code == "refused":
             raise BadDecision(message)
         if code and code != "refused":
             raise LikewiseError(message)
-        self._maybe_done |= answer.status >= 500
+        self._maybe_done |= status >= 500
         self._give_up(message)
 
     def _next_pause(self, why: str, retry_after: str | None) -> float:
@@ -168,7 +169,7 @@ class Exchange(Generic[T]):
         return pause
 
     def _raise_forbidden(self, status: int, why: str) -> NoReturn:
-        """The service was reached, and asking again would not help."""
+        """Raise Forbidden: the service was reached, and asking again would not help."""
         service, now = f"the service at {self._endpoint.url}", "Connect with a token that it knows."
         if status == 403:
             text = f"{service} does not allow that (403): {why.rstrip('.')}."
@@ -181,9 +182,8 @@ class Exchange(Generic[T]):
 
     def _give_up(self, why: str, *, lasting: bool = False) -> NoReturn:
         times = "once" if self._attempts == 1 else f"{self._attempts} times"
-        text = (
-            f"{self._endpoint.description} was asked {times}: {why.rstrip('.')}.{self._outcome()}"
-        )
+        monitor, outcome = self._endpoint.description, self._outcome()
+        text = f"{monitor} was asked {times}: {why.rstrip('.')}.{outcome}"
         raise Unreachable(text, in_doubt=self._in_doubt, lasting=lasting)
 
     @property
@@ -191,7 +191,15 @@ class Exchange(Generic[T]):
         return self._maybe_done and self._call.is_write
 
     def _outcome(self) -> str:
-        """What became of the request, as a sentence; of one that changes nothing there is none."""
+        """Return a sentence that says whether a write took effect; empty for reads."""
         if self._in_doubt:
             return " It may be stored or not. Give decisions keys, and send it again under its key."
         return " Nothing was stored." if self._call.is_write else ""
+
+
+def _was_sent(error: Exception) -> bool:
+    """Tell whether the service may have received a request that failed in this way."""
+    import httpx2
+
+    before = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+    return not isinstance(error, before)

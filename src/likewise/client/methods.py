@@ -1,7 +1,7 @@
-"""From a call to a method of a client: one signature and one docstring for both kinds of client.
+"""Makes methods of clients from the functions of api_calls.py, which say what is sent.
 
-A function of api_calls.py says what is sent. `waiting` makes of it a method that sends it and
-waits for the answer, `awaiting` one that is to be awaited.
+`make_method` makes one that waits for the answer, `make_async_method` one that is to be awaited.
+Both have the signature and the docstring of the function.
 """
 
 import inspect
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def make_method(make: Callable[P, Call[T]]) -> Callable[Concatenate[Any, P], T]:
-    """A method that makes a call and waits for its answer."""
+    """Return a method that makes a call and waits for its answer."""
 
     def method(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         answer: T = client._make(make(*args, **kwargs))
@@ -28,7 +28,7 @@ def make_method(make: Callable[P, Call[T]]) -> Callable[Concatenate[Any, P], T]:
 def make_async_method(
     make: Callable[P, Call[T]],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """A method that makes a call and has its answer awaited."""
+    """Return a method that makes a call and awaits its answer."""
 
     async def method(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         answer: T = await client._make(make(*args, **kwargs))
@@ -39,19 +39,19 @@ def make_async_method(
 
 
 def _describe(method: Any, make: Callable[..., Any]) -> None:
-    """Give a method the name, the docstring and the signature of what it is made of."""
+    """Give a method the name, docstring and signature of the function that makes its call."""
     client = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    told = inspect.signature(make)
+    signature = inspect.signature(make)
     method.__name__ = method.__qualname__ = make.__name__
     method.__doc__ = make.__doc__
-    method.__signature__ = told.replace(
-        parameters=[client, *told.parameters.values()],
-        return_annotation=_answer_type(told.return_annotation),
+    method.__signature__ = signature.replace(
+        parameters=[client, *signature.parameters.values()],
+        return_annotation=_answer_type(signature.return_annotation),
     )
 
 
 def _answer_type(annotation: Any) -> Any:
-    """What a call is answered with: T of Call[T]."""
+    """Return the type of a call's answer: T of Call[T]."""
     if isinstance(annotation, str):
         return annotation.removeprefix("Call[").removesuffix("]")
     (answer,) = get_args(annotation)

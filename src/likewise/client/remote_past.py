@@ -1,7 +1,7 @@
-"""The past of a monitor behind a service: every look is a request.
+"""The past of a monitor behind a service; every look at it is a request.
 
-Rows are asked for in stretches, so that no answer is too large; what is too large all the same is
-asked for in halves.
+Rows are asked for in chunks, so that no answer is too large; a chunk that is too large all the same
+is asked for in halves.
 Not here: what is computed from a past. `explain` and `by_group` fetch what they need and compute it
 in this process.
 """
@@ -24,13 +24,13 @@ from likewise.verdict.past_rows import CodedColumn, ComparisonSpan, LikeModels
 from likewise.verdict.side_by_side import SideBySide
 from likewise.verdict.verdicts import Verdict, Verdicts
 
-_CHUNK_ROWS = 50_000  # rows
+_CHUNK_ROWS = 50_000
 
 
 class RemotePast:
-    """Looks through a client.
+    """Looks back through a client.
 
-    make: makes a call and waits for its answer
+    make    makes a call and waits for its answer
     """
 
     def __init__(self, make: Callable[[Call[Any]], Any], rule: Callable[[], Rule]) -> None:
@@ -55,13 +55,10 @@ class RemotePast:
         vectors = np.concatenate([part.vectors for part in parts])
         left_open = None
         if any(part.left_open is not None for part in parts):
+            closed = (np.zeros(part.vectors.shape, np.bool_) for part in parts)
+            masks = (part.left_open for part in parts)
             left_open = np.concatenate(
-                [
-                    np.zeros(part.vectors.shape, np.bool_)
-                    if part.left_open is None
-                    else part.left_open
-                    for part in parts
-                ]
+                [none if mask is None else mask for mask, none in zip(masks, closed, strict=True)]
             )
         return Points(vectors, left_open, parts[0].rule)
 
@@ -75,11 +72,9 @@ class RemotePast:
         return [one for part in self._fetch_in_chunks("models", rows) for one in part]
 
     def model_codes(self, rows: Any) -> CodedColumn | None:
-        parts = self._fetch_in_chunks(
-            "model_codes", rows, lambda told: None if told is None else _codes_of(told)
-        )
-        known = [part for part in parts if part is not None]
-        return _join_codes(known) if known else None
+        parts = self._fetch_in_chunks("model_codes", rows, _optional_codes_of)
+        present = [part for part in parts if part is not None]
+        return _join_codes(present) if present else None
 
     def row_of(self, key: Any) -> int | None:
         row: int | None = self._make(api_calls.row_of(key))
@@ -89,24 +84,23 @@ class RemotePast:
         return np.concatenate(self._fetch_in_chunks("alive", rows))
 
     def codes(self, column: str, rows: Any) -> CodedColumn:
-        parts = self._fetch_in_chunks("codes", rows, _codes_of, column=column)
-        return _join_codes(parts)
+        return _join_codes(self._fetch_in_chunks("codes", rows, _codes_of, column=column))
 
     def numbers(self, rows: Any) -> npt.NDArray[np.float64]:
         return np.concatenate(self._fetch_in_chunks("numbers", rows))
 
     def span(self, rows: Any) -> ComparisonSpan | None:
         parts = self._fetch_in_chunks("span", rows, _span_of)
-        known: list[ComparisonSpan] = [part for part in parts if part is not None]
-        if not known:
+        spans: list[ComparisonSpan] = [part for part in parts if part is not None]
+        if not spans:
             return None
-        return known[0]._replace(times=np.concatenate([part.times for part in known]))
+        return spans[0]._replace(times=np.concatenate([span.times for span in spans]))
 
     def like_models(self, rows: range) -> LikeModels | None:
-        found: LikeModels | None = self._make(
+        models: LikeModels | None = self._make(
             api_calls.query_past("like_models", _like_models_of, first=rows.start, stop=rows.stop)
         )
-        return found
+        return models
 
     def explain(self, verdict: Verdict, count: int) -> SideBySide:
         from likewise.explaining.pairs import explain_pairs
@@ -125,16 +119,16 @@ class RemotePast:
     def _fetch_in_chunks(
         self, name: str, rows: Any, read: Callable[[Any], Any] | None = None, **more_fields: Any
     ) -> list[Any]:
-        """The answers for some rows after another; at least one."""
-        wanted = np.atleast_1d(np.asarray(rows))
-        waiting = [wanted[i : i + _CHUNK_ROWS] for i in range(0, max(1, len(wanted)), _CHUNK_ROWS)]
+        """Return the answers for one chunk of rows after another; at least one."""
+        all_rows = np.atleast_1d(np.asarray(rows))
+        starts = range(0, max(1, len(all_rows)), _CHUNK_ROWS)
+        waiting = [all_rows[start : start + _CHUNK_ROWS] for start in starts]
         answers = []
         while waiting:
             part = waiting.pop(0)
+            call = api_calls.query_past(name, read, rows=part.tolist(), **more_fields)
             try:
-                answers.append(
-                    self._make(api_calls.query_past(name, read, rows=part.tolist(), **more_fields))
-                )
+                answers.append(self._make(call))
             except BadDecision:  # too large for an answer
                 if len(part) <= 1:
                     raise
@@ -142,22 +136,26 @@ class RemotePast:
         return answers
 
 
-def _codes_of(told: Any) -> CodedColumn:
-    return CodedColumn(told["codes"], told["values"])
+def _codes_of(body: Any) -> CodedColumn:
+    return CodedColumn(body["codes"], body["values"])
 
 
-def _points_of(told: Any) -> Points:
-    return Points(told["vectors"], told["left_open"], Rule.from_toml(told["rule"]))
+def _optional_codes_of(body: Any) -> CodedColumn | None:
+    return None if body is None else _codes_of(body)
 
 
-def _span_of(told: Any) -> ComparisonSpan | None:
-    return None if told is None else ComparisonSpan(**told)
+def _points_of(body: Any) -> Points:
+    return Points(body["vectors"], body["left_open"], Rule.from_toml(body["rule"]))
 
 
-def _like_models_of(told: Any) -> LikeModels | None:
-    return None if told is None else LikeModels(**told)
+def _span_of(body: Any) -> ComparisonSpan | None:
+    return None if body is None else ComparisonSpan(**body)
+
+
+def _like_models_of(body: Any) -> LikeModels | None:
+    return None if body is None else LikeModels(**body)
 
 
 def _join_codes(parts: Sequence[CodedColumn]) -> CodedColumn:
-    """Codes of several stretches of rows. The values of the last are those of all, or more."""
+    """Join the codes of several chunks. The values of the last are those of all, or more."""
     return CodedColumn(np.concatenate([part.codes for part in parts]), parts[-1].values)

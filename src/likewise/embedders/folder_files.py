@@ -1,11 +1,9 @@
-"""Files under one folder: whoever names a file gets at nothing else.
+"""Reads files under one folder, and nothing outside of it.
 
-A name is a path in the folder, or an absolute path that begins with it. It must lead to a regular
-file: not out of the folder, by `..` or by a symbolic link, and not to a queue or a device, which
-could block, answer for ever or do something when it is opened. Links that stay inside are followed.
-
-Invariant: what is refused is refused in the same words, whether it is missing, outside, no regular
-file or not permitted, so that nobody learns which files there are.
+A name is a path in the folder, or an absolute path below it. It must lead to a regular file, since
+a pipe or a device could block, never end or act when opened; links within the folder are followed.
+Invariant: a missing file, one outside, one that is not regular and one without permission are
+refused in the same words, so that nobody learns which files exist.
 """
 
 import errno
@@ -15,35 +13,29 @@ from pathlib import Path
 from typing import Any
 
 from likewise.errors import BadRule
+from likewise.tables.printing import shorten
 
 _LONGEST = 200  # characters of a path in an error
-_MACHINE_ERRNOS = (
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.ENOMEM,
-    errno.EIO,
-)  # the machine's trouble, not a name's
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY  # no right to list it is needed
+_MACHINE_ERRNOS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)  # not the name's fault
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY  # works without a right to list it
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class PictureFolder:
-    """A folder that was declared; it stays where it was when this was made."""
+    """Reads files of a declared folder, which is resolved to a real path once."""
 
     def __init__(self, declared: str) -> None:
         self._named = Path(declared).absolute()
         self._real = Path(os.path.realpath(self._named))
         if not self._real.is_dir():
-            raise BadRule(
-                f"folder is {declared!r}; expected a folder that is there", setting="folder"
-            )
+            raise BadRule(f"folder is {declared!r}; expected an existing folder", setting="folder")
 
     def read(self, name: str | os.PathLike[Any], most: int) -> bytes:
-        """What is in a file; raise ValueError if it may not be opened, or has more than most."""
+        """Return the content of a file; raise ValueError if it may not be opened or is too long."""
         try:
             file = _open_regular_file(self._real, self._steps(Path(os.fsdecode(name))))
         except (OSError, ValueError) as error:
-            raise ValueError(f"{_quote_path(name)} {_why(error)}") from None
+            raise ValueError(f"{_quote_path(name)} {_explain(error)}") from None
         try:
             with os.fdopen(file, "rb") as opened:
                 size = os.fstat(file).st_size
@@ -55,7 +47,7 @@ class PictureFolder:
         return content or b""
 
     def _steps(self, name: Path) -> tuple[str, ...]:
-        """The way from the folder to a file, without links; raise ValueError if it leads out."""
+        """Return the path from the folder to a file without links; raise ValueError if outside."""
         if ".." in name.parts:
             raise ValueError(name)
         if name.is_absolute():
@@ -69,10 +61,10 @@ class PictureFolder:
 
 
 def _open_regular_file(folder: Path, steps: tuple[str, ...]) -> int:
-    """The descriptor of a regular file; nothing on the way is followed out of the folder.
+    """Return the descriptor of a regular file in the folder; follow no links.
 
-    The steps have no links when they are found. Should one become a link before it is opened, the
-    system refuses to follow it.
+    The steps had no links when they were resolved. If one has become a link since then, the system
+    refuses to follow it.
     """
     at = os.open(folder, _FOLDER)
     try:
@@ -81,18 +73,18 @@ def _open_regular_file(folder: Path, steps: tuple[str, ...]) -> int:
             at, above = below, at
             os.close(above)
         before = os.stat(steps[-1], dir_fd=at, follow_symlinks=False)
-        if not stat.S_ISREG(before.st_mode):  # a device may act when it is opened
+        if not stat.S_ISREG(before.st_mode):  # opening a device may have an effect
             raise ValueError(steps[-1])
         file = os.open(steps[-1], _FILE, dir_fd=at)
     finally:
         os.close(at)
-    if not stat.S_ISREG(os.fstat(file).st_mode):  # it was exchanged in between
+    if not stat.S_ISREG(os.fstat(file).st_mode):  # it was replaced in the meantime
         os.close(file)
         raise ValueError(steps[-1])
     return file
 
 
-def _why(error: OSError | ValueError) -> str:
+def _explain(error: OSError | ValueError) -> str:
     if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
         return f"cannot be opened now: {error.strerror}"
     return (
@@ -106,5 +98,4 @@ def file_too_large_error(what: str, most: int) -> ValueError:
 
 
 def _quote_path(name: Any) -> str:
-    text = os.fsdecode(name)
-    return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+    return repr(shorten(os.fsdecode(name), _LONGEST))

@@ -1,4 +1,4 @@
-"""A function of one's own as an embedder, as it is or by the name of its module."""
+"""Embeds with the user's own function, given as a callable or by name."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,42 +12,45 @@ from likewise.errors import BadRule
 
 
 class Function:
+    """Calls the user's function with a batch."""
+
     input_kind: InputKind = "anything"
 
     def __init__(self, declared: DeclaredEmbedder) -> None:
         self._declared = declared
         self._call = declared.name if callable(declared.name) else import_function(declared)
-        self.identity = "python"  # it has no weights: what it makes of a fixed input tells
+        self.identity = "python"  # a function has no weights: only its check vector identifies it
 
     def embed(self, batch: Sequence[Any]) -> Any:
-        arrays = all(isinstance(one, np.ndarray) for one in batch)
-        alike = arrays and len({(one.shape, one.dtype) for one in batch}) == 1
-        return self._call(np.stack(batch) if alike else list(batch))
+        arrays = all(isinstance(item, np.ndarray) for item in batch)
+        can_stack = arrays and len({(item.shape, item.dtype) for item in batch}) == 1
+        return self._call(np.stack(batch) if can_stack else list(batch))
 
     def make_probe(self) -> Any:
         return make_declared_probe(self._declared)
 
 
 def make_declared_probe(declared: DeclaredEmbedder) -> Any:
-    """An array of the declared shape, or the fixed text, which it may take or not."""
+    """Return an array of the declared shape, else the fixed text, which the model may not take."""
     return FIXED_SENTENCE if declared.shape is None else fixed_picture(declared.shape)
 
 
 def import_function(declared: DeclaredEmbedder) -> Any:
-    """The function behind `kind:module:function`; raise BadRule if it is not there."""
+    """Import the function of `kind:module:function`; raise BadRule if that fails."""
     module, _, path = declared.location.partition(":")
     try:
-        found: Any = import_module(module)
+        function: Any = import_module(module)
         for name in path.split("."):
-            found = getattr(found, name)
+            function = getattr(function, name)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise BadRule(
-            f"embed is {declared.text!r}, which is not there: {error}. Give a rule whose embed is"
-            " the function itself, or put it where it can be imported.",
+            f"embed is {declared.text!r}, which cannot be imported: {error}. Give a rule whose"
+            " embed is the function itself, or put it where it can be imported.",
             setting="embed",
         ) from None
-    if not callable(found):
+    if not callable(function):
         raise BadRule(
-            f"embed is {declared.text!r}, which is {found!r}; expected a function", setting="embed"
+            f"embed is {declared.text!r}, which is {function!r}; expected a function",
+            setting="embed",
         )
-    return found
+    return function

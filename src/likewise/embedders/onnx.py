@@ -1,8 +1,7 @@
-"""Any ONNX model, by ONNX Runtime; what is done before and after it is declared.
+"""Embeds with any ONNX model, by ONNX Runtime; the declaration says what happens before and after.
 
-Pictures: brought to a size, scaled, laid out (pictures.py), as float32 or as what the model takes.
-Texts: a tokenizer.json makes numbers of the words; the model's answer, a vector for each word, is
-pooled. An answer that is one vector for each item is taken as it comes.
+Pictures are resized, scaled and laid out (pictures.py), and get the type that the model takes.
+Texts are tokenized by a tokenizer.json. An answer with a vector for each word is pooled.
 """
 
 from collections.abc import Sequence
@@ -35,23 +34,25 @@ _TYPES = {
 
 
 class Onnx:
+    """Runs an ONNX model."""
+
     def __init__(self, declared: DeclaredEmbedder) -> None:
         require_package("onnxruntime", declared.text, "onnx")
         import onnxruntime
 
         self._declared = declared
         path = Path(declared.location)
-        made_of = [digest_of(path)]
+        digests = [digest_of(path)]
         try:
             self._session = onnxruntime.InferenceSession(
                 str(path), providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # the runtime has errors of its own, without a common class
+        except Exception as error:  # the errors of the runtime have no common class
             raise BadRule(
                 f"embed is {declared.text!r}, which cannot be loaded: {error}", setting="embed"
             ) from None
         self._inputs = self._session.get_inputs()
-        outputs = [one.name for one in self._session.get_outputs()]
+        outputs = [output.name for output in self._session.get_outputs()]
         self._output = declared.output or outputs[0]
         if self._output not in outputs:
             raise BadRule(
@@ -61,46 +62,48 @@ class Onnx:
         self._prepare = PicturePreprocessor(declared)
         if declared.tokenizer is not None:
             self.input_kind = "texts"
-            self._tokenizer = _tokenizer(declared)
-            made_of.append(digest_of(Path(declared.tokenizer)))
-        self.identity = " ".join(["onnx", *made_of]) + declared.preprocessing_text
-        fixed = self._inputs[0].shape[0] if self._inputs[0].shape else None
-        if isinstance(fixed, int) and fixed != 1:
+            self._tokenizer = _load_tokenizer(declared)
+            digests.append(digest_of(Path(declared.tokenizer)))
+        self.identity = " ".join(["onnx", *digests]) + declared.preprocessing_text
+        batch_size = self._inputs[0].shape[0] if self._inputs[0].shape else None
+        if isinstance(batch_size, int) and batch_size != 1:
             raise BadRule(
-                f"embed is {declared.text!r}, a model for batches of exactly {fixed}; expected one"
-                " for batches of any size, or of 1: export it with a dynamic first dimension",
+                f"embed is {declared.text!r}, a model for batches of exactly {batch_size}; expected"
+                " one for batches of any size, or of 1: export it with a dynamic first dimension",
                 setting="embed",
             )
-        self._one_by_one = fixed == 1
+        self._one_by_one = batch_size == 1
 
     def embed(self, batch: Sequence[Any]) -> Any:
         if self._one_by_one and len(batch) > 1:
-            return np.concatenate([self.embed([one]) for one in batch])
+            return np.concatenate([self.embed([item]) for item in batch])
         if self.input_kind == "texts":
-            return self._of_texts(batch)
-        wanted = self._inputs[0]
-        given = self._prepare.preprocess_batch(batch).astype(_TYPES.get(wanted.type, np.float32))
-        return self._run({wanted.name: given})
+            return self._embed_texts(batch)
+        arrays = self._prepare.preprocess_batch(batch)
+        first = self._inputs[0]
+        return self._run({first.name: arrays.astype(_TYPES.get(first.type, np.float32))})
 
-    def _run(self, given: dict[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        (answer,) = self._session.run([self._output], given)
+    def _run(self, arrays: dict[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        (answer,) = self._session.run([self._output], arrays)
         return np.asarray(answer)
 
-    def _of_texts(self, batch: Sequence[str]) -> npt.NDArray[Any]:
+    def _embed_texts(self, batch: Sequence[str]) -> npt.NDArray[Any]:
         encoded = self._tokenizer.encode_batch(list(batch))
-        mask = np.array([one.attention_mask for one in encoded], np.int64)
-        known = {
-            "input_ids": np.array([one.ids for one in encoded], np.int64),
+        mask = np.array([text.attention_mask for text in encoded], np.int64)
+        arrays = {
+            "input_ids": np.array([text.ids for text in encoded], np.int64),
             "attention_mask": mask,
-            "token_type_ids": np.array([one.type_ids for one in encoded], np.int64),
+            "token_type_ids": np.array([text.type_ids for text in encoded], np.int64),
         }
-        strange = [one.name for one in self._inputs if one.name not in known]
-        if strange:
-            raise ValueError(f"the model wants {', '.join(strange)}; known are {', '.join(known)}")
-        given = {
-            one.name: known[one.name].astype(_TYPES.get(one.type, np.int64)) for one in self._inputs
-        }
-        answer = self._run(given)
+        unknown = [slot.name for slot in self._inputs if slot.name not in arrays]
+        if unknown:
+            raise ValueError(f"the model needs {', '.join(unknown)}; known are {', '.join(arrays)}")
+        answer = self._run(
+            {
+                slot.name: arrays[slot.name].astype(_TYPES.get(slot.type, np.int64))
+                for slot in self._inputs
+            }
+        )
         if answer.ndim != 3:
             return answer
         if self._declared.pooling is None:
@@ -119,15 +122,15 @@ class Onnx:
         declared = self._declared
         if declared.shape is not None:
             return fixed_picture(declared.shape)
-        fixed = self._inputs[0].shape[1:]
-        if not fixed or not all(isinstance(one, int) and one > 0 for one in fixed):
+        shape = self._inputs[0].shape[1:]
+        if not shape or not all(isinstance(length, int) and length > 0 for length in shape):
             return None if declared.size is None else fixed_picture((*declared.size, 3))
-        if declared.layout == "channels first" and len(fixed) == 3:
-            fixed = [*fixed[1:], fixed[0]]
-        return fixed_picture(fixed)
+        if declared.layout == "channels first" and len(shape) == 3:
+            shape = [*shape[1:], shape[0]]
+        return fixed_picture(shape)
 
 
-def _tokenizer(declared: DeclaredEmbedder) -> Any:
+def _load_tokenizer(declared: DeclaredEmbedder) -> Any:
     require_package("tokenizers", declared.text, "onnx")
     from tokenizers import Tokenizer
 
@@ -135,7 +138,7 @@ def _tokenizer(declared: DeclaredEmbedder) -> Any:
     require_regular_file(Path(declared.tokenizer))
     try:
         tokenizer = Tokenizer.from_file(declared.tokenizer)
-    except Exception as error:  # a bare Exception is what it raises
+    except Exception as error:  # it raises nothing more precise
         raise BadRule(f"tokenizer {declared.tokenizer!r} cannot be read: {error}") from None
     if tokenizer.padding is None:
         tokenizer.enable_padding()

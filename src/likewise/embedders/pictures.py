@@ -1,15 +1,9 @@
-"""Pictures as arrays, whatever they come as, and prepared as a model was trained on them.
+"""Reads pictures as arrays, and prepares them as a model was trained on them.
 
-A picture is a path, the bytes of a file, a Pillow image, or an array: height by width, with three
-(or four, or one) channels last or none. Files are decoded by Pillow; they and its images are turned
-upright as their camera says, and become RGB. An array is taken as it is.
-
-A path is opened only under the folder that was declared (folder_files.py). How many bytes a file
-has, and how many pixels a picture, is limited before it is read or decoded: a small file can
-become a very large picture. Only formats of plain pixels are decoded; EPS, for one, is a program
-that Pillow has another program run.
-
-Invariant: what a model gets is decided by the declaration alone, never by the batch around it.
+A picture is a path in the declared folder (folder_files.py), the bytes of a file, a Pillow image,
+or an array, which is taken as it is. Pillow decodes files, turns them upright and makes them RGB;
+bytes and pixels are limited before that. Only formats of plain pixels are read: EPS is a program.
+Invariant: what a model gets depends on the declaration alone, never on the rest of the batch.
 """
 
 import io
@@ -28,8 +22,8 @@ from likewise.embedders.folder_files import PictureFolder, file_too_large_error
 from likewise.tables import normalize
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
-"""Of files, by Pillow's names."""
-_BROKEN = (  # what decoders raise about broken files, beside Pillow's own
+"""Formats of files that are decoded, by Pillow's names."""
+_DECODE_ERRORS = (  # what decoders raise about broken files, besides Pillow's own errors
     OSError,
     EOFError,
     SyntaxError,
@@ -39,22 +33,26 @@ _BROKEN = (  # what decoders raise about broken files, beside Pillow's own
     ArithmeticError,
     AttributeError,
     RuntimeError,
-    Warning,  # where they are errors
+    Warning,  # where the program turns warnings into errors
     struct.error,
     zlib.error,
 )
 _NO_FOLDER = (
-    "it is a path, and the rule declares no folder to open files in. Declare one beside the name of"
-    ' the embedder, folder = "pictures", or give the bytes of the file or an array'
+    "it is a path, and the rule declares no folder to open files in. Declare one next to the name"
+    ' of the embedder, folder = "pictures", or give the bytes of the file or an array'
+)
+_INSTALL_PILLOW = (
+    "needs the package Pillow, which is not installed. Install it with: pip install '.[images]' in"
+    " the clone of likewise"
 )
 
 
 class _BadPicture(ValueError):
-    """Said in our own words."""
+    """A picture is refused with a message of our own."""
 
 
 class PictureReader:
-    """Reads pictures as a declaration allows it; raises ValueError about what it does not take."""
+    """Reads pictures as a declaration allows; raises ValueError about those that it refuses."""
 
     def __init__(self, declared: DeclaredEmbedder) -> None:
         self._folder = None if declared.folder is None else PictureFolder(str(declared.folder))
@@ -62,7 +60,7 @@ class PictureReader:
         self._limit_pixels = declared.limit_pixels
 
     def file_bytes(self, picture: Any) -> bytes | None:
-        """The bytes of a picture that is a file, or was one; None if it is none."""
+        """Return the bytes of a picture that is a path or bytes; None for any other."""
         if isinstance(picture, bytes | bytearray | memoryview):
             if memoryview(picture).nbytes > self._limit_bytes:
                 raise file_too_large_error("it", self._limit_bytes)
@@ -74,21 +72,21 @@ class PictureReader:
         return None
 
     def raw_array(self, item: Any) -> npt.NDArray[Any]:
-        """Whatever tells an item from others: all of a Pillow image, not what becomes of it."""
-        if _is_pillows(item):
+        """Return an array that identifies an item: of a Pillow image all, before any conversion."""
+        if _is_pillow_image(item):
             self._check_pixels(item)
-            about = (
+            header = (
                 f"{item.mode} {item.size} {sorted(item.info.items(), key=str)} {item.getpalette()}"
             )
-            return np.frombuffer(about.encode() + item.tobytes(), np.uint8)
+            return np.frombuffer(header.encode() + item.tobytes(), np.uint8)
         return self.array_of(item)
 
     def array_of(self, picture: Any) -> npt.NDArray[Any]:
-        """A picture as an array."""
+        """Return a picture as an array."""
         content = self.file_bytes(picture)
         if content is not None:
             return self._decode(content)
-        if _is_pillows(picture):
+        if _is_pillow_image(picture):
             self._check_pixels(picture)
             return _upright(picture)
         array = normalize.array_of(picture, "it", "a picture")
@@ -102,21 +100,18 @@ class PictureReader:
 
     def _decode(self, content: bytes) -> npt.NDArray[Any]:
         if find_spec("PIL") is None:
-            raise _BadPicture(
-                "files of pictures need the package Pillow, which is not installed. Install it"
-                " with: pip install 'likewise[images]'"
-            )
+            raise _BadPicture(f"reading a file {_INSTALL_PILLOW}")
         from PIL import Image
 
         Image.init()
-        known = [one for one in FORMATS if one in Image.OPEN]
+        formats = [name for name in FORMATS if name in Image.OPEN]
         try:
-            with Image.open(io.BytesIO(content), formats=known) as image:
+            with Image.open(io.BytesIO(content), formats=formats) as image:
                 self._check_pixels(image)
                 return _upright(image)
         except _BadPicture:
             raise
-        except (*_BROKEN, Image.DecompressionBombError) as error:
+        except (*_DECODE_ERRORS, Image.DecompressionBombError) as error:
             raise _BadPicture(f"it is no picture that can be read: {error}") from None
 
     def _check_pixels(self, image: Any) -> None:
@@ -130,7 +125,7 @@ class PictureReader:
     def batches(
         self, items: Iterable[tuple[int, Any]], most: int
     ) -> Iterator[tuple[list[int], list[Any]]]:
-        """Places and items that are held together: `most` of them, or fewer if they are large."""
+        """Yield the places and items of batches: `most` items, or fewer if they are large."""
         places: list[int] = []
         batch: list[Any] = []
         numbers = 0
@@ -146,7 +141,7 @@ class PictureReader:
             yield places, batch
 
 
-def _is_pillows(item: Any) -> bool:
+def _is_pillow_image(item: Any) -> bool:
     return hasattr(item, "convert") and hasattr(item, "getbands")
 
 
@@ -157,15 +152,14 @@ def _upright(image: Any) -> npt.NDArray[Any]:
 
 
 class PicturePreprocessor:
-    """What is done with an array before a model sees it."""
+    """Resizes, scales and lays out an array for a model."""
 
     def __init__(self, declared: DeclaredEmbedder) -> None:
         self._size = tuple(declared.size) if declared.size is not None else None
         self._scale = declared.scale
         self._mean = None if declared.mean is None else np.asarray(declared.mean, np.float32)
         self._std = None if declared.std is None else np.asarray(declared.std, np.float32)
-        self._first = declared.layout == "channels first"
-        self._channels = declared.layout is not None
+        self._layout = declared.layout
 
     def __call__(self, array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         if self._size is not None and array.shape[:2] != self._size:
@@ -177,18 +171,20 @@ class PicturePreprocessor:
             values = values - self._mean
         if self._std is not None:
             values = values / self._std
-        if self._channels and values.ndim == 2:
+        if self._layout is not None and values.ndim == 2:
             values = values[:, :, None]
-        return np.ascontiguousarray(np.moveaxis(values, -1, 0) if self._first else values)
+        if self._layout == "channels first":
+            values = np.moveaxis(values, -1, 0)
+        return np.ascontiguousarray(values)
 
     def preprocess_batch(self, batch: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
-        """A batch as one array; raise ValueError if their shapes differ."""
-        prepared = [self(one) for one in batch]
-        shapes = {one.shape for one in prepared}
+        """Prepare a batch as one array; raise ValueError if the shapes differ."""
+        prepared = list(map(self, batch))
+        shapes = {array.shape for array in prepared}
         if len(shapes) > 1:
             raise ValueError(
                 f"pictures of different shapes, {', '.join(map(str, sorted(shapes)))}; declare the"
-                " size that they are brought to"
+                " size that they are resized to"
             )
         return np.stack(prepared)
 
@@ -197,13 +193,10 @@ def _resize(array: npt.NDArray[Any], size: tuple[int, ...]) -> npt.NDArray[Any]:
     if array.dtype != np.uint8 or array.ndim not in (2, 3):
         raise ValueError(
             f"it is of type {array.dtype} and shape {array.shape}, and only pictures of uint8 can"
-            f" be brought to size {size}"
+            f" be resized to {size}"
         )
     if find_spec("PIL") is None:
-        raise ValueError(
-            "changing the size of pictures needs the package Pillow, which is not installed."
-            " Install it with: pip install 'likewise[images]'"
-        )
+        raise ValueError(f"resizing a picture {_INSTALL_PILLOW}")
     from PIL import Image
 
     squeezed = array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array

@@ -1,4 +1,4 @@
-"""Sentence Transformers: a folder with a model, or a name that its hub knows.
+"""Embeds with Sentence Transformers: a folder with a model, or a name that its hub knows.
 
 A name is looked up on the hub, and downloaded, unless that is forbidden (HF_HUB_OFFLINE=1).
 """
@@ -13,6 +13,8 @@ from likewise.errors import BadRule
 
 
 class SentenceTransformers:
+    """Runs a model of Sentence Transformers."""
+
     input_kind: InputKind = "texts"
 
     def __init__(self, declared: DeclaredEmbedder) -> None:

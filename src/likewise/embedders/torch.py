@@ -1,8 +1,7 @@
-"""A torch model that a function makes: `torch:module:function`.
+"""Embeds with a torch model that a function returns: `torch:module:function`.
 
-The function is called once, without arguments. What it gives is called with a batch: arrays as one
-float32 tensor, texts as a list. A torch module is put into evaluation mode first; nothing is
-recorded for gradients.
+The function is called once, without arguments. Its result is called with a batch: arrays as one
+float32 tensor, texts as a list. A torch module is put into evaluation mode, without gradients.
 """
 
 from collections.abc import Sequence
@@ -20,6 +19,8 @@ from likewise.errors import BadRule
 
 
 class Torch:
+    """Calls a torch model."""
+
     input_kind: InputKind = "anything"
 
     def __init__(self, declared: DeclaredEmbedder) -> None:
@@ -47,17 +48,17 @@ class Torch:
     def embed(self, batch: Sequence[Any]) -> npt.NDArray[Any]:
         if isinstance(batch[0], str):
             return self._answer(list(batch))
-        read = ((i, self._pictures.array_of(one)) for i, one in enumerate(batch))
+        arrays = ((i, self._pictures.array_of(item)) for i, item in enumerate(batch))
         answers = [
-            self._answer(self._torch.from_numpy(self._prepare.preprocess_batch(arrays)))
-            for _, arrays in self._pictures.batches(read, len(batch))
+            self._answer(self._torch.from_numpy(self._prepare.preprocess_batch(part)))
+            for _, part in self._pictures.batches(arrays, len(batch))
         ]
         return answers[0] if len(answers) == 1 else np.concatenate(answers)
 
-    def _answer(self, given: Any) -> npt.NDArray[Any]:
+    def _answer(self, batch: Any) -> npt.NDArray[Any]:
         torch = self._torch
         with torch.inference_mode():
-            answer = self._model(given)
+            answer = self._model(batch)
         if isinstance(answer, torch.Tensor):
             answer = answer.to(device="cpu", dtype=torch.float32).numpy()
         return np.asarray(answer)
@@ -67,13 +68,13 @@ class Torch:
 
 
 def digest_of_module(model: Any) -> str:
-    """A short digest of a module's parameters."""
+    """Return a short digest of a module's parameters."""
     import torch
 
     digest = sha256()
     for name, values in model.state_dict().items():
         digest.update(name.encode())
-        if isinstance(values, torch.Tensor):  # as bytes: NumPy has no bfloat16
+        if isinstance(values, torch.Tensor):  # read as bytes: NumPy has no bfloat16
             flat = values.detach().cpu().contiguous().reshape(-1)
             digest.update(flat.view(torch.uint8).numpy().tobytes())
         else:

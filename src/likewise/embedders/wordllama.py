@@ -1,7 +1,6 @@
-"""WordLlama: a text is the average of its words' vectors. Small, fast, without a network.
+"""Embeds with WordLlama, which averages the vectors of a text's words: small, fast, offline.
 
-Its package carries weights and tokenizer. Told that this is its cache, and not to download, it
-loads them from there.
+Its package contains weights and tokenizer; they are loaded from there by naming it as the cache.
 """
 
 from collections.abc import Sequence
@@ -15,6 +14,8 @@ _WEIGHTS = "l2_supercat_256.safetensors"
 
 
 class WordLlama:
+    """Averages the vectors of words."""
+
     input_kind: InputKind = "texts"
 
     def __init__(self, declared: DeclaredEmbedder) -> None:

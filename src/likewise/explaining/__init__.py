@@ -1,1 +1,1 @@
-"""Verdicts for people: pairs side by side, groups."""
+"""Explain verdicts to people: pairs side by side, and groups compared."""

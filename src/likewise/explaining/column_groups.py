@@ -1,7 +1,9 @@
-"""The groups of one protected column: takes near pairs of inputs, and compares each two groups.
+"""Compare the groups of one protected column, from near pairs of inputs.
 
-Invariant: a group is compared with another by those of its decisions that have a like case there.
-Cost: the numbers that column_groups.py keeps, and for each comparison a look at its decisions.
+Invariant: a group is compared with another by those of its decisions that have a similar case
+there.
+Cost: a count and a sum for each input and group, more for numbers as outputs (`_BetterCounts`);
+for each comparison one pass over its decisions.
 Not here: shuffles (permutation.py).
 """
 
@@ -13,20 +15,20 @@ import numpy.typing as npt
 from likewise.explaining.members import Members
 from likewise.explaining.permutation import ShuffleBlocks
 from likewise.rule.value_names import Labels, name_value
+from likewise.tables.array_types import Floats, Rows
 from likewise.tables.printing import format_value
-from likewise.tables.rows import Floats, Rows
 from likewise.verdict.group_effects import OTHERS, Group, GroupComparison, GroupSide
 
 _LOOKUPS = 1 << 21  # at a time
 
 
 class LikeCounts:
-    """Takes near pairs of points, and knows afterwards what each decision has beside it.
+    """Counts for each decision the similar cases in each group, from near pairs of points.
 
-    points      how many there are
-    point       of each decision
-    group       of each decision, from 0
-    scores      of each decision: how good its outcome is; 0 or 1 for labels
+    points      how many points there are
+    point       the point of each decision
+    group       the group of each decision, from 0
+    scores      how good the outcome of each decision is; 0 or 1 for labels
     delta       better means by more than this
     """
 
@@ -54,7 +56,7 @@ class LikeCounts:
         )
 
     def add(self, later: Rows, earlier: Rows) -> None:
-        """Near pairs of points, each once."""
+        """Take near pairs of points, each once."""
         points, groups = self._own.shape
         for to, of in ((later, earlier), (earlier, later)):
             for group in range(groups):
@@ -64,12 +66,12 @@ class LikeCounts:
                 self._better.add(to, of)
 
     def count_like(self, decisions: Rows, group: int) -> tuple[Floats, Floats]:
-        """How many like cases decisions have in another group, and the sum of these' scores."""
+        """Count the similar cases of decisions in another group, and sum up their scores."""
         at = self._point[decisions]
         return self._counts[at, group], self._sums[at, group]
 
     def count_better(self, decisions: Rows, group: int) -> Floats:
-        """How many of those fared better."""
+        """Count the similar cases in another group that have a better outcome."""
         if self._better is not None:
             return self._better.of(decisions, group)
         sums = self._sums[self._point[decisions], group]
@@ -77,7 +79,7 @@ class LikeCounts:
 
 
 class _BetterCounts:
-    """For each distinct outcome of a point, and each group: how many like cases fared better."""
+    """Counts better similar cases for each distinct outcome of a point, and each group."""
 
     def __init__(
         self, points: int, point: Rows, group: Rows, scores: Floats, groups: int, delta: float
@@ -85,7 +87,7 @@ class _BetterCounts:
         values, rank = np.unique(scores, return_inverse=True)
         self._groups, self._ranks = groups, len(values) + 1
         first_better = _first_better(values, delta)
-        # The outcomes of a point that are looked up for, each once
+        # The distinct outcomes at each point
         cells, self._cell_of = np.unique(point * self._ranks + rank, return_inverse=True)
         self._cell_better = first_better[cells % self._ranks]
         self._cell_start = np.searchsorted(cells // self._ranks, np.arange(points + 1))
@@ -96,12 +98,12 @@ class _BetterCounts:
         self._place_start = np.searchsorted(self._places // groups, np.arange(points + 1))
         ends = (self._places + 1) * self._ranks
         self._place_stop = np.searchsorted(self._sorted, ends)
-        self._found = np.zeros(len(cells) * groups, np.int64)
+        self._counts = np.zeros(len(cells) * groups, np.int64)
         every = np.arange(points)
         self.add(every, every)  # a point is near itself
 
     def add(self, to: Rows, of: Rows) -> None:
-        """What the decisions at points `to` find at points `of`."""
+        """Count for decisions at points `to` the better ones at points `of`."""
         cells = np.diff(self._cell_start)[to]
         places = np.diff(self._place_start)[of]
         lookups = np.cumsum(cells * places)
@@ -121,18 +123,18 @@ class _BetterCounts:
         where = self._places[place] * self._ranks + self._cell_better[cell]
         count = self._place_stop[place] - np.searchsorted(self._sorted, where)
         group = self._places[place] % self._groups
-        np.add.at(self._found, cell * self._groups + group, count)
+        np.add.at(self._counts, cell * self._groups + group, count)
 
     def of(self, decisions: Rows, group: int) -> Floats:
-        found = self._found[self._cell_of[decisions] * self._groups + group]
-        counts: Floats = found.astype(np.float64)
-        return counts
+        """Return the counts of decisions in one group."""
+        counts = self._counts[self._cell_of[decisions] * self._groups + group]
+        return np.asarray(counts, np.float64)
 
 
 def _first_better(values: Floats, delta: float) -> npt.NDArray[np.int64]:
-    """For each of some ascending values, the first that is larger by more than delta.
+    """Find for each of ascending values the first one that is larger by more than delta.
 
-    The difference decides, as it does in a verdict, and not a sum that was rounded otherwise.
+    The difference decides, as in a verdict; a sum would be rounded differently.
     """
     last = len(values) - 1
     first = np.searchsorted(values, values + delta, "right")
@@ -145,7 +147,10 @@ def _first_better(values: Floats, delta: float) -> npt.NDArray[np.int64]:
 
 
 class ColumnGroups:
-    """Decisions by group, and the like cases of each."""
+    """Holds the decisions of a column by group, and counts the similar cases of each.
+
+    sign: -1 if low numbers are favourable and scores are their opposites
+    """
 
     def __init__(
         self,
@@ -157,7 +162,6 @@ class ColumnGroups:
         binary: bool,
         sign: float,
     ) -> None:
-        """sign: -1 where low numbers are the favourable ones, and scores their opposites"""
         self.members = members
         self._sign = sign
         self._counts = LikeCounts(
@@ -183,11 +187,11 @@ class ColumnGroups:
         )
 
     def add(self, later: Rows, earlier: Rows) -> None:
-        """Near pairs of distinct inputs, each once."""
+        """Take near pairs of distinct inputs, each once."""
         self._counts.add(later, earlier)
 
     def comparison(self, i: int, j: int, blocks: ShuffleBlocks) -> GroupComparison:
-        """Two groups, not tested yet.
+        """Compare two groups, without a test.
 
         blocks: the people of both, in neighbourhoods that have both
         """
@@ -196,18 +200,18 @@ class ColumnGroups:
         return GroupComparison(one, other, pairs, one_less, other_less, None)
 
     def _side(self, own: int, other: int, in_test: int) -> tuple[GroupSide, int, int]:
-        """One group's side, its like pairs with the other, and in how many of them it got less."""
+        """Return a group's side, its pairs with the other, and in how many of them it got less."""
         decisions, scores = self._decisions[own], self.members.scores
         counts, sums = self._counts.count_like(decisions, other)
         better = self._counts.count_better(decisions, other)
-        there = counts > 0
-        comparable, less = decisions[there], decisions[better > 0]
+        has_similar = counts > 0
+        comparable, less = decisions[has_similar], decisions[better > 0]
         favourable = like_favourable = gap = None
         if len(comparable):
-            like = sums[there] / counts[there]
+            theirs = sums[has_similar] / counts[has_similar]
             favourable = self._sign * _mean(scores[comparable])
-            like_favourable = self._sign * _mean(like)
-            gap = _mean(like - scores[comparable])
+            like_favourable = self._sign * _mean(theirs)
+            gap = _mean(theirs - scores[comparable])
         side = GroupSide(
             self.groups[own],
             len(comparable),
@@ -223,5 +227,5 @@ class ColumnGroups:
 
 
 def _mean(values: Floats) -> float:
-    """The same in whatever order the values come."""
+    """Return the mean, exactly rounded, so that the order of the values does not matter."""
     return math.fsum(values.tolist()) / len(values)

@@ -1,15 +1,11 @@
 """Compare the groups of protected columns: who got less, and whether that is more than chance.
 
-    who belongs to which group             members.py
-    distinct inputs and their near pairs   like_points.py
-    like cases of each decision            column_groups.py, column_groups.py
-    neighbourhoods of like cases           compare_groups.py
-    groups shuffled within these           permutation.py
-
-Invariant: nothing depends on the order in which decisions came; a like case may be earlier or
-later. What is forgotten takes no part, and is counted.
-Cost: one pass over near pairs of distinct inputs, whatever the number of columns; where there are
-more than `most_pairs` of them, half of the inputs are looked at, or a quarter, and so on.
+Invariant: the result does not depend on the order of decisions; a similar case may be earlier or
+later. Forgotten decisions are left out, and counted.
+Cost: one pass over near pairs of distinct inputs, whatever the number of columns; if there are more
+than `most_pairs`, half of the inputs are used, or a quarter, and so on.
+Not here: who is in which group (members.py), near pairs (like_points.py), counts of similar cases
+(column_groups.py), shuffles within neighbourhoods (permutation.py).
 """
 
 from collections import Counter
@@ -26,22 +22,27 @@ from likewise.explaining.members import make_units, sort_into_groups
 from likewise.explaining.past import Past
 from likewise.explaining.permutation import ShuffleBlocks, blocks_of, holm, run_shuffle_test
 from likewise.rule.rule import Rule
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.group_effects import GroupComparison, GroupEffects, ShuffleTest
 
 
 class Neighbourhoods:
-    """Takes the near pairs of points, the later ones in ascending order."""
+    """Sorts points into neighbourhoods, from near pairs with ascending later points.
+
+    A point joins the neighbourhood with the most decisions of those whose points are all near it.
+    If there is none, it begins a new one.
+
+    decisions: how many decisions each point has
+    """
 
     def __init__(self, decisions: Rows) -> None:
-        """decisions: how many each point has."""
         self.of_point: Rows = np.arange(len(decisions))
         """The neighbourhood of each point, named after the point that began it."""
         self._points = np.ones(len(decisions), np.int64)
         self._decisions = decisions.astype(np.int64)
 
     def add(self, later: Rows, earlier: Rows) -> None:
-        """All pairs of some points with those before them."""
+        """Take all pairs of some points with earlier ones."""
         starts = np.flatnonzero(np.diff(later, prepend=-1))
         stops = np.append(starts[1:], len(later))
         sizes, decisions = self._points, self._decisions
@@ -63,7 +64,7 @@ MOST_PAIRS = 100_000_000  # of distinct inputs: half a minute for labels, a minu
 _SHUFFLES_EACH = 40  # for each comparison: the least p-value is half of what Holm asks for
 
 Untested = tuple[int, GroupComparison, ShuffleBlocks]
-"""The number of its column, a comparison, and the people that a test is about."""
+"""The number of a column, a comparison, and the people that its test is about."""
 
 
 def compare_groups(
@@ -76,16 +77,16 @@ def compare_groups(
     shuffles: int = 1000,
     most_pairs: int = MOST_PAIRS,
 ) -> tuple[GroupEffects, ...]:
-    """Each two groups of each protected column, compared over these rows.
+    """Compare each two groups of each protected column over these rows.
 
-    columns     protected columns of the rule; all of them, unless given
-    person      the column whose values tell people apart: the rule's, unless given; without one,
-                each decision is a person
-    shuffles    at least so many; more where there are many comparisons, fewer where they would take
+    columns     protected columns of the rule; all of them by default
+    person      the column whose values tell people apart, by default the rule's; without one, each
+                decision is a person
+    shuffles    at least so many; more if there are many comparisons, fewer if they would take
                 minutes: each test says how many it had
-    most_pairs  near pairs of distinct inputs; where there are more, a part of the inputs is taken
+    most_pairs  near pairs of distinct inputs; if there are more, only a part of the inputs is used
 
-    BadRule where the rule does not say which output is the better one, or compares across models.
+    Raises BadRule if the rule does not say which output is better, or compares across models.
     """
     rule = past.rule
     person = rule.person_column if person is None else person
@@ -108,17 +109,20 @@ def compare_groups(
     random, share = np.random.default_rng(seed), 1.0
     while True:
         part = points.point_of >= 0
-        whose = None if people is None else people[part]
-        there = [
-            _column(past, column, alive[part], scores[part], points, whose) for column in chosen
+        persons = None if people is None else people[part]
+        grouped = [
+            _group_column(past, column, alive[part], scores[part], points, persons)
+            for column in chosen
         ]
-        neighbourhood = _scan_near_pairs(points, there, most_pairs)
+        neighbourhood = _scan_near_pairs(points, grouped, most_pairs)
         if neighbourhood is not None:
             break
         share /= 2
         points = points.select(random.random(points.count) < 0.5)
     untested = [
-        one for i, column in enumerate(there) for one in _compare_each_two(i, column, neighbourhood)
+        one
+        for i, groups in enumerate(grouped)
+        for one in _compare_each_two(i, groups, neighbourhood)
     ]
     tested = _test_comparisons(untested, seed, shuffles)
     return tuple(
@@ -126,21 +130,22 @@ def compare_groups(
             column,
             outcome,
             high_wanted,
-            there[i].groups,
+            groups.groups,
             tuple(sorted((one for at, one in tested if at == i), key=_sort_key)),
-            there[i].members.missing,
+            groups.members.missing,
             len(every) - len(alive),
-            there[i].members.inconsistent,
-            there[i].members.pooled,
+            groups.members.inconsistent,
+            groups.members.pooled,
             person,
             seed,
             share,
         )
-        for i, column in enumerate(chosen)
+        for i, (column, groups) in enumerate(zip(chosen, grouped, strict=True))
     )
 
 
 def protected_columns(rule: Rule) -> tuple[str, ...]:
+    """List the protected columns of a rule."""
     features = rule.features or {}
     return tuple(name for name, feature in features.items() if feature.kind == "protected")
 
@@ -162,14 +167,14 @@ def check_groups(rule: Rule) -> None:
     check_favourable(rule)
     if rule.compare == "across":
         raise BadRule(
-            'compare is "across", and two decisions of one model are then no like cases, even if'
-            " they are the same in everything; groups are compared among all like cases, or within"
-            " models"
+            'compare is "across", and two decisions of one model are then no similar cases, even'
+            " if they are the same in everything; groups are compared among all similar cases, or"
+            " within models"
         )
 
 
 def why_no_groups(rule: Rule) -> str | None:
-    """Why nothing can be said about groups, where there are protected columns."""
+    """Say why groups cannot be compared though there are protected columns; None if they can."""
     try:
         if protected_columns(rule):
             check_groups(rule)
@@ -179,7 +184,7 @@ def why_no_groups(rule: Rule) -> str | None:
 
 
 def compute_scores(past: Past, rows: Rows) -> Floats:
-    """How good the outputs are: 1 or 0 for labels, a number as it is, or its opposite."""
+    """Compute how good outputs are: 1 or 0 for labels, a number as it is, or its opposite."""
     rule = past.rule
     if rule.output == "number":
         return _sign(rule) * past.numbers(rows)
@@ -192,7 +197,7 @@ def _sign(rule: Rule) -> float:
     return -1.0 if rule.output == "number" and rule.favourable == "low" else 1.0
 
 
-def _column(
+def _group_column(
     past: Past, column: str, rows: Rows, scores: Floats, points: LikePoints, people: Rows | None
 ) -> ColumnGroups:
     codes, values = past.codes(column, rows)
@@ -211,9 +216,8 @@ def _column(
 def _scan_near_pairs(
     points: LikePoints, columns: Sequence[ColumnGroups], most_pairs: int
 ) -> Rows | None:
-    """One pass over the near pairs: the neighbourhood of each point; None if there are too many."""
-    there = points.point_of[points.point_of >= 0]
-    decisions = np.bincount(there, minlength=points.count)
+    """Scan the near pairs once; return the neighbourhood of each point, None if too many pairs."""
+    decisions = np.bincount(points.point_of[points.point_of >= 0], minlength=points.count)
     neighbourhoods = Neighbourhoods(decisions)
     seen = 0
     for later, earlier in points.pairs():
@@ -239,7 +243,7 @@ def _compare_each_two(number: int, column: ColumnGroups, neighbourhood: Rows) ->
 def _test_comparisons(
     untested: Sequence[Untested], seed: int, shuffles: int
 ) -> list[tuple[int, GroupComparison]]:
-    """All comparisons, tested where there are enough people, and corrected for each other."""
+    """Test all comparisons with enough people, and correct the p-values for their number."""
     enough = [
         i
         for i, (_, one, _) in enumerate(untested)
@@ -258,9 +262,9 @@ def _test_comparisons(
 
 
 def _put_worse_off_first(comparison: GroupComparison, test: ShuffleTest | None) -> GroupComparison:
-    """With its test, and the group that got less first."""
+    """Add the test to a comparison, and put the group that got less first."""
     one, other = comparison.one, comparison.other
-    lead = one.gap or 0.0  # of the other group, as far as its like cases tell
+    lead = one.gap or 0.0  # of the other group, according to similar cases
     if test is not None:
         lead = test.difference
     if lead >= 0:
@@ -272,7 +276,7 @@ def _put_worse_off_first(comparison: GroupComparison, test: ShuffleTest | None) 
 
 
 def _sort_key(comparison: GroupComparison) -> tuple[bool, bool, float, str, str]:
-    """First what is supported, the largest difference first; then by the number of like pairs."""
+    """Sort supported comparisons first, by difference; the others by the number of pairs."""
     test = comparison.test
     return (
         not comparison.is_supported,

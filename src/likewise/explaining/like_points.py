@@ -1,16 +1,7 @@
-"""The distinct inputs of a history, and which of them are near each other.
+"""Find the distinct inputs of a history (points), and which of them are near each other.
 
-Many decisions have the very same input. They are like each other, and whatever is near one is near
-all of them. So nearness is asked of each distinct input once, here called a point: of 207,546
-people of a census 69,104 points with 137,269 near pairs remain of tens of millions.
-
-Where decisions are compared only within some time, inputs of different times are different points;
-where only those of one model are compared, so are inputs of different models.
-
-Invariant: two rows are near exactly if they are of one point, or their points come as a pair; a
-pair comes once, its later point in ascending order, all pairs of a later point in one chunk. Points
-are in the order of time, where that counts, of their coordinates, and of models' names, where these
-count, whatever the order of rows.
+Invariant: two rows are near exactly if they have the same point, or their points come as a pair; a
+pair comes once, its later point in ascending order, all pairs of a later point in one chunk.
 Cost: sorting the rows, and an index over the points; a chunk has about _PAIRS pairs, or those of
 _LEAST points.
 """
@@ -23,30 +14,41 @@ import numpy.typing as npt
 
 from likewise.explaining.past import Points
 from likewise.search.engine.engine import Engine
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
 from likewise.verdict.past_rows import CodedColumn, ComparisonSpan
 
 _PAIRS = 1 << 20
-_LEAST, _MOST = 16, 1 << 16  # points that are asked for together
+_LEAST, _MOST = 16, 1 << 16  # points in a chunk
 
 
 @dataclass(frozen=True, eq=False)
 class LikePoints:
-    """Distinct inputs, and the point of each row."""
+    """Holds distinct inputs, and the point of each row.
+
+    Many decisions have exactly the same input, and whatever is near one is near all of them. So
+    near pairs are searched among distinct inputs: of 207,546 people of a census, 69,104 points with
+    137,269 near pairs remain, instead of tens of millions.
+
+    If decisions are compared only within some time, equal inputs at different times are different
+    points; if only within models, so are equal inputs of different models. Points are in the order
+    of time, of coordinates and of models' names, as far as these count, whatever the order of rows.
+    """
 
     points: Points
     point_of: Rows
+    """The point of each row; -1 for none."""
     firsts: Rows | None = None
-    """The first point that each is compared with, where that is limited in time."""
+    """The first point that each is compared with, if that is limited in time."""
     models: Rows | None = None
-    """A number for the model of each, where only points of one model are compared."""
+    """A number for the model of each, if only points of one model are compared."""
 
     @property
     def count(self) -> int:
+        """How many points there are."""
         return len(self.points.vectors)
 
     def pairs(self) -> Iterator[tuple[Rows, Rows]]:
-        """The later and the earlier points of pairs that are near, in chunks."""
+        """Yield the later and the earlier points of near pairs, in chunks."""
         vectors, left_open = self.points.vectors, self.points.left_open
         rule = replace(self.points.rule, output="number", delta=0.0, favourable=None)
         engine = Engine(rule)
@@ -71,10 +73,10 @@ class LikePoints:
             size = min(max(size, _LEAST), _MOST)
 
     def select(self, chosen: npt.NDArray[np.bool_]) -> "LikePoints":
-        """These points only; -1 is the point of rows that have none of them."""
+        """Keep only these points; rows of other points get the point -1."""
         renumbered = np.where(chosen, np.cumsum(chosen) - 1, -1)
         left_open = self.points.left_open
-        kept = Points(
+        points = Points(
             self.points.vectors[chosen],
             None if left_open is None else left_open[chosen],
             self.points.rule,
@@ -82,24 +84,24 @@ class LikePoints:
         point_of = np.where(self.point_of >= 0, renumbered[self.point_of], -1)
         models = None if self.models is None else self.models[chosen]
         if self.firsts is None:
-            return LikePoints(kept, point_of, models=models)
+            return LikePoints(points, point_of, models=models)
         before = np.concatenate([[0], np.cumsum(chosen)])  # chosen points before each
-        return LikePoints(kept, point_of, before[self.firsts[chosen]], models)
+        return LikePoints(points, point_of, before[self.firsts[chosen]], models)
 
 
 def like_points(
     points: Points, span: ComparisonSpan | None = None, models: CodedColumn | None = None
 ) -> LikePoints:
-    """The distinct ones among the inputs of rows.
+    """Find the distinct inputs of rows.
 
-    span    how far apart in time rows may be, and when they were: then among inputs and times
-    models  of rows, where only those of one model are compared: then among these, too
+    span    how far apart in time rows may be, and when they were; then times count, too
+    models  the models of rows, if only rows of one model are compared; then models count, too
     """
     vectors = np.ascontiguousarray(points.vectors).reshape(len(points.vectors), -1)
     left_open = points.left_open
     if left_open is not None:
         left_open = left_open.reshape(len(vectors), -1)
-        vectors = np.where(left_open, 0, vectors)  # what stands in an open place says nothing
+        vectors = np.where(left_open, 0, vectors)  # values that match everything mean nothing
         both = np.hstack([vectors, left_open.astype(vectors.dtype)])
     else:
         both = vectors
@@ -120,7 +122,7 @@ def like_points(
 
 
 def _ranks_by_name(models: CodedColumn) -> Rows:
-    """A number for the model of each row, which does not depend on the order of rows."""
+    """Number the models of rows by name, so that the order of rows does not matter."""
     order = sorted(range(len(models.values)), key=lambda code: models.values[code] or "")
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))

@@ -1,10 +1,8 @@
-"""The decisions of a protected column by group: who belongs where, and who takes no part.
+"""Sort the decisions of a protected column into groups: who belongs where, and who is left out.
 
-The largest groups stand for themselves. Where there are many, all smaller ones together are one
-more group, OTHERS.
-
-Invariant: decisions are sorted by input, group and outcome, so that whatever is summed over them
-comes out the same in whatever order they came.
+If there are many groups, all smaller ones together are one more group, OTHERS.
+Invariant: decisions are sorted by input, group and outcome, so that sums over them do not depend on
+the order in which they came.
 """
 
 from collections.abc import Sequence
@@ -14,33 +12,36 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.group_effects import OTHERS
 
 MOST_GROUPS = 20
-"""Groups of a column that are compared one by one; all others are one more."""
+"""How many groups of a column are compared one by one; all others are one more group."""
 
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """Decisions that belong to a group, column by column of the same length."""
+    """Holds the decisions that belong to a group, as columns of the same length."""
 
     values: tuple[Any, ...]
     """The groups, the largest first."""
     group: Rows
-    """Of each decision, a place in `values`."""
+    """The group of each decision, a place in `values`."""
     scores: Floats
     """How good the outcome is: 1 or 0 for labels, a number as it is, or its opposite."""
     point: Rows
-    """The input, see like_points.py."""
+    """The input, as a point of like_points.py."""
     person: Rows | None
     """A number for each person; None if each decision is one."""
     missing: int
+    """How many decisions were left out because they have no group."""
     inconsistent: int
+    """How many people were left out because they are recorded under several groups."""
     pooled: int
+    """How many groups are in OTHERS."""
 
     def people(self, decisions: Rows) -> int:
-        """How many people some decisions are about."""
+        """Count the people that some decisions are about."""
         if self.person is None:
             return len(decisions)
         return len(np.unique(self.person[decisions]))
@@ -51,19 +52,19 @@ def sort_into_groups(
 ) -> Members:
     """Sort decisions into groups.
 
-    codes   of each decision's group, -1 where there is none
-    person  a code for each, -1 where there is none: such a decision is a person of its own
+    codes   the code of each decision's group, -1 for none
+    person  the code of each decision's person; -1 for none, which counts as a person of its own
     """
-    known = codes >= 0
-    missing, inconsistent = int((~known).sum()), 0
+    is_member = codes >= 0
+    missing, inconsistent = int((~is_member).sum()), 0
     if person is not None:
         person = np.where(person < 0, person.max(initial=-1) + 1 + np.arange(len(person)), person)
-        several = _find_inconsistent(person[known], codes[known])
+        several = _find_inconsistent(person[is_member], codes[is_member])
         inconsistent = len(several)
-        known &= ~np.isin(person, several)
-        person = person[known]
-    group, chosen, pooled = _largest(codes[known], values)
-    scores, point = scores[known], point[known]
+        is_member &= ~np.isin(person, several)
+        person = person[is_member]
+    group, chosen, pooled = _pool_small_groups(codes[is_member], values)
+    scores, point = scores[is_member], point[is_member]
     order = np.lexsort((scores, group, point))
     return Members(
         chosen,
@@ -78,14 +79,14 @@ def sort_into_groups(
 
 
 def _find_inconsistent(person: Rows, codes: Rows) -> Rows:
-    """People who are recorded under several groups."""
+    """Find people who are recorded under several groups."""
     each = np.unique(np.stack([person, codes], axis=1), axis=0)[:, 0]
     people, counts = np.unique(each, return_counts=True)
     return people[counts > 1]
 
 
-def _largest(codes: Rows, values: Sequence[Any]) -> tuple[Rows, tuple[Any, ...], int]:
-    """Each decision's group among those that stand for themselves, these, and how many do not."""
+def _pool_small_groups(codes: Rows, values: Sequence[Any]) -> tuple[Rows, tuple[Any, ...], int]:
+    """Return each decision's group, the groups, and how many small ones are pooled as OTHERS."""
     present, sizes = np.unique(codes, return_counts=True)
     by_size = sorted(
         zip(present.tolist(), sizes.tolist(), strict=True),
@@ -102,22 +103,22 @@ def _largest(codes: Rows, values: Sequence[Any]) -> tuple[Rows, tuple[Any, ...],
 
 @dataclass(frozen=True, eq=False)
 class ShuffleUnits:
-    """Whose groups are shuffled: people, or decisions where nobody is known to have several."""
+    """Holds whose groups are shuffled: people, or decisions if each one is a person."""
 
     block: Rows
-    """Within which a unit's group is exchanged."""
+    """The block of each unit, within which its group may be exchanged."""
     outcomes: Floats
     group: Rows
 
 
 def make_units(members: Members, neighbourhood: Rows) -> ShuffleUnits:
-    """The units of a column.
+    """Make the units of a column.
 
-    neighbourhood: of each point
+    neighbourhood: the neighbourhood of each point
 
     A person has one group in all decisions. The outcome is the mean over these; the block is the
-    set of neighbourhoods in which they lie, so that a group is exchanged only between people who
-    have like cases in all of the same places.
+    set of their neighbourhoods, so that a group is exchanged only between people who have similar
+    cases in all of the same places.
     """
     at = neighbourhood[members.point]
     if members.person is None:

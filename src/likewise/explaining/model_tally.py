@@ -1,6 +1,6 @@
-"""Counts decisions and contradictions by model (verdict/model_counts.py).
+"""Count decisions and contradictions by model (verdict/model_counts.py).
 
-Cost: a look at each decision and at each witness; seven numbers for each model.
+Cost: one pass over decisions and witnesses; seven numbers for each model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ class ModelTally:
         self._known = self._compared = False
 
     def add(self, verdicts: Verdicts) -> None:
-        """The next batch."""
+        """Add the next batch."""
         count, owners = len(verdicts), verdicts.owners
         number: dict[str | None, int] = {None: 0}
         mine: npt.NDArray[np.int64] = np.zeros(count, np.int64)
@@ -33,8 +33,8 @@ class ModelTally:
             self._known = True
             names = (*verdicts.models, *verdicts.witness_models)
             number = {name: i for i, name in enumerate(dict.fromkeys(names))}
-            mine = _numbers(verdicts.models, number)
-            same = mine[owners] == _numbers(verdicts.witness_models, number)
+            mine = _number_names(verdicts.models, number)
+            same = mine[owners] == _number_names(verdicts.witness_models, number)
         within = np.bincount(owners[same], minlength=count)
         across = np.bincount(owners[~same], minlength=count)
         comparable = np.zeros(count)
@@ -63,24 +63,25 @@ class ModelTally:
         self._compared |= other._compared
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; `of_dict` gives it back."""
+        """Return the tally for JSON; `from_dict` reads it."""
         sums = [[name, *one.tolist()] for name, one in self._sums.items()]
         return {"sums": sums, "known": self._known, "compared": self._compared}
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "ModelTally":
-        made = cls()
-        made._sums = {name: np.array(one, np.float64) for name, *one in told["sums"]}
-        made._known, made._compared = told["known"], told["compared"]
-        return made
+    def from_dict(cls, values: Mapping[str, Any]) -> "ModelTally":
+        """Make the tally that `to_dict` wrote."""
+        tally = cls()
+        tally._sums = {name: np.array(one, np.float64) for name, *one in values["sums"]}
+        tally._known, tally._compared = values["known"], values["compared"]
+        return tally
 
     def counts(
         self, compare: str, likes: ComparablesByModel | None = None
     ) -> tuple[ModelCounts, ...]:
-        """By model, the one with the most decisions first; none where no model was known.
+        """Return the counts by model, the largest first; nothing if no model was known.
 
-        compare   which decisions the rule compares
-        likes     where all are compared, how many have a like case within and across models
+        compare   the rule's `compare`: which decisions are compared
+        likes     if all are compared: how many have a similar case within and across models
         """
         if not self._known:
             return ()
@@ -105,13 +106,13 @@ class ModelTally:
 
 
 def counts_by_model(verdicts: Verdicts, compare: str) -> tuple[ModelCounts, ...]:
-    """The counts of one batch."""
+    """Count one batch by model."""
     tally = ModelTally()
     tally.add(verdicts)
     return tally.counts(compare)
 
 
-def _numbers(
+def _number_names(
     names: Sequence[str | None], number: Mapping[str | None, int]
 ) -> npt.NDArray[np.int64]:
     return np.fromiter((number[name] for name in names), np.int64, len(names))

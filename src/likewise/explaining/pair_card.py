@@ -1,11 +1,8 @@
-"""The card of a pair: two decisions side by side as HTML, for reports, pages and notebooks.
+"""Render a pair as a card: two decisions side by side as HTML, for reports, pages and notebooks.
 
-The earlier decision is on the left, and what differs is marked. What the rule ignores is folded
-away. How a card looks is said by a style sheet: that of reports and pages, or of notebook.html.
-
+The earlier decision is on the left, differences are marked, ignored columns are folded away.
 Invariant: the same pair gives the same card wherever it is shown (pair_card.html).
-Not here: the pair as text, or as a dictionary (verdict/side_by_side.py); many cards
-(reports/cards.py).
+Not here: style sheets; the pair as text, or as a dictionary (verdict/side_by_side.py).
 """
 
 from dataclasses import dataclass
@@ -18,12 +15,12 @@ from likewise.tables.printing import format_number, join_names
 from likewise.verdict.html import display_both, render
 from likewise.verdict.side_by_side import Pair
 
-_ALIKE = 8  # columns without a difference that are shown; the rest by name
+_ALIKE = 8  # equal columns that are shown with values; the rest only by name
 
 
 @dataclass(frozen=True)
 class DecisionOrigin:
-    """What is known of a decision beside what is remembered of it."""
+    """Says where a decision comes from, and what its file has that a monitor does not remember."""
 
     place: int | None = None
     """Its line in a text file, else its row, from 1."""
@@ -33,7 +30,7 @@ class DecisionOrigin:
     ignored: tuple[tuple[str, Any], ...] = ()
     """Columns of the file that the rule ignores, or does not know, with their values."""
     file: str | None = None
-    """The file in which it stood, where there are several."""
+    """The file that it comes from, if there are several."""
 
 
 def pair_card(
@@ -44,10 +41,10 @@ def pair_card(
     earlier: DecisionOrigin | None = None,
     anchor: str | None = None,
 ) -> str:
-    """Two decisions side by side, as HTML.
+    """Render two decisions side by side as HTML.
 
-    later, earlier   what else is known of the two
-    anchor           what the card is called in links; unique on a page
+    later, earlier   what else is known about the two
+    anchor           the name of the card in links; unique on a page
     """
     features: dict[str, Feature] = dict(rule.features or {})
     keys = [name for name in pair.columns if name in features and features[name].kind == "key"]
@@ -78,7 +75,7 @@ def pair_card(
 
 
 def label_value(rule: Rule, name: str, value: Any) -> Any:
-    """A value by its label, where the rule has one."""
+    """Return the label of a value if the rule has one, else the value."""
     feature = (rule.features or {}).get(name)
     if feature is not None and feature.labels is not None and value is not None:
         return name_value(feature.labels, value)
@@ -115,7 +112,7 @@ def _head(
 def _list_ignored(
     later: DecisionOrigin | None, earlier: DecisionOrigin | None
 ) -> list[tuple[str, Any, Any]]:
-    """The columns that the rule ignores, with the values of the earlier and the later one."""
+    """List the columns that the rule ignores, with the values of the earlier and the later one."""
     if later is None or earlier is None:
         return []
     both = zip(earlier.ignored, later.ignored, strict=True) if later.ignored else ()

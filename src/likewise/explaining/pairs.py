@@ -1,4 +1,4 @@
-"""Makes pairs (verdict/side_by_side.py) of the rows of a past: their values and how far apart."""
+"""Make pairs (verdict/side_by_side.py) of past rows: their values, and how far apart they are."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,10 +19,10 @@ from likewise.verdict.witnesses import Witness
 def measure_gaps(
     features: Mapping[str, Feature], mine: Mapping[str, Any], other: Mapping[str, Any]
 ) -> dict[str, float]:
-    """How far apart two rows are in each measured column, in units of its tolerance.
+    """Measure how far apart two rows are in each compared column, in units of its tolerance.
 
-    A text needs its model for that, and is left out while that is not loaded; pictures, of which
-    only a name is kept, always.
+    Texts are left out while their model is not loaded; pictures always, since only their names are
+    kept.
     """
     return {
         name: measure_gap(feature, mine[name], other[name])
@@ -36,7 +36,7 @@ def _can_be_measured(feature: Feature) -> bool:
 
 
 def measure_gap(feature: Feature, a: Any, b: Any) -> float:
-    """The distance of two values of a column: slow, and plainly what the rule says."""
+    """Measure the distance of two values of a column, slowly, as the rule defines it."""
     missing = a is None or b is None
     if a == b or (missing and feature.missing == "match"):
         return 0.0
@@ -55,7 +55,7 @@ def measure_gap(feature: Feature, a: Any, b: Any) -> float:
 
 
 COORDINATES = 12
-"""Of two vectors, those that differ most are shown: so many."""
+"""How many coordinates of two vectors are shown, those that differ most."""
 
 
 def make_pair(
@@ -66,14 +66,14 @@ def make_pair(
     names: Sequence[str] | None = None,
     model: str | None = None,
 ) -> Pair:
-    """A decision and one of its witnesses, as the past has them.
+    """Make the pair of a decision and one of its witnesses, as the past has them.
 
-    mine    a row of a table that was only checked
+    mine    the values of a table row that was only checked
+    names   names of coordinates, for a rule without features
     model   the model of a decision that was only checked
-    names   of coordinates, for a rule without features
     """
     if row is None and mine is None:
-        raise BadRow("this input was only checked, so it is not there to be shown.")
+        raise BadRow("this input was only checked, not stored, so it cannot be shown.")
     if past.rule.features is None:
         assert row is not None
         rows = [row, witness.row]
@@ -99,7 +99,7 @@ def make_pair(
 def _models(
     past: Past, row: int | None, witness: Witness, model: str | None
 ) -> tuple[str | None, str | None]:
-    """The models of both sides; that of a decision that was only checked is told."""
+    """Return the models of both sides; `model` is that of a decision that was only checked."""
     if row is None:
         return model, past.models([witness.row])[0]
     mine, other = past.models([row, witness.row])
@@ -115,9 +115,9 @@ def vector_pair(
     models: tuple[str | None, str | None],
     names: Sequence[str] | None = None,
 ) -> Pair:
-    """Two vectors, in the coordinates that differ most, as the metric weighs them.
+    """Make the pair of two vectors, in the coordinates that differ most by the metric's weights.
 
-    inputs, outputs, models   of the decision, and of its witness
+    inputs, outputs, models   those of the decision, and of its witness
     """
     output = "output"
     while names is not None and output in names:
@@ -128,13 +128,13 @@ def vector_pair(
     weights = np.ones(len(x)) if rule.weights is None else np.array(rule.weights)
     gaps = apart * (np.sqrt(weights) if rule.metric in ("l2", "cosine") else weights)
     shown = np.argsort(-gaps, kind="stable")[:COORDINATES].tolist()
-    called = [_coordinate(j, shape, names) for j in shown]
+    labels = [_name_coordinate(j, shape, names) for j in shown]
     return Pair(
         row,
         witness,
-        {output: outputs[0], **dict(zip(called, x[shown].tolist(), strict=True))},
-        {output: outputs[1], **dict(zip(called, y[shown].tolist(), strict=True))},
-        dict(zip(called, gaps[shown].tolist(), strict=True)),
+        {output: outputs[0], **dict(zip(labels, x[shown].tolist(), strict=True))},
+        {output: outputs[1], **dict(zip(labels, y[shown].tolist(), strict=True))},
+        dict(zip(labels, gaps[shown].tolist(), strict=True)),
         (output,),
         partial(pair_card, rule=rule),
         len(x) - len(shown),
@@ -142,14 +142,14 @@ def vector_pair(
     )
 
 
-def _coordinate(j: int, shape: tuple[int, ...], names: Sequence[str] | None) -> str:
+def _name_coordinate(j: int, shape: tuple[int, ...], names: Sequence[str] | None) -> str:
     if names is not None and j < len(names):
         return str(names[j])
     return f"x[{', '.join(str(int(at)) for at in np.unravel_index(j, shape))}]"
 
 
 def explain_pairs(past: Past, verdict: Verdict, count: int) -> SideBySide:
-    """A decision beside its nearest witnesses."""
+    """Put a decision side by side with its nearest witnesses."""
     pairs = [
         make_pair(past, verdict.row, witness, verdict.values, model=verdict.model)
         for witness in verdict.witnesses.nearest(count)

@@ -1,9 +1,7 @@
-"""The contract of a past: the only way to look back at what a monitor has taken.
+"""The contract of a past, through which all code reads what a monitor has taken, by row.
 
-Reports, explanations and commands look through this, whether the monitor is in this process, behind
-a service or on a cluster. Everything is asked for by row.
-
-Invariant: only rows of finished calls can be seen; what was refused, or cut off, never.
+The same methods work for a monitor in this process, behind a service or on a cluster.
+Invariant: only rows of finished calls can be seen; refused or interrupted ones never.
 """
 
 from typing import Any, NamedTuple, Protocol
@@ -20,68 +18,68 @@ from likewise.verdict.verdicts import Verdict, Verdicts
 
 
 class Points(NamedTuple):
-    """Inputs as they are compared: what is near, in numbers."""
+    """Holds inputs as the engine compares them."""
 
     vectors: npt.NDArray[Any]
     left_open: npt.NDArray[np.bool_] | None
     """For each coordinate whether it matches everything; None if none does anywhere."""
     rule: Rule
-    """When two of these vectors are near."""
+    """The rule that says when two of these vectors are near."""
 
 
 class Past(Protocol):
-    """What is remembered."""
+    """Reads what a monitor remembers."""
 
     @property
     def rule(self) -> Rule: ...
 
     def values(self, row: int) -> dict[str, Any]:
-        """A row of a table as it came, key and output included; None where there was nothing."""
+        """Return a table row as it came, key and output included; None for missing values."""
 
     def inputs(self, rows: Any) -> npt.NDArray[Any]:
-        """The vectors of rows, in the shape and type in which they are kept."""
+        """Return the vectors of rows, in the shape and type that are stored."""
 
     def points(self, rows: Any) -> Points:
-        """The inputs of rows, which are remembered, as the engine compares them."""
+        """Return the inputs of remembered rows as the engine compares them."""
 
     def outputs(self, rows: Any) -> list[Any]:
-        """The outputs of rows; None for those forgotten."""
+        """Return the outputs of rows; None for forgotten ones."""
 
     def keys(self, rows: Any) -> list[Any]:
-        """The keys of rows; None for one without, or forgotten."""
+        """Return the keys of rows; None for a row without one, or a forgotten one."""
 
     def models(self, rows: Any) -> list[str | None]:
-        """The models that decided rows; None for one without, or forgotten."""
+        """Return the models that decided rows; None for a row without one, or a forgotten one."""
 
     def model_codes(self, rows: Any) -> CodedColumn | None:
-        """The same as codes, of which one stands for None; None where no row has a model."""
+        """Return the models of rows as codes, one of which means None; None if no row has one."""
 
     def row_of(self, key: Any) -> int | None:
-        """The row of a key, if it is remembered."""
+        """Return the row of a key, or None if it is not remembered."""
 
     def alive(self, rows: Any) -> npt.NDArray[np.bool_]:
-        """Whether rows are remembered."""
+        """Say of each row whether it is remembered."""
 
     def codes(self, column: str, rows: Any) -> CodedColumn:
-        """A column of rows of a table; "" for their labels."""
+        """Return the values of a table column in rows, as codes; "" for labels."""
 
     def numbers(self, rows: Any) -> npt.NDArray[np.float64]:
-        """The outputs of rows, where they are numbers; NaN for those forgotten."""
+        """Return outputs that are numbers; NaN for forgotten rows."""
 
     def span(self, rows: Any) -> ComparisonSpan | None:
-        """How far apart in time rows may be to be compared; None where that is not limited."""
+        """Return how far apart in time rows may be to be compared; None if that is unlimited."""
 
     def like_models(self, rows: range) -> LikeModels | None:
-        """Whether rows had an earlier like case within and across models, from all near pairs.
+        """Say which rows had an earlier similar case within and across models, from all near pairs.
 
-        None where no model is known, or where too much is forgotten, or near, to say it.
+        None if no model is known, if too much is forgotten, or if there are too many pairs.
         """
 
     def explain(self, verdict: Verdict, count: int) -> SideBySide:
-        """A decision beside its nearest witnesses."""
+        """Put a decision side by side with its nearest witnesses."""
 
     def by_group(self, verdicts: Verdicts, column: str) -> GroupEffects:
-        """Who got less, by protected group, among all decisions up to the last of these."""
+        """Compare protected groups among all decisions up to the last of these."""
 
     def by_model(self, verdicts: Verdicts) -> tuple[ModelCounts, ...]:
-        """Decisions and contradictions of each model among these."""
+        """Count the decisions and contradictions of each model among these."""

@@ -1,21 +1,8 @@
-"""How large a difference between two groups would be if group played no role.
+"""Test the difference between two groups by shuffling groups among similar people.
 
-People are sorted into blocks: neighbourhoods of like cases. Within each block the groups are
-shuffled, and everything else stays as it is. If group played no role, the groups as they are would
-be one shuffle among many. So the share of shuffles with a difference at least as large is a p-value
-(the observed one counts as a shuffle, hence +1), whatever the outcomes are and however the groups
-are distributed over the blocks.
-
-The difference is the mean outcome of one group minus that of the other within each block, averaged
-over blocks with weight n_a n_b / (n_a + n_b): the weight that has the smallest variance, does not
-grow with the size of the larger group, and makes the difference exactly 0 on average over shuffles.
-A block of one group, or with one outcome, has no difference, whichever way it is shuffled.
-
-Where outcomes are 0 or 1, a shuffled block is a draw from a hypergeometric distribution. Otherwise
-the outcomes themselves are shuffled.
-
-Invariant: the same people give the same numbers in whatever order they come; seeded.
+Invariant: the same people give the same numbers, in any order; the random numbers are seeded.
 Cost: a draw for each shuffle and block, or for each shuffle and person, where something can change.
+Not here: who is similar to whom (compare_groups.py).
 """
 
 import math
@@ -25,24 +12,24 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.group_effects import ShuffleTest
 
 _DRAWS_AT_ONCE = 1 << 21  # at a time
-_MOST_DRAWS = 1 << 28  # draws for one comparison, at most; but _FEWEST shuffles
+_MOST_DRAWS = 1 << 28  # for one comparison, at most; but there are _FEWEST shuffles in any case
 _FEWEST = 200
-_SAME = 1e-9  # two differences that are as large, but for rounding
+_SAME = 1e-9  # relative difference that may come from rounding
 
 
 @dataclass(frozen=True, eq=False)
 class ShuffleBlocks:
-    """People of two groups in blocks that have both; sorted by block, then by outcome."""
+    """Holds people of two groups in blocks that have both; sorted by block, then by outcome."""
 
     outcomes: Floats
     is_second: npt.NDArray[np.bool_]
-    """Whether a person is of the second group."""
+    """Whether a person belongs to the second group."""
     starts: Rows
-    """Where each block begins."""
+    """The place where each block begins."""
 
     @property
     def sizes(self) -> Rows:
@@ -50,7 +37,7 @@ class ShuffleBlocks:
 
     @property
     def second_counts(self) -> Rows:
-        """How many of each block are of the second group."""
+        """How many people of each block belong to the second group."""
         if len(self.starts) == 0:
             return np.empty(0, np.int64)
         return np.add.reduceat(self.is_second, self.starts, dtype=np.int64)
@@ -78,9 +65,9 @@ def blocks_of(block: Rows, outcomes: Floats, second: npt.NDArray[np.bool_]) -> S
     order = np.lexsort((second, outcomes, block))
     block, outcomes, second = block[order], outcomes[order], second[order]
     starts = np.flatnonzero(np.diff(block, prepend=-1))
-    every = ShuffleBlocks(outcomes, second, starts)
-    mixed = (every.second_counts > 0) & (every.second_counts < every.sizes)
-    return _select_blocks(every, mixed)
+    blocks = ShuffleBlocks(outcomes, second, starts)
+    mixed = (blocks.second_counts > 0) & (blocks.second_counts < blocks.sizes)
+    return _select_blocks(blocks, mixed)
 
 
 def _select_blocks(blocks: ShuffleBlocks, chosen: npt.NDArray[np.bool_]) -> ShuffleBlocks:
@@ -91,9 +78,18 @@ def _select_blocks(blocks: ShuffleBlocks, chosen: npt.NDArray[np.bool_]) -> Shuf
 
 
 def run_shuffle_test(blocks: ShuffleBlocks, shuffles: int, seed: int) -> ShuffleTest:
-    """The difference second minus first, and what it would be if group played no role.
+    """Test the difference, second group minus first, against shuffled groups.
 
-    Its p-value is not corrected yet (`holm`).
+    People are in blocks: neighbourhoods of similar cases. Within each block the groups are
+    shuffled, and everything else stays as it is. If group played no role, the real groups would be
+    one shuffle among many. So the share of shuffles with a difference at least as large is a
+    p-value (the observed one counts as a shuffle, hence +1), whatever the outcomes are and however
+    the groups are distributed over the blocks. It is not corrected yet (`holm`).
+
+    The difference is the mean outcome of one group minus that of the other within each block,
+    averaged over blocks with weight n_a n_b / (n_a + n_b): the weight that has the smallest
+    variance, does not grow with the size of the larger group, and makes the difference exactly 0 on
+    average over shuffles. A block of one group, or with one outcome, never has a difference.
     """
     sizes, seconds = blocks.sizes, blocks.second_counts
     weight = math.fsum((seconds * (sizes - seconds) / sizes).tolist())
@@ -115,7 +111,7 @@ def _is_binary(blocks: ShuffleBlocks) -> bool:
 
 
 def _sort_blocks(blocks: ShuffleBlocks) -> ShuffleBlocks:
-    """Blocks sorted by what they hold, so that draws do not depend on how they are numbered."""
+    """Sort blocks by content, so that draws do not depend on how they are numbered."""
     order = np.lexsort(
         (blocks.highest, blocks.lowest, blocks.sums, blocks.second_counts, blocks.sizes)
     )
@@ -126,7 +122,11 @@ def _sort_blocks(blocks: ShuffleBlocks) -> ShuffleBlocks:
 
 
 def _draw_sums(blocks: ShuffleBlocks, shuffles: int, random: np.random.Generator) -> Floats:
-    """The sum of the second group's outcomes in each shuffle."""
+    """Draw the sum of the second group's outcomes in each shuffle.
+
+    If outcomes are 0 or 1, a shuffled block is a draw from a hypergeometric distribution; otherwise
+    the outcomes themselves are shuffled.
+    """
     if len(blocks.starts) == 0:
         return np.zeros(shuffles)
     if _is_binary(blocks):
@@ -140,16 +140,16 @@ def _draw_sums(blocks: ShuffleBlocks, shuffles: int, random: np.random.Generator
         return np.concatenate([part.sum(axis=1) for part in parts]).astype(np.float64)
     number = np.repeat(np.arange(len(blocks.starts)), blocks.sizes)
     place = np.arange(len(number)) - blocks.starts[number]
-    taken = place < blocks.second_counts[number]  # of each block in random order, the first so many
+    is_second = place < blocks.second_counts[number]  # the first so many after shuffling a block
     sums = np.empty(shuffles)
     for i in range(shuffles):
         order = np.argsort(number + random.random(len(number)))
-        sums[i] = blocks.outcomes[order][taken].sum()
+        sums[i] = blocks.outcomes[order][is_second].sum()
     return sums
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """p-values corrected for having looked at all of them.
+    """Correct p-values for their number, by Holm's method.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

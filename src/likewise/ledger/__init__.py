@@ -1,1 +1,1 @@
-"""The ledger: a folder that keeps decisions and their verdicts, and shows if it was altered."""
+"""Store decisions and their verdicts in a folder that shows if it was altered: the ledger."""

@@ -1,4 +1,4 @@
-"""Where a walk along a chain begins: at its first event, or where the window has cut it."""
+"""Find where a walk along a chain begins: at its first event, or where the window has cut it."""
 
 from typing import Any
 
@@ -8,42 +8,42 @@ from likewise.ledger.stored import LASTING_KINDS, Altered, ChainEnd, Event
 
 
 def digest(event: Event) -> str:
-    """Hash all columns of an event that stays when the chain through it is dropped."""
+    """Return a hash of all columns of an event that stays when the chain around it is dropped."""
     columns = (event.number, event.at_row, event.time, event.kind, event.text)
     return event_link(event.link, *columns).hex()
 
 
 def begin_walk(reader: FormatReader) -> ChainEnd:
-    """The row, the event and the link to begin with; raise Altered if what was kept is not so."""
+    """Return the row, event and link to begin with; raise Altered if lasting events changed."""
     events = reader.events()
     dropped = [event for event in events if event.kind == "dropped"]
     if not dropped:
-        _check_kept(reader, 0, 0)
+        _check_lasting(reader, 0, 0)
         return ChainEnd(0, 0, GENESIS)
-    said = dropped[-1].body
+    body = dropped[-1].body
     try:
-        link, number = bytes.fromhex(said["link"]), int(said["event"])
-        kept = {int(known): digested for known, digested in said["kept"].items()}
+        link, number = bytes.fromhex(body["link"]), int(body["event"])
+        lasting = {int(key): value for key, value in body["kept"].items()}
     except (KeyError, ValueError, TypeError, AttributeError):
         raise Altered(None, f"event {dropped[-1].number} cannot be read") from None
     before = [event for event in events if event.number < number]
-    if {event.number: digest(event) for event in before} != kept or any(
+    if {event.number: digest(event) for event in before} != lasting or any(
         event.kind not in LASTING_KINDS for event in before
     ):
-        raise Altered(None, f"events before number {number} are not those that were kept")
-    _check_kept(reader, number, len(kept))
+        raise Altered(None, f"events before number {number} are not those that should have stayed")
+    _check_lasting(reader, number, len(lasting))
     return ChainEnd(dropped[-1].get_integer("first"), number, link)
 
 
-def _check_kept(reader: FormatReader, number: int, many: int) -> None:
+def _check_lasting(reader: FormatReader, number: int, count: int) -> None:
     """Raise Altered unless there are so many events before a number, none of them a run of rows."""
     query = "SELECT count(*), total(coalesce(first, stop, latest) IS NULL) FROM event"
-    if reader.all(f"{query} WHERE number < ?", number) != [(many, many)]:
+    if reader.all(f"{query} WHERE number < ?", number) != [(count, count)]:
         raise Altered(None, f"the table 'event' has other rows before number {number} than it had")
 
 
 def anchor_body(reader: Any, first: int) -> dict[str, Any]:
-    """What an event must say so that the chain can be walked from row `first` on."""
+    """Return what an event must say so that the chain can be walked from row `first` on."""
     number, link = reader.format.anchor(reader, first)
     words, words_link = reader.last_word()
     return {

@@ -1,12 +1,7 @@
-"""A copy of a ledger, made while it is written, and again later of what has changed since.
+"""Copy a ledger while it is written, and later copy only what has changed since.
 
-The database is copied as it is at one moment (SQLite's own backup), then files of records: those
-that are not there yet, that have grown, or in which rows were erased or judged since. The copy is
-verified like any ledger. If it does not verify because rows were erased or dropped in between, it
-is made again.
-
-Invariant: there is always a whole copy of one moment: under its name, or, if the last step was cut
-off, beside it under a name that the next call knows.
+Invariant: there is always a whole copy of one moment: under its name, or, if the last step was
+interrupted, beside it under a name that the next call knows.
 Cost: copying the database and the files that changed, and verifying the whole copy.
 """
 
@@ -26,24 +21,30 @@ from likewise.ledger.record_files import SUFFIX, sync_folder
 from likewise.ledger.verification import Verification
 from likewise.runtime import private_files as private
 
+# The database is copied as it is at one moment (SQLite's own backup), then files of records: those
+# that are new, that have grown, or in which rows were erased or judged since. The copy is verified
+# like any ledger. If it does not verify because rows were erased or dropped in between, it is made
+# again.
+
 _TRIES = 5
 
 
 @dataclass(frozen=True)
 class Backup:
-    """What was copied."""
+    """Says what was copied."""
 
     rows: int
     copied: int
     """Files of records that were copied."""
     kept: int
-    """Files that were there, as they are now, from the copy before."""
+    """Files that the earlier copy already had unchanged."""
     head: str
 
     def __str__(self) -> str:
         files = "1 file" if self.copied == 1 else f"{self.copied:,} files"
-        kept = f", {self.kept:,} unchanged" if self.kept else ""
-        return f"{self.rows:,} decisions; {files} of records copied{kept}; verified; {self.head}"
+        unchanged = f", {self.kept:,} unchanged" if self.kept else ""
+        copied = f"{files} of records copied{unchanged}"
+        return f"{self.rows:,} decisions; {copied}; verified; {self.head}"
 
 
 def back_up(ledger: str | os.PathLike[str], to: str | os.PathLike[str]) -> Backup:
@@ -51,23 +52,23 @@ def back_up(ledger: str | os.PathLike[str], to: str | os.PathLike[str]) -> Backu
     source, target = Path(ledger), Path(to)
     fresh, before = (target.with_name(f"{target.name}.{end}") for end in ("next", "before"))
     try:
-        if before.exists() and not target.exists():  # cut off between the last two steps
+        if before.exists() and not target.exists():  # interrupted between the last two steps
             before.rename(target)
-        shutil.rmtree(before, ignore_errors=True)  # cut off after them
+        shutil.rmtree(before, ignore_errors=True)  # interrupted after them
         _check_target(source, target)
         private.make_folder(target.parent)
         for _ in range(_TRIES):
             shutil.rmtree(fresh, ignore_errors=True)
             try:
-                made, copied, kept = _make(source, target, fresh)
+                verification, copied, kept = _make(source, target, fresh)
             except FileNotFoundError:  # dropped by the window meanwhile
                 continue
-            if made.ok:
+            if verification.ok:
                 if target.exists():
                     target.rename(before)
                 fresh.rename(target)
                 sync_folder(target.parent)
-                return Backup(made.rows, copied, kept, str(made.head))
+                return Backup(verification.rows, copied, kept, str(verification.head))
     except OSError as error:
         raise BadFile(
             f"{str(target)!r} cannot be written: {error.strerror}.", path=target
@@ -77,20 +78,20 @@ def back_up(ledger: str | os.PathLike[str], to: str | os.PathLike[str]) -> Backu
         if target.exists():
             shutil.rmtree(before, ignore_errors=True)
     with Ledger(source) as opened:
-        found = opened.verify()
-    if not found.ok:
-        raise BadFile(f"{str(source)!r} is {found}. Nothing was copied.", path=source)
+        verification = opened.verify()
+    if not verification.ok:
+        raise BadFile(f"{str(source)!r} is {verification}. Nothing was copied.", path=source)
     raise BadFile(
         f"{str(source)!r} drops rows faster than they can be copied. Try again.", path=source
     )
 
 
 def restore(backup: str | os.PathLike[str], to: str | os.PathLike[str]) -> Backup:
-    """A ledger made of a copy, in a new folder."""
+    """Make a ledger from a copy, in a new folder."""
     target = Path(to)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise BadFile(
-            f"{str(target)!r} is there already. Nothing was written: name a new folder.",
+            f"{str(target)!r} exists already. Nothing was written: name a new folder.",
             path=target,
         )
     return back_up(backup, to)
@@ -110,11 +111,11 @@ def _check_target(source: Path, target: Path) -> None:
                     path=target,
                 )
     elif target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise BadFile(f"{str(target)!r} is there already, and is no copy of a ledger.", path=target)
+        raise BadFile(f"{str(target)!r} exists already, and is no copy of a ledger.", path=target)
 
 
 def _make(source: Path, target: Path, fresh: Path) -> tuple[Verification, int, int]:
-    """A whole copy in the folder `fresh`; files that have not changed are linked, not copied."""
+    """Make a whole copy in the folder `fresh`; unchanged files are linked, not copied."""
     private.make_folder(fresh)
     os.close(private.open_private(fresh / folder.DATABASE))
     with (
@@ -134,12 +135,12 @@ def _make(source: Path, target: Path, fresh: Path) -> tuple[Verification, int, i
             _copy_file(path, fresh / path.name)
             copied += 1
     sync_folder(fresh)
-    with Ledger(fresh) as made:
-        return made.verify(), copied, kept
+    with Ledger(fresh) as new_copy:
+        return new_copy.verify(), copied, kept
 
 
 def _make_change_test(fresh: Path, target: Path) -> Callable[[Path], bool]:
-    """Which files of records are not as they were at the copy before."""
+    """Return a function that tells whether a file of records changed since the earlier copy."""
     if not folder.exists(target):
         return lambda path: True
     with (
@@ -148,17 +149,10 @@ def _make_change_test(fresh: Path, target: Path) -> Callable[[Path], bool]:
     ):
         layout = now.layout
         rows = 0 if layout is None else layout.segment_rows
-        known = len(earlier.events())
-        touched = (
-            {
-                row // rows
-                for event in now.events()[known:]
-                if event.kind == "erased"
-                for row in event.get_integers("rows")
-            }
-            if rows
-            else set()
-        )
+        new_events = now.events()[len(earlier.events()) :]
+        erased = [event for event in new_events if event.kind == "erased"]
+        erased_rows = {row for event in erased for row in event.get_integers("rows")}
+        touched = {row // rows for row in erased_rows} if rows else set()
         open_since = earlier.reader.state().judged // rows if rows else 0
 
     def is_changed(path: Path) -> bool:
@@ -171,7 +165,7 @@ def _make_change_test(fresh: Path, target: Path) -> Callable[[Path], bool]:
 
 def _copy_file(path: Path, to: Path) -> None:
     file = private.open_private(to)
-    with os.fdopen(file, "wb") as out, path.open("rb") as given:
-        shutil.copyfileobj(given, out, 1 << 20)
+    with os.fdopen(file, "wb") as out, path.open("rb") as content:
+        shutil.copyfileobj(content, out, 1 << 20)
         out.flush()
         os.fsync(out.fileno())

@@ -1,7 +1,7 @@
-"""The whole history of a ledger, copied into a new one: decisions, verdicts, words, what was said.
+"""Copy the whole history of a ledger into a new one: decisions, verdicts, words and notes.
 
-Row numbers stay, so what has left the window is left out by an event `dropped` at the beginning,
-and what was erased is written as zeros and erased again.
+Row numbers stay the same: an event `dropped` at the beginning stands for rows that have left the
+window, and erased rows are written as zeros and erased again.
 """
 
 from typing import Any
@@ -14,15 +14,15 @@ from likewise.ledger.ledger import Ledger
 from likewise.ledger.notes import LedgerNote
 from likewise.ledger.source_positions import Sources
 from likewise.ledger.store import Store
-from likewise.ledger.stored import LASTING_KINDS, StoredDecisions
+from likewise.ledger.stored import LASTING_KINDS, NameTable, StoredDecisions
 from likewise.tables.codec import read_word
 
 _COPIED_KINDS = ("clock", "fault", "lost")
-"""Kinds of events that are told again as they are."""
+"""Kinds of events that are copied unchanged."""
 
 
 def copy_history(ledger: Ledger, store: Store) -> None:
-    """Copy everything."""
+    """Copy everything from a ledger to the store of a new one."""
     reader = ledger.reader
     if reader.layout is None:
         return
@@ -31,13 +31,13 @@ def copy_history(ledger: Ledger, store: Store) -> None:
         store.event("window", {"keep": ledger.window})
     if ledger.first:
         _begin_at(store, ledger.first)
-    models, fresh, sources = reader.names("model"), _words(reader.words()), Sources(reader)
+    models, words, sources = reader.names("model"), _words(reader.words()), Sources(reader)
     named: set[int] = set()
-    for some in reader.all_decisions(ledger.first, reader.state().judged, witnesses=True):
-        named.update(some.witnesses.records["row"].tolist())
-        entries = _entries(some, models)
-        entries.words, fresh = fresh, []
-        entries.places = sources.places(some.sources, some.positions)
+    for chunk in reader.all_decisions(ledger.first, reader.state().judged, witnesses=True):
+        named.update(chunk.witnesses.records["row"].tolist())
+        entries = _entries(chunk, models)
+        entries.words, words = words, []  # all of them come with the first chunk
+        entries.places = sources.places(chunk.sources, chunk.positions)
         store.append(entries)
     since = dict.fromkeys(reader.erased_rows().tolist(), ledger.first)
     for event in reader.events("erased"):
@@ -48,14 +48,14 @@ def copy_history(ledger: Ledger, store: Store) -> None:
     for event in ledger.events():
         if event.kind in _COPIED_KINDS:
             store.event(event.kind, {**event.body, "at_row": event.at_row})
-    store.tell_positions(ledger.positions)  # of rows that have left, too
+    store.tell_positions(ledger.positions)  # also those of rows that have left
     if erased or numbers:
         store.erase(erased, numbers, [since[row] for row in erased])
         store.rewrite()
 
 
 def _words(words: list[Any]) -> list[Word]:
-    """All words; of an erased one a stand-in, which is erased at the end."""
+    """Return all words, with a stand-in for each erased one, which is erased at the end."""
     return [
         (column, code, None if value is None else read_word(value))
         for _, column, code, value, *_ in words
@@ -63,9 +63,9 @@ def _words(words: list[Any]) -> list[Word]:
 
 
 def _begin_at(store: Store, first: int) -> None:
-    """Rows before `first` never were in this ledger."""
+    """Begin the new ledger at row `first`."""
     end = store.end
-    kept = {
+    lasting = {
         str(event.number): digest(event)
         for event in store.reader.events()
         if event.kind in LASTING_KINDS
@@ -78,34 +78,35 @@ def _begin_at(store: Store, first: int) -> None:
         "words_link": store.words_link.hex(),
         "erased_words": [],
         "latest": 0,
-        "kept": kept,
+        "kept": lasting,
     }
     store.begin_at(first, body)
 
 
-def _entries(some: StoredDecisions, models: Any) -> Entries:
-    gone = np.isnan(some.outputs[:, 0])
-    outputs = np.where(gone[:, None], 0.0, some.outputs)
-    inputs = np.ascontiguousarray(some.records["input"])
-    inputs[gone] = 0
+def _entries(chunk: StoredDecisions, models: NameTable) -> Entries:
+    """Return entries for a chunk, with zeros for erased values."""
+    erased = np.isnan(chunk.outputs[:, 0])
+    outputs = np.where(erased[:, None], 0.0, chunk.outputs)
+    inputs = np.ascontiguousarray(chunk.records["input"])
+    inputs[erased] = 0
     return Entries(
-        times=some.times,
+        times=chunk.times,
         inputs=inputs,
         outputs=outputs,
-        keys=None if some.keys is None else list(some.keys),
-        firsts=some.firsts,
-        counts=some.counts,
-        witnesses=some.witnesses,
-        models=models.all_of(some.models),
-        facts=some.facts,
+        keys=None if chunk.keys is None else list(chunk.keys),
+        firsts=chunk.firsts,
+        counts=chunk.counts,
+        witnesses=chunk.witnesses,
+        models=models.all_of(chunk.models),
+        facts=chunk.facts,
     )
 
 
 def _copy_notes(ledger: Ledger, store: Store) -> None:
-    """What people said; the words of erased rows are empty, and erased again."""
-    told = [event for event in ledger.events() if event.kind in ("review", "superseded", "truth")]
-    texts = dict(ledger.reader.all("SELECT event, text FROM note")) if told else {}
-    for event in told:
+    """Copy reviews and corrections; the texts of erased rows are empty, and erased again."""
+    events = [event for event in ledger.events() if event.kind in ("review", "superseded", "truth")]
+    texts = dict(ledger.reader.all("SELECT event, text FROM note")) if events else {}
+    for event in events:
         body = {name: value for name, value in event.body.items() if name != "note"}
         other = body.get("by_row" if event.kind == "superseded" else "witness")
         review = body.get("disposition") if event.kind == "review" else None

@@ -1,4 +1,4 @@
-"""How a ledger begins: its folder and database, and the first event, which holds the rule."""
+"""Create a ledger: its folder and database, and the first event, which holds the rule."""
 
 import contextlib
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import Any
 
 from likewise.errors import BadFile
 from likewise.ledger import folder
-from likewise.ledger.formats import FORMATS
 from likewise.ledger.hashes import GENESIS
 from likewise.ledger.protocol import FormatWriter
+from likewise.ledger.reader import FORMATS
 from likewise.ledger.schema import FORMAT
 from likewise.ledger.stored import ChainEnd
 from likewise.rule.rule import Rule
@@ -17,13 +17,10 @@ from likewise.version import __version__
 
 
 def create_ledger(store: FormatWriter, path: Path, body: dict[str, Any]) -> None:
-    """Create a ledger whose first event has this body.
-
-    store: what is to write it
-    """
+    """Create a ledger whose first event has this body, written by `store`."""
     format = FORMATS[FORMAT]
     try:
-        # Only a connection that is closed lets go of its transaction: Python's are garbage cycles.
+        # Only closing a connection ends its transaction: Python's connections are garbage cycles.
         with contextlib.closing(folder.create(path)) as database:
             folder.create_tables(path, database)
             first = {**body, **format.first_body()}
@@ -36,9 +33,9 @@ def create_ledger(store: FormatWriter, path: Path, body: dict[str, Any]) -> None
 def first_body(
     rule: Rule, origin: dict[str, Any] | None, marks: Rule | None, question: SlopeQuestion | None
 ) -> dict[str, Any]:
-    """What the first event of a new ledger says.
+    """Return the body of the first event of a new ledger.
 
-    origin: what the ledger was made of
+    origin: what the ledger was made from
     """
     body = rule_body(rule, FORMAT, marks, question)
     return body if origin is None else {**body, "origin": origin}
@@ -47,12 +44,11 @@ def first_body(
 def rule_body(
     rule: Rule, version: int, marks: Rule | None = None, question: SlopeQuestion | None = None
 ) -> dict[str, Any]:
-    """What an event says of a rule, of the models that it means, and of another question.
+    """Return the body of an event about a rule, its models, and another question.
 
-    marks: whose models are those of `rule`, where they are not to be loaded for it
+    marks: a rule with the same models as `rule`, so that they need not be loaded for it
     """
-    known = (marks or rule).marks()
-    embedders = {column: mark.to_dict() for column, mark in known.items()}
+    embedders = {column: mark.to_dict() for column, mark in (marks or rule).marks().items()}
     body: dict[str, Any] = {
         "format": version,
         "rule": rule.to_toml(),

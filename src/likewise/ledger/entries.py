@@ -1,4 +1,4 @@
-"""Decisions and verdicts on their way into a ledger, all arrays of one length."""
+"""Define decisions and verdicts that are to be written to a ledger, in arrays of equal length."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,51 +9,52 @@ import numpy.typing as npt
 from likewise.ledger.hashes import Bytes
 from likewise.ledger.notes import LedgerNote
 from likewise.ledger.verdict_facts import FactsArray
+from likewise.tables.array_types import Floats, Rows
 from likewise.tables.keys import Key
 from likewise.tables.positions import SourcePositions
-from likewise.tables.rows import Floats, Rows
 
 WITNESS = np.dtype([("row", "<i8"), ("input_distance", "<f8"), ("output_distance", "<f8")])
 
 
 @dataclass(frozen=True)
 class StoredWitnesses:
-    """Owners by their place in the run, ascending.
+    """The stored witnesses of a run of decisions.
 
-    Those of one owner are stored in order of their rows: an order by distance must not outlive the
-    distances, which an erasure destroys.
+    The witnesses of one decision are stored in order of their rows: an order by distance must not
+    outlive the distances, which an erasure destroys.
     """
 
     owners: Rows
+    """The place in the run of the decision that each witness belongs to, ascending."""
     records: npt.NDArray[Any]
-    """As WITNESS."""
+    """The witnesses, with dtype WITNESS."""
 
     def __len__(self) -> int:
         return len(self.owners)
 
     def of(self, owner: int) -> npt.NDArray[Any]:
-        """The witnesses of one decision."""
+        """Return the witnesses of one decision."""
         start, stop = np.searchsorted(self.owners, [owner, owner + 1])
         return self.records[start:stop]
 
     def part(self, start: int, stop: int) -> "StoredWitnesses":
-        """Those of the decisions from `start` up to `stop`, counted from there."""
+        """Return those of the decisions from `start` up to `stop`, with owners counted from 0."""
         first, last = np.searchsorted(self.owners, [start, stop])
         return StoredWitnesses(self.owners[first:last] - start, self.records[first:last])
 
     def by_row(self) -> "StoredWitnesses":
-        """The same, those of one owner in order of their rows."""
+        """Return them with the witnesses of each owner in order of their rows."""
         rows = self.records["row"]
         if len(rows) < 2 or ((np.diff(rows) > 0) | (np.diff(self.owners) > 0)).all():
             return self
         return self._sort(rows)
 
     def nearest_first(self) -> "StoredWitnesses":
-        """The same, those of one owner by distance, then by row; by row if no distance is left."""
+        """Return them by distance for each owner, then by row; by row if no distance is left."""
         return self._sort(self.records["row"], self.records["input_distance"])
 
     def _sort(self, *columns: npt.NDArray[Any]) -> "StoredWitnesses":
-        """By owner, and then by columns, of which the last counts most."""
+        """Sort by owner, and then by columns, of which the last counts most."""
         order = np.lexsort((*columns, self.owners))
         return StoredWitnesses(self.owners[order], self.records[order])
 
@@ -76,17 +77,17 @@ class EntryVerdicts:
     firsts: Rows
     """The first row that each was compared with."""
     counts: Rows
-    """Witnesses of each, or NOT_JUDGED."""
+    """How many witnesses each has, or NOT_JUDGED."""
     witnesses: StoredWitnesses
-    """The nearest."""
+    """The nearest witnesses."""
     facts: FactsArray | None = None
-    """What each says beside them; None: nothing."""
+    """Further facts of each verdict; None for none."""
 
     def __len__(self) -> int:
         return len(self.counts)
 
     def by_row(self) -> "EntryVerdicts":
-        """The same, the witnesses of each in order of their rows."""
+        """Return them with the witnesses of each in order of their rows."""
         return replace(self, witnesses=self.witnesses.by_row())
 
 
@@ -100,18 +101,18 @@ class Entries:
     keys: list[Key] | None
     firsts: Rows
     counts: Rows
-    """Witnesses of each, or NOT_JUDGED."""
+    """How many witnesses each has, or NOT_JUDGED."""
     facts: FactsArray | None = None
-    """What each verdict says beside its witnesses; None: nothing."""
+    """Further facts of each verdict; None for none."""
     witnesses: StoredWitnesses = NO_STORED_WITNESSES
-    """The nearest."""
+    """The nearest witnesses."""
     words: list[Word] = field(default_factory=list)
-    """That occur here for the first time."""
+    """Words that occur here for the first time."""
     models: list[str | None] | None = None
     places: SourcePositions | None = None
     """Where each comes from."""
     notes: list[LedgerNote] = field(default_factory=list)
-    """What is said of these decisions, or of those that they replace, in the same transaction."""
+    """Notes on these decisions, or on those that they replace, for the same transaction."""
     waiting: bool = False
     """Whether the verdicts are still to come; firsts, counts and witnesses mean nothing then."""
 
@@ -119,6 +120,6 @@ class Entries:
         return len(self.times)
 
     def to_verdicts(self, first: int) -> EntryVerdicts:
-        """The verdicts, of rows from `first` on, the witnesses of each in order of their rows."""
-        found = self.witnesses.by_row() if len(self.witnesses.owners) else self.witnesses
-        return EntryVerdicts(first, self.firsts, self.counts, found, self.facts)
+        """Return the verdicts of rows from `first` on, the witnesses of each by row."""
+        witnesses = self.witnesses.by_row() if len(self.witnesses.owners) else self.witnesses
+        return EntryVerdicts(first, self.firsts, self.counts, witnesses, self.facts)

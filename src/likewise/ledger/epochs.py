@@ -1,12 +1,9 @@
-"""Epochs: who has opened a ledger since shards of a cluster were first made from it.
+"""Record epochs: which writers have opened a ledger since shards of a cluster were made from it.
 
-Each opening is an event of the chain, by a cluster or by one process: with the number of the epoch,
-a random name of whoever opened it, and how rows are placed on shards. From these events it follows
-up to which row a shard can be relied on that was filled by somebody earlier: what it was sent may
-have rows that never reached the ledger, and these begin where the next epoch does, or later.
-
-Invariant: rows that one writer has sent to shards are the ledger's up to `trusted`.
-Cost: nothing in a ledger that no cluster has opened.
+An event for each opening holds the epoch's number, a random name of the writer, and how rows are
+placed on shards. A shard filled by an earlier writer may have rows that never reached the ledger;
+these begin where the next epoch does, or later. Invariant: rows that a writer sent to shards are
+the ledger's up to `find_trusted_rows`. Cost: nothing in a ledger that no cluster has opened.
 """
 
 import secrets
@@ -28,17 +25,17 @@ class Epoch:
     number: int
     writer: str
     trust: dict[str, int]
-    """By earlier writer: up to which row what it sent to shards is what the ledger has."""
+    """By earlier writer: up to which row its shards hold what the ledger has."""
 
 
 def stored_plans(store: Store) -> Any:
-    """How rows are placed, as the ledger has it; None if no cluster has opened it."""
+    """Return how the ledger says rows are placed; None if no cluster has opened it."""
     events = store.reader.events(CLUSTER)
     return events[-1].body.get("plans") if events else None
 
 
 def begin_epoch(store: Store, plans: Any) -> Epoch:
-    """Chain that an epoch begins, in which rows are placed by these plans."""
+    """Begin an epoch, in which rows are placed by these plans, with an event of the chain."""
     events = store.reader.events(CLUSTER)
     number = 1 + (events[-1].get_integer("epoch") if events else 0)
     epoch = Epoch(number, secrets.token_hex(8), find_trusted_rows(events, store.rows))
@@ -48,7 +45,7 @@ def begin_epoch(store: Store, plans: Any) -> Epoch:
 
 
 def find_trusted_rows(events: Sequence[Event], rows: int) -> dict[str, int]:
-    """By writer: the row at which the epoch after its last one began."""
+    """Return for each writer the row at which the epoch after its last one began."""
     writers = [str(event.body.get("coordinator")) for event in events]
     trust = {}
     for i, writer in enumerate(writers):

@@ -1,12 +1,7 @@
-"""The folder of a ledger: its files, the version of its format, and its lock.
+"""Manage the folder of a ledger: its files, the version of its format, and its lock.
 
-    ledger.sqlite         rule, events, keys, contradictions, words (SQLite, in WAL mode)
-    000000000000.rows …   what has the same length for every decision, its input included
-    lock                  held, by the system's own means, by the one process that writes; says
-                          which that is, and how far the chain was when something was last written
-
-Invariant: the lock is gone when its process is, however that ended. The chain was never shorter
-than the lock says, so if it is now, what was acknowledged is lost. Only their owner may read the
+Invariant: the lock is released when its process ends, however it ends. The chain was never shorter
+than the lock says; if it is now, acknowledged decisions are lost. Only their owner may read the
 files, whatever the umask, and nothing is written through a link.
 """
 
@@ -26,6 +21,11 @@ from likewise.ledger.schema import FORMAT, SCHEMAS, check_schema
 from likewise.ledger.stored import ChainEnd
 from likewise.runtime import private_files as private
 
+# ledger.sqlite         rule, events, keys, contradictions, words (SQLite, in WAL mode)
+# 000000000000.rows …   what has the same length for every decision, its input included
+# lock                  locked, by the operating system, by the one process that writes; says which
+#                       process that is, and the end of the chain at the last write
+
 _APPLICATION = 0x6C696B65  # "like", so that `file` and other tools can tell
 DATABASE, LOCK = "ledger.sqlite", "lock"
 _OWN = (LOCK, DATABASE, *(f"{DATABASE}-{end}" for end in ("wal", "shm", "journal")))
@@ -33,7 +33,7 @@ _PAGE_CACHE_KIB = 16 << 10
 BUSY_SECONDS = 5.0
 """How long the database waits for another connection."""
 FAILURES = (sqlite3.Error, UnicodeError, OverflowError)
-"""What Python's sqlite3 raises where a file is damaged: its message, too, may be no text."""
+"""What Python's sqlite3 raises if a file is damaged; even its message may not be text."""
 _DAMAGED = {
     sqlite3.SQLITE_ERROR,
     sqlite3.SQLITE_CORRUPT,
@@ -45,11 +45,11 @@ _DAMAGED = {
     sqlite3.SQLITE_MISMATCH,
     sqlite3.SQLITE_RANGE,
 }
-"""What SQLite says where the database is not as it should be; else it could not look at it."""
+"""SQLite's codes for a damaged database; other codes mean that it could not be read."""
 
 
 class BeingWritten(BadFile):
-    """Another process, `holder`, writes the ledger."""
+    """Says that another process, `holder`, writes the ledger."""
 
     code = "being-written"
 
@@ -63,27 +63,27 @@ class BeingWritten(BadFile):
 
 
 class LostLock(BadFile):
-    """The ledger may have another writer: the lock is another file's, or somebody else wrote."""
+    """Says that the ledger may have another writer: its lock or its contents changed."""
 
     code = "lost-lock"
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
             f"the ledger {str(path)!r} is no longer this process's to write: {why}. Nothing was"
-            " written. Close it, see that one process writes at a time, and open it again.",
+            " written. Close it, make sure that one process writes at a time, and open it again.",
             path=path,
         )
 
 
 def exists(folder: Path) -> bool:
-    """Whether a ledger was made here; one whose making was cut short was not."""
+    """Return whether a ledger was created here; an interrupted creation does not count."""
     try:
-        made = private.is_there(folder / DATABASE) and (folder / DATABASE).is_file()
-        if not made or private.is_there(folder / f"{DATABASE}-journal"):
-            return False  # the journal is there before there is a log, so only while it is made
+        has_database = private.is_there(folder / DATABASE) and (folder / DATABASE).is_file()
+        if not has_database or private.is_there(folder / f"{DATABASE}-journal"):
+            return False  # there is a journal only during creation, before there is a log
     except OSError as error:
         raise CannotLook(
-            f"{str(folder)!r} cannot be looked at: {error.strerror}. Nothing was changed: see that"
+            f"{str(folder)!r} cannot be read: {error.strerror}. Nothing was changed: make sure that"
             " you may read it.",
             path=folder,
         ) from None
@@ -92,18 +92,18 @@ def exists(folder: Path) -> bool:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except FAILURES:
-        return True  # and `connect` will say what is wrong with it
+        return True  # `connect` will say what is wrong with it
     return bool(version or tables)
 
 
 def foreign_files(folder: Path) -> list[str]:
-    """Names in a folder that no ledger has, whole or in part."""
+    """Return the names in a folder that are no part of a ledger."""
     names = (path.name for path in folder.iterdir())
     return sorted(name for name in names if name not in _OWN and not name.endswith(SUFFIX))
 
 
 def prepare(folder: Path) -> None:
-    """Have a folder that a new ledger may go into; one that was there stays as it is."""
+    """Make a folder for a new ledger, or accept an empty one."""
     try:
         private.make_folder(folder)
         others = [path.name for path in folder.iterdir() if path.name not in _OWN]
@@ -123,7 +123,7 @@ def prepare(folder: Path) -> None:
 
 
 def _make_files_private(folder: Path) -> None:
-    """Before something is written: have our files readable for their owner alone, and no links."""
+    """Make our files readable by their owner only, before writing; refuse links."""
     for path in folder.iterdir():
         if path.name in _OWN or path.suffix == SUFFIX:
             try:
@@ -133,15 +133,14 @@ def _make_files_private(folder: Path) -> None:
             except OSError as error:
                 raise BadFile(
                     f"the ledger {str(folder)!r} cannot be written:"
-                    f" {private.explain_os_error(error)}. Nothing"
-                    " was changed.",
+                    f" {private.explain_os_error(error)}. Nothing was changed.",
                     path=folder,
                 ) from None
 
 
 def create(folder: Path) -> sqlite3.Connection:
-    """Connect to a new database; `create_tables` is to follow."""
-    os.close(private.open_private(folder / DATABASE))  # what SQLite makes beside it is as private
+    """Connect to a new database; `create_tables` must follow."""
+    os.close(private.open_private(folder / DATABASE))  # SQLite makes its other files as private
     return _connect(folder, "rwc")
 
 
@@ -157,7 +156,7 @@ def create_tables(folder: Path, database: sqlite3.Connection) -> None:
 
 
 def connect(folder: Path, *, write: bool, schema: bool = True) -> sqlite3.Connection:
-    """The database of a folder, its format checked, and unless told otherwise its tables."""
+    """Connect to the database of a folder; check its format and, with `schema`, its tables."""
     if not exists(folder):
         raise BadFile(f"{str(folder)!r} holds no ledger. Name the folder of one.", path=folder)
     if write:
@@ -168,15 +167,14 @@ def connect(folder: Path, *, write: bool, schema: bool = True) -> sqlite3.Connec
         except FAILURES:
             if write or (folder / f"{DATABASE}-wal").exists():
                 raise
-            return _connect_checked(
-                folder, "ro&immutable=1", schema
-            )  # where not even a reader may write
+            # for a folder in which not even a reader may write
+            return _connect_checked(folder, "ro&immutable=1", schema)
     except FAILURES as error:
         raise unreadable(folder, error) from None
 
 
 def unreadable(folder: Path, error: Exception) -> BadFile:
-    """What to say of a failure of SQLite: is the database damaged, or could it not be read?"""
+    """Return the error for a failure of SQLite: the database is damaged, or cannot be read."""
     code = getattr(error, "sqlite_errorcode", None)
     short = code == sqlite3.SQLITE_IOERR_SHORT_READ  # it ends too early
     if isinstance(error, sqlite3.ProgrammingError) or not (
@@ -184,12 +182,13 @@ def unreadable(folder: Path, error: Exception) -> BadFile:
     ):
         return CannotLook(
             f"{str(folder / DATABASE)!r} cannot be used: {error}. That says nothing about what is"
-            " in it, and nothing was changed: see that it can be read and written, and try again.",
+            " in it, and nothing was changed: make sure that it can be read and written, and try"
+            " again.",
             path=folder / DATABASE,
         )
     return BadFile(
-        f"{str(folder / DATABASE)!r} cannot be used: {error}. Nothing was changed: see that it can"
-        " be read and written, or bring it back from a copy.",
+        f"{str(folder / DATABASE)!r} cannot be used: {error}. Nothing was changed: make sure that"
+        " it can be read and written, or bring it back from a copy.",
         path=folder / DATABASE,
     )
 
@@ -266,7 +265,7 @@ def check_end(folder: Path, known: ChainEnd, now: ChainEnd) -> None:
 
 
 def mark_of(folder: Path) -> ChainEnd | None:
-    """What the lock says of the chain; None where it says nothing that can be relied on."""
+    """Return the end of the chain that the lock names; None if it names none reliably."""
     try:
         file = private.open_to_read(folder / LOCK)
         try:
@@ -274,13 +273,12 @@ def mark_of(folder: Path) -> ChainEnd | None:
         finally:
             os.close(file)
     except OSError as error:
-        if (
-            error.errno in private.NO_FILE_ERRNOS or os.name == "nt"
-        ):  # where a lock keeps readers out
+        # on Windows a lock keeps readers out
+        if error.errno in private.NO_FILE_ERRNOS or os.name == "nt":
             return None
         raise CannotLook(
             f"{str(folder / LOCK)!r} cannot be read: {error.strerror}. That says nothing about the"
-            " ledger: see that it can be read, and try again.",
+            " ledger: make sure that it can be read, and try again.",
             path=folder / LOCK,
         ) from None
     with contextlib.suppress(ValueError):
@@ -296,12 +294,14 @@ def _digest(line: bytes) -> bytes:
 
 
 class WriterLock:
-    """Held by one process at a time; let go of with the object at the latest."""
+    """Locks a ledger for one process at a time, at most as long as this object lives.
+
+    wait: seconds to wait for another process that holds the lock
+    """
 
     _file = -1
 
     def __init__(self, folder: Path, wait: float = 0.0) -> None:
-        """wait: seconds to wait for another process that holds it."""
         self._pid = os.getpid()
         self._path = path = folder / LOCK
         self.lost: str | None = None
@@ -311,8 +311,8 @@ class WriterLock:
         except OSError as error:
             raise BadFile(
                 f"the ledger {str(folder)!r} cannot be written:"
-                f" {private.explain_os_error(error)}. To look at it"
-                " without writing, use likewise.Ledger(path).",
+                f" {private.explain_os_error(error)}. To read it without writing, use"
+                " likewise.Ledger(path).",
                 path=folder,
             ) from None
         self._named = f"{self._pid:<20}\n".encode()
@@ -335,16 +335,16 @@ class WriterLock:
             holder = os.read(self._file, 32).decode(errors="replace").split("\n")[0].strip() or "?"
             if holder != str(self._pid):
                 raise BeingWritten(folder, holder) from None
-            gc.collect()  # an `open` that was cut off right at its end left its monitor as garbage
+            gc.collect()  # an `open` interrupted right at its end left its monitor as garbage
             try:
                 _lock(self._file)
             except OSError:
                 raise BeingWritten(folder, holder) from None
 
     def mark(self, mark: ChainEnd) -> None:
-        """Say how far the chain is, after it is on disk: so never more than there is.
+        """Write the end of the chain to the lock, after it is on disk: never more than there is.
 
-        Not forced to disk: it outlives the process, and is behind, not ahead, after a power cut.
+        This is not forced to disk: it outlives the process, and lags behind after a power cut.
         """
         line = f"{mark.rows:020} {mark.events:020} {mark.link.hex()}".encode()
         with contextlib.suppress(OSError):
@@ -355,7 +355,7 @@ class WriterLock:
         return self._file >= 0
 
     def is_own(self) -> bool:
-        """Whether the file of that name is still the one that is locked."""
+        """Return whether the file of that name is still the one that is locked."""
         try:
             return os.path.samestat(self._path.stat(), self._own)
         except OSError:
@@ -363,7 +363,7 @@ class WriterLock:
 
     @property
     def is_own_process(self) -> bool:
-        """A process that was forked off has no part in the lock."""
+        """False in a forked process, which has no part in the lock."""
         return os.getpid() == self._pid
 
     def check_process(self, folder: Path) -> None:
@@ -392,7 +392,7 @@ _held_locks: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
 
 def _release_all() -> None:
     for lock in list(_held_locks):
-        lock.release()  # of the child's copy; the parent's holds
+        lock.release()  # closes the child's copy; the parent keeps its own
 
 
 if hasattr(os, "register_at_fork"):  # else a child would keep the lock of a parent that was killed
@@ -400,7 +400,7 @@ if hasattr(os, "register_at_fork"):  # else a child would keep the lock of a par
 
 
 def _lock_within(file: int, seconds: float) -> None:
-    """Lock a file as soon as nobody else does; OSError if that takes longer."""
+    """Lock a file as soon as no other process does; raise OSError if that takes longer."""
     until = clock.monotonic() + seconds
     while True:
         try:

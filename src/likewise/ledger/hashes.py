@@ -27,7 +27,7 @@ _INTEGER = struct.Struct("<q")
 
 
 def key_bytes(key: Key) -> bytes:
-    """Nothing for no key; else which type it has, and the key."""
+    """Return the bytes that stand for a key's type and value; none for no key."""
     if key is None:
         return b""
     return b"t" + key.encode() if isinstance(key, str) else b"i" + _INTEGER.pack(key)
@@ -45,7 +45,7 @@ def key_digests(keys: Sequence[Key]) -> bytes:
 def event_link(
     before: bytes, number: int, at_row: int, time: int, kind: str, body: str | bytes
 ) -> bytes:
-    """The link after an event; the body is text, or the digest of a run of rows."""
+    """Return the link after an event; the body is text, or the digest of a run of rows."""
     content = body if isinstance(body, bytes) else body.encode()
     head = _ENTRY.pack(number, at_row, time)
     return sha256(before + b"E" + head + kind.encode() + b"\0" + content).digest()
@@ -56,7 +56,7 @@ def word_commitment(salt: bytes, value: str) -> bytes:
 
 
 def word_link(before: bytes, number: int, column: str, code: int, commitment: bytes) -> bytes:
-    """Words have a chain of their own; events say how far it has come."""
+    """Return the link after a word; words have a chain of their own, and events name its end."""
     head = b"W" + _WORD.pack(number, code)
     return sha256(before + head + commitment + column.encode()).digest()
 
@@ -67,13 +67,13 @@ def digest_each(messages: Iterable[bytes | bytearray]) -> bytes:
 
 
 def digests(joined: bytes) -> Bytes:
-    """Joined hashes, one in each row."""
+    """Return joined hashes as an array with one in each row."""
     return np.frombuffer(joined, np.uint8).reshape(-1, DIGEST)
 
 
-def find_differing(made: bytes, known: bytes) -> list[int]:
-    """Which of two runs of joined hashes differ."""
-    if made == known:
+def find_differing(one: bytes, other: bytes) -> list[int]:
+    """Return the places at which two runs of joined hashes differ."""
+    if one == other:
         return []
-    differ = (digests(made) != digests(known)).any(axis=1)
-    return [int(i) for i in np.flatnonzero(differ)]
+    rows: list[int] = np.flatnonzero((digests(one) != digests(other)).any(axis=1)).tolist()
+    return rows

@@ -1,4 +1,4 @@
-"""The head of a chain, as text that can be kept elsewhere."""
+"""Read, sign and time-stamp the head of a chain: text that can be kept elsewhere."""
 
 import shutil
 import subprocess
@@ -14,13 +14,13 @@ from likewise.ledger.schema import FORMAT, SCHEMAS
 from likewise.ledger.stored import Altered
 
 NAMESPACE = "likewise-head"
-"""What a signature is for: one made for something else does not count."""
+"""The purpose of a signature: one made for another purpose does not count."""
 _SECONDS = 60
 _MOST_ANSWER = 1 << 20
 
 
 def sign(head: Path, key: Path) -> Path:
-    """Sign a file with a key of OpenSSH's; the file of the signature."""
+    """Sign a file with an OpenSSH key; return the file of the signature."""
     signature = head.with_name(f"{head.name}.sig")
     signature.unlink(missing_ok=True)
     _run("ssh-keygen", "-Y", "sign", "-q", "-f", str(key), "-n", NAMESPACE, str(head))
@@ -28,7 +28,7 @@ def sign(head: Path, key: Path) -> Path:
 
 
 def check_signature(head: Path, signers: Path, signer: str) -> None:
-    """Raise BadFile unless a file was signed by somebody on a list of allowed signers."""
+    """Raise BadFile unless a file was signed by a signer in a list of allowed ones."""
     signature = head.with_name(f"{head.name}.sig")
     if not signature.is_file():
         raise BadFile(f"{str(head)!r} has no signature: {signature.name} is not there.", path=head)
@@ -37,19 +37,19 @@ def check_signature(head: Path, signers: Path, signer: str) -> None:
 
 
 def stamp(head: Path, service: str) -> Path:
-    """Have a service say that it has seen a file, and when; the file with its answer."""
+    """Let a service time-stamp a file; return the file with its answer."""
     if urlsplit(service).scheme not in ("http", "https"):
         raise BadFile(f"{service!r} is no address of a service; expected http or https.")
     query, answer = (head.with_name(f"{head.name}.{end}") for end in ("tsq", "tsr"))
     _run(
         "openssl", "ts", "-query", "-data", str(head), "-sha256", "-cert", "-out", str(query)
     )  # fmt: skip
-    asked = urllib.request.Request(
+    request = urllib.request.Request(
         service, query.read_bytes(), {"Content-Type": "application/timestamp-query"}
     )
     try:
-        with urllib.request.urlopen(asked, timeout=_SECONDS) as given:
-            content = given.read(_MOST_ANSWER)
+        with urllib.request.urlopen(request, timeout=_SECONDS) as response:
+            content = response.read(_MOST_ANSWER)
     except (urllib.error.URLError, OSError) as error:
         raise BadFile(f"the service {service} gives no time stamp: {error}.") from None
     finally:
@@ -64,7 +64,7 @@ def stamp(head: Path, service: str) -> Path:
 
 
 def check_stamp(head: Path, authority: Path) -> None:
-    """Raise BadFile unless a service whose certificates these are has stamped a file."""
+    """Raise BadFile unless a service with these certificates has stamped a file."""
     answer = head.with_name(f"{head.name}.tsr")
     parts = ("-in", str(answer), "-data", str(head), "-CAfile", str(authority))
     _run("openssl", "ts", "-verify", *parts)
@@ -72,18 +72,18 @@ def check_stamp(head: Path, authority: Path) -> None:
 
 def _run(program: str, *arguments: str, given: bytes | None = None) -> None:
     if shutil.which(program) is None:
-        raise BadFile(f"{program} is not installed, which this needs.")
+        raise BadFile(f"{program} is needed for this, and is not installed.")
     done = subprocess.run(
         [program, *arguments], input=given, capture_output=True, check=False, timeout=_SECONDS
     )
     if done.returncode:
-        said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-        raise BadFile(f"{program} says: {said[-1] if said else 'nothing'}")
+        lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+        raise BadFile(f"{program} says: {lines[-1] if lines else 'nothing'}")
 
 
 @dataclass(frozen=True)
 class Head:
-    """The end of a chain at some moment, to be kept where the ledger's owner cannot reach it.
+    """The end of a chain at some time, to be kept where the ledger's owner cannot change it.
 
     >>> Head.of("likewise-head 2 5 3 " + 64 * "0").rows
     5
@@ -93,7 +93,7 @@ class Head:
     events: int
     link: bytes
     version: int = FORMAT
-    """Of the ledger's format."""
+    """Version of the ledger's format."""
 
     def __str__(self) -> str:
         return f"likewise-head {self.version} {self.rows} {self.events} {self.link.hex()}"
@@ -112,16 +112,17 @@ class Head:
         return head
 
 
-def written_anew(head: Head, where: str) -> Altered:
+def rewritten_error(head: Head, place: str) -> Altered:
+    """Return the error for a chain that is not the one that a head belongs to."""
     return Altered(
         None,
-        f"after {where} the chain is not the one that the head given ({head}) belongs to: it was"
-        " written anew",
+        f"after {place} the chain is not the one that the head given ({head}) belongs to: it was"
+        " rewritten",
     )
 
 
 def check_met(head: Head | None, met: bool, first: int, rows: int) -> None:
-    """Raise Altered if a walk over the rows from `first` up to `rows` did not come by a head."""
+    """Raise Altered if a walk over the rows from `first` up to `rows` did not meet a head."""
     if met or head is None:
         return
     if head.rows < first:
@@ -133,5 +134,5 @@ def check_met(head: Head | None, met: bool, first: int, rows: int) -> None:
     raise Altered(
         None,
         f"the head given ({head}) is not on this chain, which has {rows:,} rows: it was cut, or"
-        " written anew",
+        " rewritten",
     )

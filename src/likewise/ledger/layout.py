@@ -1,4 +1,4 @@
-"""What a record's input holds: a vector, or the kept columns of a table."""
+"""Describe what a record's input holds: a vector, or the stored columns of a table."""
 
 import json
 import reprlib
@@ -25,11 +25,11 @@ class RecordLayout:
     outputs: int
     segment_rows: int
     shape: tuple[int, ...] | None = None
-    """Of a vector, or None for columns."""
+    """The shape of a vector, or None for columns."""
     storage: str | None = None
     """The type in which a monitor compares vectors."""
     columns: tuple[tuple[str, str], ...] = ()
-    """Name and type of each kept column; codes stand for words."""
+    """Name and type of each stored column; codes stand for words."""
 
     @classmethod
     def of_vectors(cls, shape: tuple[int, ...], storage: str, outputs: int) -> "RecordLayout":
@@ -43,7 +43,7 @@ class RecordLayout:
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """Of one input."""
+        """The dtype of one input."""
         if self.shape is not None:
             assert self.storage is not None
             return np.dtype((_kept_type(self.storage), self.shape))
@@ -51,7 +51,7 @@ class RecordLayout:
 
     @property
     def vector_types(self) -> dict[str, np.dtype[Any]]:
-        """Of the vectors of texts and pictures, with their lengths, by column."""
+        """The types of the vectors of texts and pictures, with their lengths, by column."""
         types = {name: np.dtype(kind) for name, kind in self.columns}
         return {name: kind[VECTOR] for name, kind in types.items() if kind.names is not None}
 
@@ -64,7 +64,7 @@ class RecordLayout:
 
     @classmethod
     def of(cls, about: dict[str, Any], rule: Rule) -> "RecordLayout":
-        """From the body of an event; BadFile unless decisions under the rule can be laid out so."""
+        """Return the layout in an event's body; raise BadFile unless it fits the rule."""
         try:
             layout = cls(
                 int(about["outputs"]),
@@ -78,8 +78,8 @@ class RecordLayout:
         except (TypeError, ValueError, KeyError, OverflowError, AssertionError, SyntaxError):
             sound = False
         if not sound:
-            told = reprlib.repr(about)
-            raise BadFile(f"the ledger's layout makes no sense: {told}. It was altered.")
+            text = reprlib.repr(about)
+            raise BadFile(f"the ledger's layout makes no sense: {text}. It was altered.")
         return layout
 
     @property
@@ -92,15 +92,19 @@ class RecordLayout:
         )
 
     def _fits(self, rule: Rule) -> bool:
-        """Whether decisions under a rule have such inputs and outputs."""
-        given = rule.output_column
-        several = 1 if rule.output != "probabilities" else None if given is None else len(given)
-        if self.outputs != (several or self.outputs):
+        """Return whether decisions under a rule have such inputs and outputs."""
+        columns = rule.output_column
+        count = 1 if rule.output != "probabilities" else None if columns is None else len(columns)
+        if self.outputs != (count or self.outputs):
             return False
         if rule.features is not None:
-            kept = {name: one for name, one in rule.features.items() if _is_kept(one)}
-            return list(kept) == [name for name, _ in self.columns] and all(
-                _kind_fits(kind, kept[name]) for name, kind in self.columns
+            stored = {
+                name: feature
+                for name, feature in rule.features.items()
+                if feature.kind not in ("key", "ignore")
+            }
+            return list(stored) == [name for name, _ in self.columns] and all(
+                _kind_fits(kind, stored[name]) for name, kind in self.columns
             )
         width = int(np.prod(self.shape or ()))
         return (
@@ -113,12 +117,8 @@ class RecordLayout:
         )
 
 
-def _is_kept(feature: Any) -> bool:
-    return feature.kind not in ("key", "ignore")
-
-
 def _kind_fits(kind: str, feature: Any) -> bool:
-    """Whether a column of that type can hold a feature's values."""
+    """Return whether a column of that type can hold a feature's values."""
     if feature.embed is None:
         return kind == ("<f8" if feature.kind == "number" else "<i4")
     parts = np.dtype(kind)
@@ -130,6 +130,6 @@ def _kind_fits(kind: str, feature: Any) -> bool:
 
 
 def _kept_type(storage: str) -> np.dtype[Any]:
-    """The type of the numbers in a file: large integers are compared as float64."""
+    """Return the type of the numbers in a file: large integers are compared as float64."""
     kind = np.dtype("float64" if storage in ("int64", "uint64") else storage)
     return kind.newbyteorder("<")

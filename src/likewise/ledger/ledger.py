@@ -1,4 +1,8 @@
-"""A ledger as those see it who only look: while it is being written, or from a read-only disk."""
+"""Read a ledger: a read-only view that is safe while another process writes it.
+
+Not here: the tables and records themselves (reader.py), filters for contradictions
+(violation_query.py), writing (store.py).
+"""
 
 import os
 import time as clock
@@ -14,7 +18,7 @@ from likewise.errors import BadFile, BadRow, BadRule
 from likewise.ledger import folder
 from likewise.ledger.heads import Head
 from likewise.ledger.notes import Review, Supersession, Truth
-from likewise.ledger.reader import LedgerReader
+from likewise.ledger.reader import LedgerReader, close_runs
 from likewise.ledger.source_positions import Sources, last_positions
 from likewise.ledger.stats import LedgerStats
 from likewise.ledger.stored import NOT_JUDGED, Event, StoredDecisions
@@ -41,13 +45,13 @@ from likewise.verdict.verdicts import Verdict
 from likewise.verdict.witnesses import Witness, Witnesses
 
 MISSING = -1
-_OUTPUTS_AT_ONCE = 500  # rows of which outputs are looked at together
+_OUTPUTS_AT_ONCE = 500  # rows whose outputs are compared together
 _GAP, _LONGEST = 64, 1 << 14  # of rows that are read as one run
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A decision and its verdict, as they are kept."""
+    """A decision and its verdict, as they are stored."""
 
     row: int
     time: str
@@ -57,14 +61,14 @@ class Entry:
     count: int | None
     """Witnesses that it had; None if it was not judged."""
     nearest: tuple[Witness, ...]
-    """Of those whose distances were destroyed with a person's data, distances are NaN."""
+    """Witnesses; their distances are NaN if they were destroyed with a person's data."""
     over: ComparedRows
     erased: bool
     model: str | None = None
     facts: Facts = NO_FACTS
     """What its verdict says beside its witnesses."""
     source: str | None = None
-    """The sequence that it came from, if that was said."""
+    """The sequence that it came from, if that is known."""
     position: Position | None = None
     """Its place there: a whole number, or a pair of them."""
 
@@ -75,7 +79,7 @@ class Entry:
 
     @property
     def comparable(self) -> bool | None:
-        """Whether there was a like case at all; None if that was not asked, or not judged."""
+        """Whether there was a similar case at all; None if that was not asked, or not judged."""
         return self.facts.comparable
 
 
@@ -85,20 +89,20 @@ class StoredColumns:
 
     first: int
     inputs: dict[str, npt.NDArray[Any]]
-    """Of a table by name; of vectors one, "input"."""
+    """The columns of a table by name; vectors under "input"."""
     outputs: list[Any]
     erased: npt.NDArray[np.bool_]
     decisions: StoredDecisions
     vectors: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
-    """Those of texts and pictures, by column."""
+    """The vectors of texts and pictures, by column."""
     models: list[str | None] | None = None
-    """Which model made each; None if none is known of any."""
+    """Which model made each; None if no model is known."""
     places: SourcePositions | None = None
-    """Where each comes from; None if that is known of none."""
+    """Where each comes from; None if no source is known."""
 
 
 class Ledger:
-    """Reads a ledger; any number of these may, while one process writes.
+    """Reads a ledger; any number of processes may, while one writes.
 
     >>> import likewise as lw, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -115,7 +119,7 @@ class Ledger:
         self.reader = LedgerReader(
             self.path, folder.connect(self.path, write=False), looks_only=True
         )
-        """For the parts of likewise that look closer than this class does."""
+        """For the parts of likewise that need more than this class offers."""
         try:
             with self.reader.snapshot():
                 self._begin()
@@ -126,7 +130,7 @@ class Ledger:
     def _begin(self) -> None:
         self.rule: Rule = self.reader.rule
         self.question = self.reader.question
-        """What its verdicts answer: None for contradictions, a `Steepest` for slopes."""
+        """What its verdicts answer: None for contradictions, a `SlopeQuestion` for slopes."""
         state = self.reader.state()
         self.first = state.first
         """The first row that is still there."""
@@ -142,13 +146,13 @@ class Ledger:
         self._removed_rows = self._load_removed_rows()
         self._words: dict[str, list[Any]] = {}
         for _, column, _, value, *_ in self.reader.words():
-            known = self._words.setdefault(column, [])
-            known.append(None if value is None else codec.read_word(value))
+            words = self._words.setdefault(column, [])
+            words.append(None if value is None else codec.read_word(value))
 
     def _load_removed_rows(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Rows that were erased or overruled, and how many rows there were when that happened.
+        """Return rows that were erased or overruled, and how many rows there were at that time.
 
-        Read once: what happens after the ledger was opened is about no row that it shows.
+        Read once: what happens after the ledger was opened concerns no row that it shows.
         """
         pairs = [
             pair
@@ -159,8 +163,8 @@ class Ledger:
             (event.get_integer("row"), event.get_integer("by_row"))
             for event in self.reader.events("superseded")
         ]
-        gone, since = np.array(pairs, np.int64).reshape(-1, 2).T
-        return gone, since
+        rows, since = np.array(pairs, np.int64).reshape(-1, 2).T
+        return rows, since
 
     def close(self) -> None:
         self.reader.close()
@@ -186,59 +190,59 @@ class Ledger:
         """Walk the chain; name the first row that is not as it was written.
 
         values: whether inputs, outputs and keys are compared with their commitments, too. Without
-            that, order, times, verdicts and the commitments themselves are what was written.
+            that, order, times, verdicts and the commitments themselves are verified.
         """
-        wanted = Head.of(head) if isinstance(head, str) else head
-        return verify(self.reader, wanted, values=values)
+        head = Head.of(head) if isinstance(head, str) else head
+        return verify(self.reader, head, values=values)
 
     def events(self) -> list[Event]:
         return self.reader.events()
 
     def erased_rows(self) -> npt.NDArray[np.int64]:
-        """Rows that were erased, in order."""
+        """Return the rows that were erased, in order."""
         return self._erased
 
     @property
     def positions(self) -> dict[str, Position]:
-        """By source the last position that is stored, its row still there or not: where to go on.
+        """The last stored position of each source, from which to continue; its row may be gone.
 
-        Read anew each time it is asked for: what has come since the ledger was opened is in it.
+        Read again at each access, so it includes what came since the ledger was opened.
         """
         return last_positions(self.reader)[0]
 
     # Rows
 
     def row_of(self, key: Key) -> int | None:
-        """The row of a key."""
+        """Return the row of a key."""
         return self.reader.row_of(key)
 
     def row_by_index(self, key: Key) -> int | None:
-        """The same by the database's index alone: one that says no is believed."""
+        """Return the row of a key by the database's index alone, even where that has none."""
         return self.reader.row_by_index(key)
 
     def _names_of(self, rows: list[int]) -> dict[int, tuple[Key, str | None]]:
-        """Return keys and models by row, but for rows that were erased or are no longer there."""
-        gone, keys = set(self._erased.tolist()), self.reader.has_keys()
-        there = sorted({row for row in rows if self.first <= row < self.rows} - gone)
+        """Return keys and models by row, except of rows that were erased or are no longer there."""
+        erased, keys = set(self._erased.tolist()), self.reader.has_keys()
+        available = sorted({row for row in rows if self.first <= row < self.rows} - erased)
         names: dict[int, tuple[Key, str | None]] = {}
-        for run in _runs(there):
-            some = self.reader.decisions(run[0], run[-1] + 1, keys=keys, witnesses=False)
+        for run in close_runs(available, _GAP, _LONGEST):
+            chunk = self.reader.decisions(run[0], run[-1] + 1, keys=keys, witnesses=False)
             for row in run:
                 i = row - run[0]
-                key = None if some.keys is None else some.keys[i]
-                names[row] = key, self._models.of(int(some.models[i]))
+                key = None if chunk.keys is None else chunk.keys[i]
+                names[row] = key, self._models.of(int(chunk.models[i]))
         return names
 
     def known_words(self, column: str) -> list[Any]:
-        """The values that were seen in a column, by code; labels under "". None for erased ones."""
+        """Return the values seen in a column, by code; labels under "". None for erased ones."""
         return list(self._words.get(column, ()))
 
     def models(self) -> list[str]:
-        """The models that decided, in the order in which they came."""
+        """Return the models that decided, in the order in which they came."""
         return list(self._models.listed)
 
     def entry(self, row: int) -> Entry:
-        """One decision and its verdict."""
+        """Return one decision and its verdict."""
         self._check_row(row)
         return next(self.entries(row, row + 1))
 
@@ -250,64 +254,56 @@ class Ledger:
             raise BadRow(f"row {row} is not in this ledger, which has {has}.", row=int(row))
 
     def entries(self, first: int | None = None, stop: int | None = None) -> Iterator[Entry]:
-        """Decisions and verdicts, in order."""
+        """Yield decisions and verdicts, in order."""
         for columns in self.columns(first, stop):
-            some = columns.decisions
-            witnesses = some.witnesses.nearest_first()
-            for i in range(len(some)):
-                row, count = some.first + i, int(some.counts[i])
-                nearest = witnesses.of(i).tolist()
-                since = int(some.firsts[i])
+            chunk = columns.decisions
+            witnesses = chunk.witnesses.nearest_first()
+            for i in range(len(chunk)):
+                row, count = chunk.first + i, int(chunk.counts[i])
+                since, source = int(chunk.firsts[i]), int(chunk.sources[i])
                 yield Entry(
                     row,
-                    iso_text(int(some.times[i])),
-                    None if some.keys is None else some.keys[i],
+                    iso_text(int(chunk.times[i])),
+                    None if chunk.keys is None else chunk.keys[i],
                     columns.outputs[i],
                     None if count == NOT_JUDGED else count,
-                    tuple(Witness(*one) for one in nearest),
+                    tuple(Witness(*record) for record in witnesses.of(i).tolist()),
                     ComparedRows(since, row, self._count_absent(since, row)),
                     bool(columns.erased[i]),
-                    **self._verdict_context(some, i),
+                    model=self._models.of(int(chunk.models[i])),
+                    facts=Facts.of(chunk.facts[i]),
+                    source=self._sources.names.of(source),
+                    position=self._sources.position(source, chunk.positions[i]),
                 )
 
-    def _verdict_context(self, some: StoredDecisions, i: int) -> dict[str, Any]:
-        """What is kept beside a verdict."""
-        code = int(some.sources[i])
-        return {
-            "model": self._models.of(int(some.models[i])),
-            "facts": Facts.of(some.facts[i]),
-            "source": self._sources.names.of(code),
-            "position": self._sources.position(code, some.positions[i]),
-        }
-
     def verdict_of(self, entry: Entry) -> Verdict:
-        """Return the verdict on a decision, with the witnesses that are kept, nearest first.
+        """Return the verdict on a decision, with the stored witnesses, nearest first.
 
-        Of those that were erased or have left the window since, keys and models are gone. A
+        Keys and models are missing of witnesses that were erased or have left the window since. A
         decision that was not judged was compared with nothing, so its verdict is `incomplete`.
         """
-        found = [witness.row for witness in entry.nearest]
+        rows = [witness.row for witness in entry.nearest]
         facts = entry.facts._asdict()
         if entry.count is None:
             facts["incomplete"] = max(1, entry.row)
-        names = self._names_of(found)
-        named = [names.get(row, (None, None)) for row in found]
-        beside = VerdictContext(
+        names = self._names_of(rows)
+        keys_and_models = [names.get(row, (None, None)) for row in rows]
+        context = VerdictContext(
             None,
             entry.over,
             key=entry.key,
-            witness_keys=tuple(key for key, _ in named),
+            witness_keys=tuple(key for key, _ in keys_and_models),
             model=None if entry.erased else entry.model,
-            witness_models=tuple(model for _, model in named),
-            omitted=(entry.count or 0) - len(found),
+            witness_models=tuple(model for _, model in keys_and_models),
+            omitted=(entry.count or 0) - len(rows),
             question=self.question,
         )
         witnesses = Witnesses(
-            np.array(found, np.int64),
+            np.array(rows, np.int64),
             np.array([witness.input_distance for witness in entry.nearest]),
             np.array([witness.output_distance for witness in entry.nearest]),
         )
-        return Verdict(entry.row, witnesses, beside._replace(**facts))
+        return Verdict(entry.row, witnesses, context._replace(**facts))
 
     def violations(
         self,
@@ -320,14 +316,14 @@ class Ledger:
         within: float | None = None,
         after: int | None = None,
     ) -> Iterator[Entry]:
-        """Entries with witnesses, in order.
+        """Yield entries with witnesses, in order.
 
-        since, until    of decisions from that time on, and before that time
-        model           of decisions of that model
-        group           of decisions with that value in a protected column: ("sex", "f")
-        review          with that disposition as the last one; "open" for those with none
-        within          with a witness at most that far away
-        after           with a higher row than this
+        since, until    only decisions from that time on, and before that time
+        model           only decisions of that model
+        group           only decisions with that value in a protected column: ("sex", "f")
+        review          only those whose last review has that disposition; "open" if there is none
+        within          only those with a witness at most that far away
+        after           only those with a higher row than this
         """
         self.require_contradictions()
         query = ViolationQuery("oldest", since, until, model, group, review, within)
@@ -337,17 +333,17 @@ class Ledger:
                 yield from self.entries(row, row + 1)
 
     def flagged_rows(self, after: int, last: int, *, alarms: bool) -> Iterator[int]:
-        """Rows behind `after` up to `last` that have witnesses.
+        """Yield rows after `after` up to `last` that have witnesses.
 
-        alarms: whether also those that raised a burst's alarm, which only records tell
+        alarms: whether to include those that raised a burst's alarm, which only records say
         """
         first, stop = max(self.first, after + 1), min(self.rows, last + 1)
         if not alarms:
             yield from self.reader.find_flagged_where("", (), first, stop)
             return
-        for some in self.reader.all_decisions(first, stop):
-            flagged = (some.counts > 0) | (some.facts["alarm"] > 0)
-            yield from (some.first + np.flatnonzero(flagged)).tolist()
+        for chunk in self.reader.all_decisions(first, stop):
+            flagged = (chunk.counts > 0) | (chunk.facts["alarm"] > 0)
+            yield from (chunk.first + np.flatnonzero(flagged)).tolist()
 
     def violations_page(
         self,
@@ -357,20 +353,20 @@ class Ledger:
         limit: int = 50,
         seconds: float = 0.15,
     ) -> RowPage:
-        """A few rows with witnesses that a query asks for, and where to go on.
+        """Return a few rows with witnesses that match a query, and where the next page begins.
 
         behind    where the page before it ended
-        seconds   after which it looks no further: rows that pass the filters may be rare
+        seconds   after which the search stops: rows that pass the filters may be rare
         """
         self.require_contradictions()
         search = ViolationSearch.of(self.reader, query, self._words)
         until = clock.monotonic() + seconds
         rows: list[int] = []
         while True:
-            some = limit - len(rows) if query.output is None else _OUTPUTS_AT_ONCE
+            batch = limit - len(rows) if query.output is None else _OUTPUTS_AT_ONCE
             left = max(0.0, until - clock.monotonic())
             page = search.page(
-                query.order, self.first, self.rows, after=behind, limit=some, seconds=left
+                query.order, self.first, self.rows, after=behind, limit=batch, seconds=left
             )
             passed = self._filter_by_records(page.rows, query)
             if len(rows) + len(passed) > limit:
@@ -382,7 +378,7 @@ class Ledger:
                 return RowPage(rows, behind)
 
     def _filter_by_records(self, rows: list[int], query: ViolationQuery) -> list[int]:
-        """Those that also pass what their records alone tell: an output, a group."""
+        """Return the rows that pass the filters that need records: an output, a group."""
         if query.output is not None:
             ordered = sorted(rows)
             outputs = dict(zip(ordered, self.outputs_of(ordered), strict=True))
@@ -393,53 +389,53 @@ class Ledger:
         return rows
 
     def _value(self, row: int, column: str) -> Any:
-        """A value of a row; None if it was erased."""
+        """Return a value of a row; None if it was erased."""
         try:
             return self.values(row).get(column)
         except BadRow:
             return None
 
     def group_of_text(self, column: str, text: str) -> tuple[str, Any]:
-        """A group for a query, its value as the ledger has it: an address can only say text."""
+        """Return a group for a query: the ledger's value for a text, which URLs are limited to."""
         feature: Any = (self.rule.features or {}).get(column)
-        known: list[Any] = []
+        values: list[Any] = []
         if feature is not None:
-            known = list(feature.order or feature.values or self.known_words(column))
-        return column, next((value for value in known if to_query_text(value) == text), text)
+            values = list(feature.order or feature.values or self.known_words(column))
+        return column, next((value for value in values if to_query_text(value) == text), text)
 
     def find_rows_naming(
         self, row: int, *, after: int | None = None, limit: int = 50, seconds: float = 0.15
     ) -> RowPage:
-        """Later rows that have this one among the witnesses that are kept, and where to go on.
+        """Return later rows that have this one among their stored witnesses.
 
         after     where the search before it ended
-        seconds   after which it looks no further: no index knows who names whom
+        seconds   after which the search stops: no index covers witnesses
         """
         return find_rows_naming(self.reader, row, row if after is None else after, limit, seconds)
 
     def stats(
         self, *, last: str | None = None, since: Any = None, until: Any = None
     ) -> LedgerStats:
-        """How many decisions there were, how many could be compared, how many contradict.
+        """Count decisions, those that could be compared, and those that contradict another.
 
         last            only those of the last "1 hour", "7 days" before now
         since, until    only those from that time on, and before that time
         """
         self.require_contradictions()
         begin, end = stretch(last, since, until)
-        found = LedgerStats(since=begin, until=end)
+        stats = LedgerStats(since=begin, until=end)
         judged = self.reader.state().judged
         for start, stop in self.reader.runs_since(begin):
-            for some in self.reader.all_decisions(start, min(stop, judged)):
-                found = found.and_then(some)
-        return found
+            for chunk in self.reader.all_decisions(start, min(stop, judged)):
+                stats = stats.and_then(chunk)
+        return stats
 
-    # What people said
+    # Reviews and corrections
 
     def reviews(self, row: int | None = None, *, first: int = 0) -> list[Review]:
-        """What was said of contradictions, in order; of one row's, or of all.
+        """Return the reviews of contradictions, in order; those of one row, or all.
 
-        first: the lowest number of an event that is wanted
+        first: the lowest event number to return
         """
         events = (
             self.reader.events("review", first=first)
@@ -462,12 +458,12 @@ class Ledger:
         ]
 
     def dispositions(self, rows: Sequence[int]) -> dict[int, str]:
-        """The last disposition of those rows that have one."""
+        """Return the last disposition of each row that has one."""
         query = "SELECT row, review FROM verdict WHERE row = ? AND review IS NOT NULL"
-        return dict(found for row in rows for found in self.reader.all(query, row))
+        return dict(cells for row in rows for cells in self.reader.all(query, row))
 
     def supersessions(self) -> list[Supersession]:
-        """Decisions that were overruled, in order."""
+        """Return the decisions that were overruled, in order."""
         return [
             Supersession(
                 event.number,
@@ -482,35 +478,36 @@ class Ledger:
         ]
 
     def truths(self) -> list[Truth]:
-        """What turned out to be right, in order."""
-        found = []
+        """Return what turned out to be right, in order."""
+        truths = []
         for event in self.reader.events("truth"):
             text = self._note_text(event)
             value = None if text is None else codec.read_word(text)
-            found.append(Truth(event.number, event.get_integer("row"), value, iso_text(event.time)))
-        return found
+            row, time = event.get_integer("row"), iso_text(event.time)
+            truths.append(Truth(event.number, row, value, time))
+        return truths
 
     def _note_text(self, event: Event) -> str | None:
         rows = self.reader.all("SELECT text FROM note WHERE event = ?", event.number)
         return rows[0][0] if rows else None
 
     def _count_absent(self, first: int, row: int) -> int:
-        """Rows in between that had been erased, or overruled, by then."""
-        gone, since = self._removed_rows
-        return int(((first <= gone) & (gone < row) & (since <= row)).sum())
+        """Return how many rows from `first` up to `row` had been erased or overruled by then."""
+        removed, since = self._removed_rows
+        return int(((first <= removed) & (removed < row) & (since <= row)).sum())
 
     def outputs_of(self, rows: Sequence[int]) -> list[Any]:
-        """The outputs of ascending rows; None where erased. Near rows are read as one."""
+        """Return the outputs of ascending rows; None where erased."""
         outputs: list[Any] = []
-        for run in _runs(rows):
+        for run in close_runs(rows, _GAP, _LONGEST):
             first = run[0]
-            some = self.reader.decisions(first, run[-1] + 1, keys=False, witnesses=False)
-            read = self._outputs(some)
-            outputs += [read[row - first] for row in run]
+            chunk = self.reader.decisions(first, run[-1] + 1, keys=False, witnesses=False)
+            chunk_outputs = self._outputs(chunk)
+            outputs += [chunk_outputs[row - first] for row in run]
         return outputs
 
     def values(self, row: int) -> dict[str, Any]:
-        """What a row's input was, by column; a vector under "input"."""
+        """Return the input of a row by column; a vector under "input"."""
         self._check_row(row)
         columns = next(self.columns(row, row + 1))
         if columns.erased[0]:
@@ -518,7 +515,7 @@ class Ledger:
         return {name: _plain(column[0]) for name, column in columns.inputs.items()}
 
     def columns(self, first: int | None = None, stop: int | None = None) -> Iterator[StoredColumns]:
-        """Rows in chunks, by column."""
+        """Yield rows in chunks, by column."""
         start = self.first if first is None else first
         end = self.rows if stop is None else stop
         keys = self.reader.has_keys()
@@ -526,15 +523,15 @@ class Ledger:
         while start < end:
             assert layout is not None
             upto = min(end, start + (1 << 14))
-            some = self.reader.decisions(start, upto, keys=keys)
+            chunk = self.reader.decisions(start, upto, keys=keys)
             if self.pending:
-                self._blank_unjudged(some)
-            self.reader.check_window(start)  # what was read of rows that have left is not whole
-            packed = np.ascontiguousarray(some.records["input"]).view(layout.dtype.base)
+                self._blank_unjudged(chunk)
+            self.reader.check_window(start)  # rows may have left the window while being read
+            packed = np.ascontiguousarray(chunk.records["input"]).view(layout.dtype.base)
             inputs: dict[str, npt.NDArray[Any]]
             vectors: dict[str, npt.NDArray[Any]] = {}
             if layout.shape is not None:
-                inputs = {"input": packed.reshape(len(some), *layout.shape)}
+                inputs = {"input": packed.reshape(len(chunk), *layout.shape)}
             else:
                 rows = packed.reshape(-1)
                 embedded = [name for name, kind in layout.columns if rows[name].dtype.names]
@@ -543,24 +540,24 @@ class Ledger:
                     name: self._column(name, rows[name][CODE] if name in vectors else rows[name])
                     for name, _ in layout.columns
                 }
-            erased = np.isnan(some.outputs[:, 0])
-            models = self._models.all_of(some.models)
-            places = self._sources.places(some.sources, some.positions)
-            outputs = self._outputs(some)
-            yield StoredColumns(start, inputs, outputs, erased, some, vectors, models, places)
+            erased = np.isnan(chunk.outputs[:, 0])
+            models = self._models.all_of(chunk.models)
+            places = self._sources.places(chunk.sources, chunk.positions)
+            outputs = self._outputs(chunk)
+            yield StoredColumns(start, inputs, outputs, erased, chunk, vectors, models, places)
             start = upto
 
-    def _blank_unjudged(self, some: StoredDecisions) -> None:
-        """Have decisions that were accepted say nothing of verdicts.
+    def _blank_unjudged(self, chunk: StoredDecisions) -> None:
+        """Blank the verdicts of decisions that were accepted but not judged.
 
-        Their records may hold some already, of a transaction that was cut off or is not over.
+        Their records may hold some already, of a transaction that was interrupted or is not over.
         """
-        waiting = slice(max(0, self.reader.state().judged - some.first), None)
-        some.counts[waiting], some.firsts[waiting] = NOT_JUDGED, 0
-        some.facts[waiting] = facts_of_many(None, len(some.facts[waiting]))
+        waiting = slice(max(0, self.reader.state().judged - chunk.first), None)
+        chunk.counts[waiting], chunk.firsts[waiting] = NOT_JUDGED, 0
+        chunk.facts[waiting] = facts_of_many(None, len(chunk.facts[waiting]))
 
     def known_values(self, column: str) -> list[Any] | None:
-        """What a column has had, or may have where the rule lists it; None if it holds numbers.
+        """Return the values of a column, seen or listed by the rule; None if it holds numbers.
 
         column: "" for the output
         """
@@ -570,54 +567,42 @@ class Ledger:
         if feature.kind == "number":
             return None
         listed = feature.order or feature.values
-        known = [one for one in self._words.get(column, []) if one is not None]  # None: erased
-        return [*(known if listed is None else listed), *([None] * (feature.missing != "reject"))]
+        words = [word for word in self._words.get(column, []) if word is not None]  # None: erased
+        return [*(words if listed is None else listed), *([None] * (feature.missing != "reject"))]
 
     def vector_types(self) -> dict[str, np.dtype[Any]]:
-        """The type, with its length, of the vectors of texts and pictures, by column."""
+        """Return the type, with its length, of the vectors of texts and pictures, by column."""
         layout = self.reader.layout
         return {} if layout is None else layout.vector_types
 
-    def _column(self, name: str, kept: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Numbers as they are, codes as what they stand for."""
+    def _column(self, name: str, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return numbers as they are, and codes as the words that they stand for."""
         feature: Any = (self.rule.features or {})[name]
         if feature.kind == "number":
-            return kept
+            return stored
         listed = feature.order or feature.values
-        known = [*(self._words.get(name, []) if listed is None else listed), None]  # -1: missing
-        if len(kept) and (kept.min() < MISSING or kept.max() >= len(known) - 1):
+        words = [*(self._words.get(name, []) if listed is None else listed), None]  # -1: missing
+        if len(stored) and (stored.min() < MISSING or stored.max() >= len(words) - 1):
             raise BadFile(f"the ledger has no word for a code of {name!r}: it was altered.")
-        column = np.empty(len(kept), object)
-        column[:] = [known[code] for code in kept.tolist()]
+        column = np.empty(len(stored), object)
+        column[:] = [words[code] for code in stored.tolist()]
         return column
 
-    def _outputs(self, some: StoredDecisions) -> list[Any]:
-        erased = np.isnan(some.outputs[:, 0])
-        gone = erased.tolist()
+    def _outputs(self, chunk: StoredDecisions) -> list[Any]:
+        """Return the outputs of a chunk; None where erased."""
+        first = chunk.outputs[:, 0]
+        erased = np.isnan(first)
         if self.rule.output == "label":
             labels = self._words.get("", [])
-            codes = np.nan_to_num(some.outputs[:, 0]).astype(np.int64)
-            known = (codes >= 0) & (codes < len(labels)) & (codes == some.outputs[:, 0])
-            if not (known | erased).all():
+            codes = np.nan_to_num(first).astype(np.int64)
+            valid = (codes >= 0) & (codes < len(labels)) & (codes == first)
+            if not (valid | erased).all():
                 raise BadFile("the ledger has no word for a label: it was altered.")
-            return [
-                None if empty else labels[code]
-                for code, empty in zip(codes.tolist(), gone, strict=True)
-            ]
-        rows = some.outputs[:, 0] if self.rule.output == "number" else some.outputs
-        return [None if empty else row for row, empty in zip(rows.tolist(), gone, strict=True)]
-
-
-def _runs(rows: Sequence[int]) -> Iterator[list[int]]:
-    """Ascending rows in runs: a gap of a few rows is read faster than it is jumped over."""
-    run: list[int] = []
-    for row in rows:
-        if run and (row - run[-1] > _GAP or row - run[0] >= _LONGEST):
-            yield run
-            run = []
-        run.append(row)
-    if run:
-        yield run
+            outputs = [labels[code] if code < len(labels) else None for code in codes.tolist()]
+        else:
+            outputs = (first if self.rule.output == "number" else chunk.outputs).tolist()
+        pairs = zip(outputs, erased.tolist(), strict=True)
+        return [None if is_erased else output for output, is_erased in pairs]
 
 
 def _plain(value: Any) -> Any:

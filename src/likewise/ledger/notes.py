@@ -1,7 +1,7 @@
-"""What people say of a decision afterwards: reviews, corrections, what turned out.
+"""Define notes that people write about decisions: reviews, corrections, what turned out.
 
-The chain says who said it, when, of which rows, and has a salted commitment to the words; the words
-themselves stand in a table, and are destroyed when one of the rows is erased.
+The chain says who wrote a note, when and about which rows, and has a salted commitment to its text;
+the text itself is in a table, and is destroyed when one of the rows is erased.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _MOST_TEXT = 1 << 14
 
 @dataclass(frozen=True)
 class LedgerNote:
-    """Something to be chained about rows, with words that can be destroyed."""
+    """A note about rows that is to be chained, with text that can be destroyed."""
 
     kind: str
     body: dict[str, Any]
@@ -25,12 +25,12 @@ class LedgerNote:
     row: int
     other: int | None = None
     review: str | None = None
-    """What the verdict of `row` is to be marked with; of reviews only."""
+    """The mark for the verdict of `row`; only for reviews."""
 
 
 @dataclass(frozen=True)
 class Review:
-    """What somebody said of a contradiction."""
+    """A review of a contradiction."""
 
     event: int
     row: int
@@ -41,7 +41,7 @@ class Review:
     reviewer: str
     time: str
     verified: bool
-    """Whether a service has checked that it was them; else the name is what the caller said."""
+    """Whether a service has verified who it was; otherwise the caller chose the name."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class Supersession:
     """None if one of the rows was erased."""
     time: str
     verified: bool
-    """Whether a service has checked that it was them, as for a Review."""
+    """Whether a service has verified who it was, as for a Review."""
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What turned out to be right."""
+    """The output that turned out to be right."""
 
     event: int
     row: int
@@ -72,9 +72,9 @@ class Truth:
 
 
 def check_text(text: Any, what: str, *, required: bool = True) -> str:
-    """Words that somebody gives; raise BadRule if there are none, or too many."""
+    """Return a text; raise BadRule if it is empty where it is required, or too long."""
     if not isinstance(text, str) or (required and not text.strip()):
-        raise BadRule(f"{what} is {text!r}; expected some words. Nothing was written.")
+        raise BadRule(f"{what} is {text!r}; expected text that is not empty. Nothing was written.")
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -90,6 +90,7 @@ def check_text(text: Any, what: str, *, required: bool = True) -> str:
 def review_note(
     row: int, witness: int | None, disposition: Any, reason: Any, reviewer: Any, verified: bool
 ) -> LedgerNote:
+    """Return the note of a review; raise BadRule if a part of it is invalid."""
     if disposition not in DISPOSITIONS:
         raise BadRule(
             f"the disposition is {disposition!r}; expected one of {', '.join(DISPOSITIONS)}"

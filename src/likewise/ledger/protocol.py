@@ -1,11 +1,9 @@
-"""The contract of a ledger's format: how decisions, verdicts and events are kept in its folder.
+"""The contract of a ledger's format: how decisions, verdicts and events are stored in its folder.
 
-A format is a module with these names; `formats.py` has them by version, today one. A later version
-of likewise must read, verify and continue every format that a release wrote.
-
-Invariants:
-- What `append` and `add_event` wrote, `decisions` and the events' table give back.
-- `walk` passes exactly what they wrote, and names the first row that is not so.
+A format is a module with the names of `Format`; reader.py lists them by version, today one. A later
+version of likewise must read, verify and continue every format that a release wrote.
+Invariant: `decisions` and the table of events return what `append` and `add_event` wrote; `walk`
+passes exactly what they wrote, and names the first row that was altered.
 """
 
 import sqlite3
@@ -22,12 +20,12 @@ from likewise.ledger.notes import LedgerNote
 from likewise.ledger.record_files import RecordFiles
 from likewise.ledger.stored import ChainEnd, Event, LedgerState, NameTable, StoredDecisions
 from likewise.rule.rule import Rule
+from likewise.tables.array_types import Rows
 from likewise.tables.keys import Key
-from likewise.tables.rows import Rows
 
 
 class FormatReader(Protocol):
-    """What a format may ask of a reader."""
+    """Declares what a format may ask of a reader."""
 
     path: Path
 
@@ -78,7 +76,7 @@ class FormatReader(Protocol):
 
 
 class FormatWriter(Protocol):
-    """What a format may use of a store, inside a transaction that the store begins and ends."""
+    """Declares what a format may use of a store, inside the store's transactions."""
 
     sync: bool
     last_time: int
@@ -93,14 +91,14 @@ class FormatWriter(Protocol):
     def records(self) -> RecordFiles | None: ...
 
     def now(self) -> int:
-        """The clock's time, never before that of a decision."""
+        """Return the clock's time, never before that of a decision."""
 
     def codes(self, kind: str) -> dict[str, int]:
-        """The codes of models, or sources; new ones are added."""
+        """Return the codes of models, or sources; the format adds new ones."""
 
 
 class ChainWalk(Protocol):
-    """One walk along a chain."""
+    """Walks along a chain once."""
 
     first: int
     rows: int
@@ -112,13 +110,15 @@ class ChainWalk(Protocol):
     """The end of the chain, once the walk has come that far."""
 
     def chunks(self) -> Iterator[StoredDecisions]:
-        """The rows of the ledger, each chunk checked before it is given; raise Altered."""
+        """Yield the rows of the ledger, each chunk after its check; raise Altered."""
 
 
 class Format(Protocol):
+    """Reads and writes one version of the format."""
+
     VERSION: int
     EVENTS: str
-    """A condition: what tells events from runs of rows in the events' table."""
+    """A condition that distinguishes events from runs of rows in the table of events."""
     ERASED_FIELDS: list[str]
     """The fields of a record that erasure overwrites, before the salt."""
 
@@ -137,24 +137,27 @@ class Format(Protocol):
     def row_of(self, reader: FormatReader, key: Key) -> int | None: ...
 
     def erased_keys(self, reader: FormatReader) -> Callable[[Key], bool] | None:
-        """Whether a key was erased; None if none was, or nothing is left of it."""
+        """Return a function that tells whether a key was erased; None if no mark of one is left."""
 
     def key_marks(self, reader: FormatReader, rows: list[int]) -> dict[str, str]:
-        """Return what is to be left of the keys of rows, by row, once these are erased."""
+        """Return the marks that remain of the keys of rows, by row, once these are erased."""
 
     def find_flagged(self, reader: FormatReader, first: int, stop: int) -> list[int]:
-        """Rows with witnesses."""
+        """Return rows with witnesses."""
 
     def runs_since(self, reader: FormatReader, time: int | None) -> list[tuple[int, int]]:
-        """Runs of rows that have all decisions from a time on; all rows if it is None."""
+        """Return runs of rows that have all decisions from a time on; all rows if it is None."""
 
     def walk(self, reader: FormatReader, head: Head | None, values: bool = True) -> ChainWalk:
-        """values: whether what decisions hold is compared with its commitments"""
+        """Return a walk along the chain.
 
-    # Writing, inside a transaction: `end` is how far the chain has come, and each says how far then
+        values: whether what decisions hold is compared with its commitments
+        """
+
+    # Writing, inside a transaction: `end` is the end of the chain; each returns the new end
 
     def first_body(self) -> dict[str, Any]:
-        """What the first event has to say beside the rule."""
+        """Return what the first event says beside the rule."""
 
     def add_event(
         self,
@@ -168,12 +171,12 @@ class Format(Protocol):
     def add_note(
         self, store: FormatWriter, database: sqlite3.Connection, note: LedgerNote, end: ChainEnd
     ) -> ChainEnd:
-        """An event with words beside it that can be destroyed."""
+        """Write an event with text beside it that can be destroyed."""
 
     def append(
         self, store: FormatWriter, database: sqlite3.Connection, entries: Entries, end: ChainEnd
     ) -> ChainEnd:
-        """Decisions, with their verdicts unless they are still to be judged."""
+        """Write decisions, with their verdicts unless they are still to be judged."""
 
     def judge(
         self,
@@ -182,16 +185,16 @@ class Format(Protocol):
         judged: EntryVerdicts,
         end: ChainEnd,
     ) -> ChainEnd:
-        """Verdicts of decisions that were accepted before."""
+        """Write verdicts of decisions that were accepted before."""
 
     def erase(self, database: sqlite3.Connection, rows: list[int]) -> None:
-        """Take rows' keys and outputs, and what could tell them, out of the tables."""
+        """Remove rows' keys and outputs, and all that could reveal them, from the tables."""
 
     def drop(self, database: sqlite3.Connection, first: int) -> None:
-        """Take rows before `first` out of the tables."""
+        """Remove rows before `first` from the tables."""
 
     def anchor(self, reader: FormatReader, first: int) -> tuple[int, str]:
-        """Where a walk from row `first` on begins: the number of an event, the link before it."""
+        """Return the event at which a walk from row `first` on begins, and the link before it."""
 
     def anchor_fields(self, reader: FormatReader, first: int) -> dict[str, Any]:
-        """What else must be known of rows before `first` once they are dropped."""
+        """Return what else must be known of rows before `first` once they are dropped."""

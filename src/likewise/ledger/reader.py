@@ -1,16 +1,14 @@
-"""What a ledger's database and records say, read and put into arrays.
+"""Read a ledger's database and records into arrays: for the writer, verification and views.
 
-Used by the writer, by verification and by those who only look. Nothing here writes. What differs
-from format to format is asked of `format` (protocol.py).
-
-Invariant: a row is read as it was committed; what cannot be read is a BadFile that names it.
+What differs between formats is delegated to `format` (protocol.py). Nothing here writes.
+Invariant: a row is read as it was committed; what cannot be read raises a BadFile that names it.
 Not here: whether it was altered (verification.py).
 """
 
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
@@ -21,48 +19,60 @@ import numpy as np
 
 from likewise.embedders.model_mark import ModelMark
 from likewise.errors import BadFile, BadRow, BadRule
-from likewise.ledger import folder
-from likewise.ledger.formats import format_of
+from likewise.ledger import folder, format2
 from likewise.ledger.hashes import DIGEST, GENESIS
 from likewise.ledger.layout import RecordLayout
+from likewise.ledger.protocol import Format
 from likewise.ledger.record_files import RecordFiles
 from likewise.ledger.schema import check_schema
 from likewise.ledger.stored import MOST, Event, LedgerState, NameTable, StoredDecisions
 from likewise.ledger.window import RetentionWindow
 from likewise.rule.rule import Rule
+from likewise.tables.array_types import Rows
 from likewise.tables.keys import Key
-from likewise.tables.rows import Rows
 from likewise.verdict.slope import SlopeQuestion
 
+FORMATS: dict[int, Format] = {2: format2}
+"""The formats that this version of likewise reads and writes, by version."""
 Word = tuple[int, str, int, str | None, bytes | None, bytes, bytes]
 """Number, column, code, value as text, salt, commitment and link."""
 CHUNK = 1 << 15
 """Rows that are read together."""
 _DECISIVE = ("event", "word", "note")
-"""Tables whose indexes a monitor reads by: what is not found there changes what it does."""
+"""Tables whose indexes a monitor uses to find rows: what is missing there changes its verdicts."""
+
+
+def format_of(version: int) -> Format:
+    """Return the format with this version; raise BadFile if there is none."""
+    try:
+        return FORMATS[version]
+    except KeyError:
+        raise BadFile(f"there is no format {version!r} of a ledger: it was altered.") from None
 
 
 class LedgerReader:
-    """Reads one database and its records."""
+    """Reads one database and its records.
+
+    looks_only: whether it reads only committed data, so that what it has read stays valid
+    """
 
     def __init__(
         self, path: Path, database: sqlite3.Connection, *, looks_only: bool = False
     ) -> None:
-        """looks_only: whether it sees nothing but what is committed, and so stays for good"""
         self.path = path
         self._looks_only = looks_only
         self._erased: tuple[int | None, Rows] | None = None  # up to an event
         self.database = database
-        self._using = RLock()  # held by the thread that reads ahead, and by whoever closes
+        self._using = RLock()  # held by the thread that reads ahead, and by `close`
         self._layout: RecordLayout | None = None
-        self._rule: tuple[Event, Rule] | None = None  # and the event that says so
+        self._rule: tuple[Event, Rule] | None = None  # with the event that holds it
         self.format = format_of(self.all("PRAGMA user_version")[0][0])
 
     def close(self) -> None:
-        """Let go of the database, once a thread that still reads ahead has its answer.
+        """Close the database, once a thread that still reads ahead has its answer.
 
-        A call that was cut off leaves such a thread behind, and SQLite crashes if a connection is
-        closed under it.
+        An interrupted call leaves such a thread behind, and SQLite crashes if a connection is
+        closed while it is used.
         """
         with self._using:
             self.database.close()
@@ -76,7 +86,7 @@ class LedgerReader:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """The database as it is at one moment, whoever writes meanwhile."""
+        """Read the database as it is at one moment, even if it is written meanwhile."""
         self.all("BEGIN")
         try:
             yield
@@ -86,17 +96,17 @@ class LedgerReader:
 
     @contextlib.contextmanager
     def structure_checked(self, *, every_index: bool) -> Iterator[None]:
-        """Meanwhile see what no hash covers: are the database's pages and indexes whole?
+        """Check the database's pages and indexes, which no hash covers, while the body runs.
 
-        On a connection of its own, so that SQLite looks while something else is done.
+        The check has a connection of its own, so that SQLite works while the body does.
 
-        every_index: compare all indexes with their tables, also those by which only people look
-            things up; they take microseconds for each verdict
+        every_index: compare all indexes with their tables, even those that only people's searches
+            use; they take microseconds for each verdict
         """
         with ThreadPoolExecutor(1) as pool:
-            looking = pool.submit(self._check_structure, every_index)
+            check = pool.submit(self._check_structure, every_index)
             yield
-            looking.result()
+            check.result()
 
     def _check_structure(self, every_index: bool) -> None:
         with contextlib.closing(folder.connect(self.path, write=False)) as database:
@@ -104,17 +114,17 @@ class LedgerReader:
             checks = ["integrity_check(1)"]
             if not every_index:  # "quick" leaves out what indexes hold
                 checks = ["quick_check(1)", *(f"integrity_check({name})" for name in _DECISIVE)]
-            found = [str(reader.all(f"PRAGMA {check}")[0][0]) for check in checks]
-        for told in found:
-            if told != "ok":
+            results = [str(reader.all(f"PRAGMA {check}")[0][0]) for check in checks]
+        for result in results:
+            if result != "ok":
                 raise BadFile(
-                    f"{str(self.path / folder.DATABASE)!r} is damaged: {' '.join(told.split())}."
+                    f"{str(self.path / folder.DATABASE)!r} is damaged: {' '.join(result.split())}."
                     " Nothing was changed: bring it back from a copy.",
                     path=self.path / folder.DATABASE,
                 )
 
     def check_schema(self) -> None:
-        """Raise BadFile if the database has more or other tables than its format."""
+        """Raise BadFile unless the database has exactly the tables of its format."""
         try:
             check_schema(self.path, self.database)
         except folder.FAILURES as error:
@@ -123,32 +133,32 @@ class LedgerReader:
     # Events
 
     def events(self, kind: str = "", *, first: int = 0) -> list[Event]:
-        """Those of a kind, or all; runs of decisions and verdicts are not among them.
+        """Return the events of a kind, or all; without runs of decisions and verdicts.
 
-        first: the lowest number of an event that is wanted
+        first: the lowest event number to return
         """
         where = f"WHERE {self.format.EVENTS} AND number >= ?{' AND kind = ?' if kind else ''}"
         query = f"SELECT number, at_row, time, kind, body, link FROM event {where} ORDER BY number"
         return [event_of(*row) for row in self.all(query, first, *([kind] if kind else []))]
 
     def noted_events(self, kind: str, row: int) -> list[Event]:
-        """Those of a kind that people wrote of a row, in order; a few, found by their row."""
+        """Return the events of a kind that people wrote about a row, in order."""
         query = (
             "SELECT number, at_row, time, kind, body, link FROM event WHERE kind = ? AND number IN"
             " (SELECT event FROM note WHERE row = ?) ORDER BY number"
         )
-        return [event_of(*found) for found in self.all(query, kind, row)]
+        return [event_of(*cells) for cells in self.all(query, kind, row)]
 
     def _last(self, kind: str) -> Event | None:
-        found = self.events(kind)
-        return found[-1] if found else None
+        events = self.events(kind)
+        return events[-1] if events else None
 
     @property
     def rule(self) -> Rule:
         event = self._last("rule")
-        known = self._rule
-        if known is not None and known[0] == event:
-            return known[1]
+        cached = self._rule
+        if cached is not None and cached[0] == event:
+            return cached[1]
         text = None if event is None else event.body.get("rule")
         try:
             if isinstance(text, str) and event is not None:
@@ -171,19 +181,19 @@ class LedgerReader:
     def question(self) -> SlopeQuestion | None:
         """What its verdicts answer; None: the rule's own question."""
         event = self._last("rule")
-        told = None if event is None else event.body.get("question")
+        question = None if event is None else event.body.get("question")
         try:
-            return None if told is None else SlopeQuestion.of(told)
+            return None if question is None else SlopeQuestion.of(question)
         except BadRule as error:
             raise BadFile(
-                f"the ledger {str(self.path)!r} answers what this version of likewise does not"
-                f" know: {error}. Nothing was changed: install a newer likewise.",
+                f"the ledger {str(self.path)!r} answers a question that this version of likewise"
+                f" does not know: {error}. Nothing was changed: install a newer likewise.",
                 path=self.path,
             ) from None
 
     @property
     def layout(self) -> RecordLayout | None:
-        """None before the first decision."""
+        """How inputs are laid out; None before the first decision."""
         if self._layout is None:
             event = self._last("layout")
             self._layout = None if event is None else RecordLayout.of(event.body, self.rule)
@@ -211,7 +221,7 @@ class LedgerReader:
             raise event.unreadable() from None
 
     def erased_rows(self) -> Rows:
-        """Rows that were erased, in order; some may have left the window since."""
+        """Return the rows that were erased, in order; some may have left the window since."""
         if not self._looks_only:
             return self._read_erased()
         kinds = "kind IN ('erased', 'dropped')"
@@ -229,26 +239,26 @@ class LedgerReader:
         return np.unique(np.array(rows, np.int64))
 
     def words(self) -> list[Word]:
-        """All, in order."""
+        """Return all words, in order."""
         return [_word(row) for row in self.all("SELECT * FROM word ORDER BY number")]
 
     def words_left(self) -> list[tuple[int, str, int]]:
-        """Number, column and code of those that were not erased."""
+        """Return number, column and code of the words that were not erased."""
         query = 'SELECT number, "column", code FROM word WHERE value IS NOT NULL ORDER BY number'
         return self.all(query)
 
     def superseded_rows(self) -> Rows:
-        """Rows that were overruled, in order: they stay, and are compared with no more."""
+        """Return the rows that were overruled, in order: they stay, but no longer count."""
         rows = [event.get_integer("row") for event in self.events("superseded")]
         return np.unique(np.array(rows, np.int64))
 
     def with_successors(self, rows: Rows) -> Rows:
-        """Rows, and those that took their place: they are about the same people."""
-        found = set(rows.tolist())
-        for event in self.events("superseded"):  # in order, so one after another
-            if event.get_integer("row") in found:
-                found.add(event.get_integer("by_row"))
-        return np.array(sorted(found), np.int64)
+        """Return rows and those that replaced them, which are about the same people."""
+        related = set(rows.tolist())
+        for event in self.events("superseded"):  # in order, so chains are followed
+            if event.get_integer("row") in related:
+                related.add(event.get_integer("by_row"))
+        return np.array(sorted(related), np.int64)
 
     # Decisions
 
@@ -256,12 +266,12 @@ class LedgerReader:
         return self.format.state(self)
 
     def last_word(self) -> tuple[int, bytes]:
-        """How many words there are, and the link of the last."""
-        found = self.all("SELECT * FROM word ORDER BY number DESC LIMIT 1")
-        return (_word(found[0])[0] + 1, _word(found[0])[-1]) if found else (0, GENESIS)
+        """Return how many words there are, and the link of the last."""
+        cells = self.all("SELECT * FROM word ORDER BY number DESC LIMIT 1")
+        return (_word(cells[0])[0] + 1, _word(cells[0])[-1]) if cells else (0, GENESIS)
 
     def first_kept(self) -> int:
-        """The first row that is still there."""
+        """Return the first row that is still there."""
         dropped = self._last("dropped")
         return 0 if dropped is None else dropped.get_integer("first")
 
@@ -272,7 +282,7 @@ class LedgerReader:
         return self.format.row_of(self, key)
 
     def row_by_index(self, key: Key) -> int | None:
-        """The row of a key that the index knows, if the table agrees; no walk if it knows none."""
+        """Return the row of a key that the index has, if the table agrees; else None."""
         for (row,) in self.all("SELECT row FROM key WHERE key = ?", key):
             if self.all("SELECT 1 FROM key NOT INDEXED WHERE row = ? AND key = ?", row, key):
                 return int(row)
@@ -281,22 +291,22 @@ class LedgerReader:
     def find_flagged_where(
         self, where: str, values: tuple[Any, ...], first: int, stop: int
     ) -> list[int]:
-        """Rows with witnesses, in order, of which a condition on their verdicts holds."""
+        """Return rows with witnesses whose verdicts meet a condition, in order."""
         if not where:
             return self.format.find_flagged(self, first, stop)
         query = f"SELECT row FROM verdict WHERE row >= ? AND row < ?{where} ORDER BY row"
         return [row for (row,) in self.all(query, first, stop, *values)]
 
     def runs_since(self, time: int | None) -> list[tuple[int, int]]:
-        """Runs of rows that have all decisions from a time on; all rows if it is None."""
+        """Return runs of rows that have all decisions from a time on; all rows if it is None."""
         return self.format.runs_since(self, time)
 
     def names(self, kind: str) -> NameTable:
-        """Models, or sources, by code: of events "model" or "source"."""
+        """Return models, or sources, by code: from events "model" or "source"."""
         events = self.events(kind)
         listed = tuple(str(event.body.get("name")) for event in events)
-        as_told = all(isinstance(event.body.get("name"), str) for event in events)
-        if not as_told or len(set(listed)) != len(listed):
+        are_texts = all(isinstance(event.body.get("name"), str) for event in events)
+        if not are_texts or len(set(listed)) != len(listed):
             raise BadFile(
                 f"the {kind}s of the ledger {str(self.path)!r} were altered.", path=self.path
             )
@@ -305,7 +315,7 @@ class LedgerReader:
     def decisions(
         self, first: int, stop: int, *, keys: bool, witnesses: bool = True
     ) -> StoredDecisions:
-        """Rows from `first` up to `stop`; BadRow if they have left the window since."""
+        """Return rows from `first` up to `stop`; raise BadRow if they have left the window."""
         if self.layout is None:
             raise BadFile(
                 f"the ledger {str(self.path)!r} has no layout: it was altered.", path=self.path
@@ -317,12 +327,12 @@ class LedgerReader:
             raise
         except (TypeError, ValueError, OverflowError) as error:
             raise BadFile(
-                f"something in rows {first:,} to {stop - 1:,} of the ledger {str(self.path)!r}"
+                f"a value in rows {first:,} to {stop - 1:,} of the ledger {str(self.path)!r}"
                 f" cannot be read: {error}. It was altered."
             ) from None
 
     def check_window(self, first: int) -> None:
-        """Raise BadRow if row `first` was dropped, maybe while it was being read."""
+        """Raise BadRow if row `first` was dropped, perhaps while it was being read."""
         since = self.first_kept()
         if first < since:
             raise BadRow(
@@ -334,7 +344,7 @@ class LedgerReader:
     def all_decisions(
         self, first: int, stop: int, *, witnesses: bool = False
     ) -> Iterator[StoredDecisions]:
-        """Rows in chunks; the next is read while one is worked on."""
+        """Yield rows in chunks; the next is read while one is processed."""
         runs = [(start, min(start + CHUNK, stop)) for start in range(first, stop, CHUNK)]
         keys = self.has_keys()
 
@@ -346,32 +356,44 @@ class LedgerReader:
 
 
 def _one_ahead(chunks: Iterator[StoredDecisions]) -> Iterator[StoredDecisions]:
-    """The same, the next made by another thread while one is worked on."""
+    """Yield chunks; another thread makes the next while one is processed."""
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, chunks, None)
-        while (chunk := coming.result()) is not None:
-            coming = pool.submit(next, chunks, None)
+        future = pool.submit(next, chunks, None)
+        while (chunk := future.result()) is not None:
+            future = pool.submit(next, chunks, None)
             yield chunk
 
 
+def close_runs(rows: Iterable[int], gap: int, longest: int) -> Iterator[list[int]]:
+    """Yield ascending rows in runs: a gap of a few rows is read faster than it is skipped."""
+    run: list[int] = []
+    for row in rows:
+        if run and (row - run[-1] > gap or row - run[0] >= longest):
+            yield run
+            run = []
+        run.append(row)
+    if run:
+        yield run
+
+
 def event_of(number: int, at_row: Any, time: Any, kind: Any, text: Any, link: Any) -> Event:
-    """An event, if its columns are what they should be."""
+    """Return an event; raise BadFile unless its columns are what they should be."""
     body = None
     if isinstance(text, str):
         with contextlib.suppress(ValueError, RecursionError):
             body = json.loads(text)
-    whole = {type(number), type(at_row), type(time)} == {int}
-    told = isinstance(kind, str) and isinstance(body, dict) and _is_digest(link)
-    if not whole or not told or not 0 <= at_row < MOST or not 0 <= number < MOST:
+    integers = {type(number), type(at_row), type(time)} == {int}
+    readable = isinstance(kind, str) and isinstance(body, dict) and _is_digest(link)
+    if not integers or not readable or not 0 <= at_row < MOST or not 0 <= number < MOST:
         raise BadFile(f"event {number} of the ledger cannot be read: it was altered.")
     return Event(number, at_row, time, kind, body or {}, text, link)
 
 
 def _word(row: tuple[Any, ...]) -> Word:
     number, column, code, value, salt, commitment, link = row
-    there = isinstance(value, str) and isinstance(salt, bytes)
+    is_present = isinstance(value, str) and isinstance(salt, bytes)
     if (
-        not (there or (value is None and salt is None))
+        not (is_present or (value is None and salt is None))
         or not isinstance(column, str)
         or {type(number), type(code)} != {int}
         or not 0 <= code < MOST

@@ -1,11 +1,9 @@
-"""Records: what has the same length for every decision, in files of equal length.
+"""Store records, which have the same length for every decision, in files of equal length.
 
 Each file holds `segment_rows` records and is named after its first row, so old ones can be deleted
-whole. Files are written at their end only, but for erasure. They can be mapped into memory; here
-they are read, which is faster and safe from a file that is cut meanwhile.
-
+whole. Files are written at their end only, except by erasure. They are read instead of mapped into
+memory, which is faster and safe if a file is cut meanwhile.
 Invariant: what lies behind the rows that the database counts means nothing, and is overwritten.
-Not here: which rows there are (store.py), what an input's bytes mean.
 """
 
 import io
@@ -26,12 +24,12 @@ SUFFIX = ".rows"
 
 
 def segment_rows_for(record_bytes: int) -> int:
-    """How many records a file holds: a power of two, so that it has some 64 MB at most."""
+    """Return how many records a file holds: a power of two, so that it has some 64 MB at most."""
     return max(64, min(1 << 16, 1 << (SEGMENT_BYTES // record_bytes).bit_length() - 1))
 
 
 class RecordFiles:
-    """The files in a folder, for records of one type."""
+    """Reads and writes the files in a folder, for records of one type."""
 
     def __init__(self, folder: Path, kind: np.dtype[Any], segment_rows: int) -> None:
         self.folder = folder
@@ -45,7 +43,7 @@ class RecordFiles:
     # Writing
 
     def write(self, first: int, records: npt.NDArray[Any], *, sync: bool) -> None:
-        """Put records where rows `first`, … belong; OSError if that fails."""
+        """Write the records of rows from `first` on; raise OSError if that fails."""
         for segment, start, stop in self.spans(first, first + len(records)):
             part = records[start - first : stop - first]
             file = self._descriptor(segment)
@@ -54,16 +52,16 @@ class RecordFiles:
                 os.fdatasync(file)
 
     def erase(self, rows: list[int], what: str) -> None:
-        """Overwrite one field of rows, such as "salt", and have that on disk."""
+        """Overwrite one field of rows, such as "salt", and force that to disk."""
         kind, offset = self.dtype.fields[what][:2]  # type: ignore[index]
-        for segment, some in groupby(sorted(rows), lambda row: row // self.segment_rows):
+        for segment, segment_rows in groupby(sorted(rows), lambda row: row // self.segment_rows):
             file = self._descriptor(segment)
-            for row in some:
+            for row in segment_rows:
                 _write_all(file, memoryview(bytes(kind.itemsize)), self._offset(row) + offset)
             os.fdatasync(file)
 
     def drop(self, first: int) -> int:
-        """Delete files all of whose rows come before `first`; how many there were."""
+        """Delete files all of whose rows come before `first`; return how many there were."""
         count = 0
         for path in self.folder.glob(f"*{SUFFIX}"):
             if path.stem.isdigit() and int(path.stem) + self.segment_rows <= first:
@@ -72,8 +70,8 @@ class RecordFiles:
         return count
 
     def cut(self, rows: int) -> None:
-        """Take away what lies behind the last of so many rows, and have that on disk."""
-        self.close()  # the file that is open may be one that goes
+        """Cut off what lies behind the first `rows` rows, and force that to disk."""
+        self.close()  # the open file may be deleted
         for path in self.folder.glob(f"*{SUFFIX}"):
             if path.stem.isdigit() and int(path.stem) >= rows:
                 path.unlink()
@@ -92,7 +90,7 @@ class RecordFiles:
             self.close()
             self._open = segment, open_private(self.path(segment))
             try:
-                sync_folder(self.folder)  # also of a file that is there: a crash may have made it
+                sync_folder(self.folder)  # even if the file exists: its name may not be on disk
             except OSError:
                 self.close()
                 raise
@@ -106,7 +104,7 @@ class RecordFiles:
     # Reading
 
     def spans(self, first: int, stop: int) -> list[tuple[int, int, int]]:
-        """Return, file by file, its number, the first row in it and the one after the last."""
+        """Return for each file its number, the first row in it and the one after the last."""
         spans = []
         while first < stop:
             segment = first // self.segment_rows
@@ -116,7 +114,7 @@ class RecordFiles:
         return spans
 
     def read(self, first: int, stop: int) -> npt.NDArray[Any]:
-        """The records of rows; BadFile if they are not all there."""
+        """Return the records of rows; raise BadFile unless all are there."""
         parts = [self._part(*span) for span in self.spans(first, stop)]
         return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, self.dtype)])
 
@@ -124,9 +122,9 @@ class RecordFiles:
         path = self.path(segment)
         try:
             with io.FileIO(open_to_read(path)) as file:
-                there = os.fstat(file.fileno()).st_size // self.dtype.itemsize
-                if there < stop - segment * self.segment_rows:
-                    raise self._cut(segment, there, stop)
+                count = os.fstat(file.fileno()).st_size // self.dtype.itemsize
+                if count < stop - segment * self.segment_rows:
+                    raise self._cut(segment, count, stop)
                 part = np.empty(stop - first, self.dtype)
                 file.seek(self._offset(first))
                 done = _read_all(file, part.view(np.uint8).data)
@@ -140,15 +138,15 @@ class RecordFiles:
                 ) from None
             raise CannotLook(
                 f"{str(path)!r} cannot be read: {error.strerror}. That says nothing about what is"
-                " in it, and nothing was changed: see that it can be read, and try again.",
+                " in it, and nothing was changed: make sure that it can be read, and try again.",
                 path=path,
             ) from None
         if done < part.nbytes:
             raise self._cut(segment, first % self.segment_rows + done // self.dtype.itemsize, stop)
         return part
 
-    def _cut(self, segment: int, there: int, stop: int) -> BadFile:
-        last = segment * self.segment_rows + there - 1
+    def _cut(self, segment: int, count: int, stop: int) -> BadFile:
+        last = segment * self.segment_rows + count - 1
         return BadFile(
             f"{str(self.path(segment))!r} ends after row {last:,}, but row {stop - 1:,} should be"
             " there: it was cut. Nothing was changed: bring the file back from a copy.",
@@ -164,15 +162,15 @@ def _write_all(file: int, data: memoryview, offset: int) -> None:
 
 
 def _read_all(file: io.FileIO, into: memoryview) -> int:
-    """Read until it is full, or the file ends; how many bytes there were."""
+    """Read until `into` is full, or the file ends; return how many bytes were read."""
     into, done = into.cast("B"), 0
-    while done < len(into) and (some := file.readinto(into[done:])):
-        done += some
+    while done < len(into) and (count := file.readinto(into[done:])):
+        done += count
     return done
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on disk; systems without such a thing do it by themselves."""
+    """Force the names in a folder to disk, where the system does not do that by itself."""
     opened: Callable[..., int] = os.open
     try:
         file = opened(folder, os.O_RDONLY)

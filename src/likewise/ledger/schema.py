@@ -1,4 +1,4 @@
-"""The tables of a ledger's database: a list by version of the format, and nothing beside them.
+"""Define the tables of a ledger's database by version of the format, and check them.
 
 Not here: what they mean (docs/ledger-format.md).
 """
@@ -51,7 +51,7 @@ FROM verdict LEFT JOIN key ON key.row = verdict.row;
 """
 
 SCHEMAS = {FORMAT: _FORMAT_2}
-"""By version of the format. The schema of a released format is never changed."""
+"""The schema of each format, by version. The schema of a released format is never changed."""
 
 _PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 _INTERNAL = {
@@ -70,21 +70,21 @@ def check_schema(folder: Path, database: sqlite3.Connection) -> None:
     A trigger could keep what is erased; a view or an index could stand in for a table.
     """
     (version,) = database.execute("PRAGMA user_version").fetchone()
-    wanted = _parts_of_schema(version)
-    there = set(database.execute(_PARTS)) - _internal_parts()
-    if there == wanted:
+    expected = _parts_of_schema(version)
+    parts = set(database.execute(_PARTS)) - _internal_parts()
+    if parts == expected:
         return
-    more = [f"the {part[0]} {part[1]}" for part in there - wanted]
-    lacks = [f"no {part[0]} {part[1]} as it should be" for part in wanted - there]
+    more = [f"the {part[0]} {part[1]}" for part in parts - expected]
+    missing = [f"no {part[0]} {part[1]} as it should be" for part in expected - parts]
     raise BadFile(
         f"the tables of the ledger {str(folder)!r} are not those of its format (it has"
-        f" {', '.join(sorted(more + lacks)[:3])}): they were altered. Nothing was changed: bring it"
-        " back from a copy."
+        f" {', '.join(sorted(more + missing)[:3])}): they were altered. Nothing was changed: bring"
+        " it back from a copy."
     )
 
 
 def empty_internal_tables(database: sqlite3.Connection) -> None:
-    """SQLite's statistics may hold samples of keys."""
+    """Empty SQLite's own tables: its statistics may hold samples of keys."""
     for _, name, *_ in _internal_parts().intersection(database.execute(_PARTS)):
         database.execute(f"DELETE FROM {name}")
 

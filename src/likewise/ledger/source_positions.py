@@ -1,11 +1,9 @@
-"""The last position of each source in a ledger.
+"""Find the last position of each source in a ledger, and check new ones.
 
-Every record has its source and its position. So that nobody has to read all of them, an event
-`positions` repeats the last ones now and then: at the latest after as many rows as a file of
-records holds, and before rows leave the window. What came since stands in the records behind it.
-
+Every record has its source and its position. An event `positions` repeats the last ones: at the
+latest after as many rows as a file of records holds, and before rows leave the window.
 Invariant: positions of a source only grow.
-Cost: to read them, the records of one file at most. To check one, a look into a dictionary.
+Cost: to read them, the records of one file at most; to check one, a lookup in a dictionary.
 """
 
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ import numpy as np
 from likewise.errors import BadRow, OldPosition
 from likewise.ledger.protocol import FormatReader
 from likewise.ledger.stored import Event, NameTable
+from likewise.tables.array_types import Rows
 from likewise.tables.positions import (
     Position,
     PositionNumbers,
@@ -24,18 +23,17 @@ from likewise.tables.positions import (
     position_of,
     to_position_numbers,
 )
-from likewise.tables.rows import Rows
 
 POSITIONS = "positions"
 """The kind of these events."""
 PAIR = {"position": "pair"}
-"""What an event `source` says beside the name where positions are pairs."""
+"""What an event `source` says beside the name if positions are pairs."""
 _TRIES = 5
 _CHUNK = 1 << 13  # rows that are read together
 
 
 class Sources:
-    """The sources of a ledger by code, and how their positions were given."""
+    """Holds the sources of a ledger by code, and whether their positions are pairs."""
 
     def __init__(self, reader: FormatReader) -> None:
         self.names: NameTable = reader.names("source")
@@ -46,11 +44,11 @@ class Sources:
         return bool(self.names.listed)
 
     def position(self, code: int, numbers: Any) -> Position | None:
-        """The position of a row with this source; None if it has none."""
+        """Return the position of a row with this source; None if it has none."""
         return None if self.names.of(code) is None else position_of(numbers, self._pairs[code])
 
     def places(self, codes: Rows, numbers: PositionNumbers) -> SourcePositions | None:
-        """Where rows come from."""
+        """Return where rows come from; None if none of them has a source."""
         names = self.names.all_of(codes)
         if names is None:
             return None
@@ -59,32 +57,32 @@ class Sources:
 
 
 def last_positions(reader: FormatReader) -> tuple[dict[str, Position], int]:
-    """By source the last position on disk, and how many rows there were when an event told them."""
+    """Return the last position on disk by source, and the row at which an event repeated them."""
     for _ in range(_TRIES):
         try:
             return _last_positions(reader)
-        except BadRow:  # the rows behind the event left the window; another event tells them
+        except BadRow:  # the rows behind the event left the window; there is another event then
             continue
     return _last_positions(reader)
 
 
 def _last_positions(reader: FormatReader) -> tuple[dict[str, Position], int]:
     rows = reader.state().rows  # first: what comes meanwhile may have a source that is not known
-    known: dict[str, Position] = {}
-    began = reader.events("source")[:1]
+    positions: dict[str, Position] = {}
+    begin = reader.events("source")[:1]
     for event in reader.events(POSITIONS)[-1:]:
-        known, began = _read_positions(event), [event]
-    if not began:
+        positions, begin = _read_positions(event), [event]
+    if not begin:
         return {}, rows
-    told = max(began[0].at_row, reader.first_kept())
+    first = max(begin[0].at_row, reader.first_kept())
     sources = Sources(reader)
-    for start in range(told, rows, _CHUNK):
+    for start in range(first, rows, _CHUNK):
         stop = min(start + _CHUNK, rows)
-        some = reader.decisions(start, stop, keys=False, witnesses=False)
-        places = sources.places(some.sources, some.positions)
+        chunk = reader.decisions(start, stop, keys=False, witnesses=False)
+        places = sources.places(chunk.sources, chunk.positions)
         if places is not None:
-            known |= places.last_positions()
-    return known, told
+            positions |= places.last_positions()
+    return positions, first
 
 
 def _read_positions(event: Event) -> dict[str, Position]:
@@ -98,12 +96,12 @@ def _read_positions(event: Event) -> dict[str, Position]:
 
 
 def _is_position(value: Any) -> bool:
-    both = value if isinstance(value, list) else [value, 0]
-    return len(both) == 2 and all(type(one) is int and 0 <= one < 1 << 64 for one in both)
+    numbers = value if isinstance(value, list) else [value, 0]
+    return len(numbers) == 2 and all(type(one) is int and 0 <= one < 1 << 64 for one in numbers)
 
 
 def positions_body(last: dict[str, Position]) -> dict[str, Any]:
-    """The body of an event that tells them."""
+    """Return the body of an event that repeats the last positions."""
     return {"last": {name: _position_value(position) for name, position in last.items()}}
 
 
@@ -115,30 +113,29 @@ def check_places(places: SourcePositions | None, last: dict[str, Position]) -> N
     """Raise OldPosition unless each position is above those before it in its source."""
     if places is None:
         return
-    for name, given in _by_source(places):
-        mine, pair = given, name in places.pairs
-        before = last.get(name)
+    for name, new_positions in _by_source(places):
+        positions, pair, before = new_positions, name in places.pairs, last.get(name)
         if before is not None:
             if isinstance(before, tuple) != pair:
-                raise mixed_positions_error(name, position_of(given[0], pair), pair)
+                raise mixed_positions_error(name, position_of(positions[0], pair), pair)
             start = np.array([to_position_numbers(before)], np.uint64)
-            mine = np.concatenate([start, mine])
-        major, minor = mine[:, 0], mine[:, 1]
+            positions = np.concatenate([start, positions])
+        major, minor = positions[:, 0], positions[:, 1]
         grows = (major[1:] > major[:-1]) | ((major[1:] == major[:-1]) & (minor[1:] > minor[:-1]))
         for i in np.flatnonzero(~grows)[:1].tolist():
-            came, known = (position_of(mine[k], pair) for k in (i + 1, i))
+            position, previous = (position_of(positions[k], pair) for k in (i + 1, i))
             raise OldPosition(
-                f"the position is {came}, and the last one of the source {name!r} is {known};"
-                " expected one above it.",
+                f"the position is {position}, and the last one of the source {name!r} is"
+                f" {previous}; expected one above it.",
                 source=name,
-                position=came,
-                last=known,
+                position=position,
+                last=previous,
                 advice="It was sent before, or comes out of order.",
             )
 
 
 def _by_source(places: SourcePositions) -> Iterator[tuple[str, PositionNumbers]]:
-    """The positions of each source, in their order."""
+    """Yield the positions of each source, in their order."""
     codes = {name: code for code, name in enumerate(dict.fromkeys(places.sources))}
     if len(codes) == 1:
         (name,) = codes

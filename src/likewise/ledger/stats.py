@@ -1,6 +1,6 @@
-"""How many decisions a ledger has of a stretch of time, and what became of them.
+"""Count the decisions of a ledger in a period of time, and their verdicts.
 
-Cost: the runs of rows whose latest decision lies in the stretch are read, and no others.
+Cost: only the runs of rows whose latest decision lies in the period are read.
 """
 
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ class LedgerStats:
 
     decisions: int = 0
     judged: int = 0
-    """Those that were not only remembered."""
+    """Decisions that were judged, not only remembered."""
     asked: int = 0
-    """Those of which it is known whether they could be compared with anything."""
+    """Decisions of which it is known whether they could be compared with anything."""
     comparable: int = 0
-    """Of those, how many could be."""
+    """How many of those could be compared."""
     violations: int = 0
     """Decisions that contradict an earlier one."""
     missing: int = 0
     """Decisions that were known to be missing when the last of them was judged."""
     since: int | None = None
-    """In microseconds since 1970, if only decisions from then on are counted."""
+    """Begin of the period in microseconds since 1970; None for no limit."""
     until: int | None = None
 
     @property
@@ -36,20 +36,22 @@ class LedgerStats:
 
     @property
     def comparable_rate(self) -> float | None:
-        """The share of comparable decisions that do; None if none could be compared, or if it is
-        not known of all of them."""
-        known = self.asked == self.judged
-        return self.violations / self.comparable if known and self.comparable else None
+        """The share of comparable decisions that contradict an earlier one.
 
-    def and_then(self, some: StoredDecisions) -> "LedgerStats":
-        """With further decisions, those of them that lie in the stretch of time."""
-        there = np.ones(len(some), np.bool_)
+        None if none could be compared, or if that is not known of all of them.
+        """
+        is_known = self.asked == self.judged
+        return self.violations / self.comparable if is_known and self.comparable else None
+
+    def and_then(self, chunk: StoredDecisions) -> "LedgerStats":
+        """Return the counts with further decisions, as far as they lie in the period."""
+        within = np.ones(len(chunk), np.bool_)
         if self.since is not None:
-            there &= some.times >= self.since
+            within &= chunk.times >= self.since
         if self.until is not None:
-            there &= some.times < self.until
-        counts = some.counts[there]
-        asked, missing = some.facts["comparable"][there], some.facts["missing"][there]
+            within &= chunk.times < self.until
+        counts = chunk.counts[within]
+        asked, missing = chunk.facts["comparable"][within], chunk.facts["missing"][within]
         return LedgerStats(
             self.decisions + len(counts),
             self.judged + int((counts != NOT_JUDGED).sum()),

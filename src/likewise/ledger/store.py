@@ -1,18 +1,9 @@
-"""The writer of a ledger: decisions, words and events become one transaction at a time.
+"""Write a ledger: decisions, words and events, one transaction at a time.
 
-Records are written and forced to disk first, then the database commits and thereby says how many of
-them count. Everything else (rows, head of the chain, words) follows from what was committed.
-
-An exception may arrive in the middle of a transaction, or right after its COMMIT came through. So
-from the beginning of one until all that it changes here has been noted, `sure` is false; whoever
-finds it so drops the connection and reads the disk again. Where the disk itself failed, it must not
-be believed either: what SQLite reads back may be in the system's memory only. Then nothing is
-acknowledged until the log has been written into the database and that was forced to disk.
-
-Invariant: after any failure, memory says what the disk says; nothing is half there.
+Invariant: after any failure, memory agrees with the disk; nothing is written by half.
 Cost: for each transaction one wait for the disk for the records, one for the database.
-Not here: what inputs mean, verdicts (monitor/journal.py); reading back (reader.py); what is written
-where (the format's own `writing.py`).
+Not here: what inputs mean, verdicts (monitor/journal.py); reading (reader.py); what is written
+where (format2/writing.py).
 """
 
 import contextlib
@@ -42,6 +33,15 @@ from likewise.tables.codec import write_word
 from likewise.tables.positions import Position
 from likewise.verdict.slope import SlopeQuestion
 
+# Records are written and forced to disk first, then the database commits and thereby says how many
+# of them count. Everything else (rows, head of the chain, words) follows from what was committed.
+#
+# An exception may arrive in the middle of a transaction, or right after its COMMIT succeeded. So
+# from the beginning of a transaction until all its changes have been noted here, `is_in_sync` is
+# false; then the next call drops the connection and reads the disk again. If the disk itself
+# failed, even that is not reliable: what SQLite reads back may be in the system's memory only. Then
+# nothing is acknowledged until the log has been written into the database and forced to disk.
+
 _CHECKPOINT_PAGES = 4096
 _LAST = "SELECT number, link FROM event ORDER BY number DESC LIMIT 1"
 
@@ -60,11 +60,11 @@ class Store:
         marks: Rule | None = None,
         question: SlopeQuestion | None = None,
     ) -> None:
-        """A new ledger under `rule`, or one that is there.
+        """Open a ledger, or create one under `rule`.
 
-        wait    seconds to wait for a process that writes it, before that is an error
-        origin  of a new ledger: what it was made of
-        marks   whose models are those of `rule`, where they are not to be loaded for it
+        wait        seconds to wait for a process that writes it, before that is an error
+        origin      of a new ledger: what it was made from
+        marks       a rule with the same models as `rule`, so that they need not be loaded for it
         question    of a new ledger: what its verdicts answer, if not the rule's own question
         """
         self.path = path
@@ -80,15 +80,15 @@ class Store:
         self._records: RecordFiles | None = None
         self.last_time = 0
         self.positions: dict[str, Position] = {}
-        """By source, the last position that is on disk."""
+        """The last position on disk, by source."""
         self.pinned_events: dict[str, dict[str, Any]] = {}
-        """By kind, the body of the event that is told again whenever earlier ones leave."""
+        """By kind, the body of the event that is repeated whenever earlier ones are dropped."""
         self.end: ChainEnd
         self.pending_link = b""
         """The link of the last event that was written, committed or not."""
         self.is_in_sync = False
-        """Whether memory says what the disk says; not in a forked process, nor if the disk could
-        not be read since something was cut off."""
+        """Whether memory agrees with the disk; false in a forked process, and if the disk could
+        not be read since an interruption."""
         self._suspect = False  # whether something failed to reach the disk since it last did
         self.connections = 0
         """How often the disk was read since this store was opened."""
@@ -107,14 +107,14 @@ class Store:
             raise
 
     def _look(self) -> None:
-        """Before anything is written, even by SQLite: is it ours, is all there that was said?"""
-        known = folder.mark_of(self.path)
+        """Check, before even SQLite writes, that this is a ledger and that its end is not lost."""
+        mark = folder.mark_of(self.path)
         with contextlib.closing(folder.connect(self.path, write=False)) as database:
-            if known is not None:
-                folder.check_end(self.path, known, LedgerReader(self.path, database).state().end)
+            if mark is not None:
+                folder.check_end(self.path, mark, LedgerReader(self.path, database).state().end)
 
     def _drop(self) -> None:
-        """Let go of the connection, and with it of a transaction that was not committed."""
+        """Close the connection, and with it a transaction that was not committed."""
         self.is_in_sync = False
         if self._records is not None:
             self._records.close()
@@ -124,7 +124,7 @@ class Store:
         self._database = self._records = None
 
     def _connect(self) -> None:
-        """Take over what is committed."""
+        """Connect and take over what is committed."""
         self._drop()
         try:
             database = folder.connect(self.path, write=True)
@@ -148,25 +148,24 @@ class Store:
         self._file = self._database_path.stat()
         self.words, self.words_link = state.words, state.words_link
         self.last_time = state.last_time
-        self.positions, self._positions_told = positions
+        self.positions, self._positions_row = positions
         self._codes: dict[str, dict[str, int]] = {}
         self._database = database
         self.connections += 1
         self.is_in_sync = True
 
     def reconnect(self) -> None:
-        """Read the disk again, unless what is known of it is sure."""
+        """Read the disk again, unless memory agrees with it."""
         self._lock.check_process(self.path)
         if not self.is_in_sync:
             self._connect()
 
     def _after_fork(self) -> None:
-        self.is_in_sync = (
-            False  # so that the next call looks, and finds that the lock is the parent's
-        )
+        # so that the next call checks, and finds that the lock is the parent's
+        self.is_in_sync = False
 
     def distrust_memory(self) -> None:
-        """Something was cut off: read the disk again before anything else."""
+        """Read the disk again before anything else, since a call was interrupted."""
         self.is_in_sync = False
 
     @property
@@ -175,18 +174,18 @@ class Store:
         return self.end.rows
 
     def now(self) -> int:
-        """The clock's time, never before that of a decision."""
+        """Return the clock's time, never before that of a decision."""
         return max(clock.time_ns() // 1000, self.last_time)
 
     def codes(self, kind: str) -> dict[str, int]:
-        """The codes of models, or sources; a transaction adds new ones."""
+        """Return the codes of models, or sources; a transaction adds new ones."""
         if kind not in self._codes:
             self._codes[kind] = dict(self.reader.names(kind).codes)
         return self._codes[kind]
 
     @property
     def records(self) -> RecordFiles | None:
-        """None before the first decision."""
+        """The files of records; None before the first decision."""
         if self._records is None:
             self._records = self.reader.records
         return self._records
@@ -199,11 +198,11 @@ class Store:
 
     @property
     def is_own_process(self) -> bool:
-        """Not so in a process that was forked off."""
+        """False in a forked process."""
         return self._lock.is_own_process
 
     def check_process(self) -> None:
-        """Raise BadFile in a process that was forked off."""
+        """Raise BadFile in a forked process."""
         self._lock.check_process(self.path)
 
     @property
@@ -211,7 +210,7 @@ class Store:
         return self._lock.is_held
 
     def close(self) -> None:
-        """Let go of the folder; of a call that was cut off, a second one does the rest."""
+        """Release the folder; if this is interrupted, a second call does the rest."""
         try:
             self._drop()
         finally:
@@ -221,7 +220,7 @@ class Store:
 
     @contextlib.contextmanager
     def _transaction(self, what: str) -> Iterator[sqlite3.Connection]:
-        """All of it, or, with BadFile, nothing of it; memory follows the disk either way."""
+        """Commit all that the body writes, or, with BadFile, nothing; memory follows the disk."""
         if not self.is_in_sync:
             self.reconnect()
         database = self._database
@@ -241,7 +240,7 @@ class Store:
             raise
 
     def _check_ownership(self, database: sqlite3.Connection) -> None:
-        """Raise LostLock, for good, unless nobody else can have written since this store did."""
+        """Raise LostLock, now and later, if another process may have written since this store."""
         last = database.execute(_LAST).fetchone()
         if last != (self.end.events - 1, self.end.link):
             raise self._lose("another process has written to it")
@@ -255,11 +254,11 @@ class Store:
         return folder.LostLock(self.path, why)
 
     def _force_to_disk(self, database: sqlite3.Connection) -> None:
-        """Have all that the log holds in the database, and that on disk.
+        """Write all that the log holds into the database, and force that to disk.
 
-        After a failed fsync the system takes what it could not write for written, and says so when
-        asked again. So everything is written once more, to another place. (On a full disk this also
-        empties the log, which may hold most of what room there is.)
+        After a failed fsync the system treats what it could not write as written, and reports
+        success next time. So everything is written once more, to another place. (On a full disk
+        this also empties the log, which may take most of the room there is.)
         """
         _, waiting, done = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if waiting != done:
@@ -267,7 +266,10 @@ class Store:
         self._suspect = False
 
     def _recover_from(self, what: str, error: Exception) -> BadFile:
-        """After a failure to write: a commit may have come through all the same, so look."""
+        """Read the disk again after a failed write, whose commit may have succeeded all the same.
+
+        Return the error to raise.
+        """
         self._suspect = True
         reason = getattr(error, "strerror", None) or str(error)
         try:
@@ -277,26 +279,26 @@ class Store:
         except BadFile as again:
             reason = f"{reason}; then {again}"
         advice = (
-            "then send it again" if self.is_in_sync else "then see by `rows` whether it was taken"
+            "then send it again" if self.is_in_sync else "then see by `rows` whether it was stored"
         )
         return BadFile(
-            f"the ledger {str(self.path)!r} could not take {what}: {reason}. Make room or mend the"
-            f" disk, {advice}.",
+            f"the ledger {str(self.path)!r} could not store {what}: {reason}. Make room or repair"
+            f" the disk, {advice}.",
             path=self.path,
         )
 
     def append(self, entries: Entries) -> None:
-        """Decisions behind those that are there; BadFile, and none of them, if that fails."""
+        """Append decisions; if that fails, raise BadFile and append none of them."""
         if not self.is_in_sync:
             self.reconnect()
         count, first = len(entries.times), self.end.rows
         if count == 0:
             return
         what = f"decision {first}" if count == 1 else f"decisions {first} to {first + count - 1}"
-        end, words, last = self.end, (self.words, self.words_link), self.positions
+        end, words, positions = self.end, (self.words, self.words_link), self.positions
         if entries.places is not None:
-            last = last | entries.places.last_positions()
-        tell = bool(last) and self._is_time_to_tell(first + count)
+            positions = positions | entries.places.last_positions()
+        repeat = bool(positions) and self._are_positions_due(first + count)
         try:
             with self._transaction(what) as database:
                 if entries.words:
@@ -304,13 +306,12 @@ class Store:
                 end = self.reader.format.append(self, database, entries, end)
                 for note in entries.notes:
                     end = self.reader.format.add_note(self, database, note, end)
-                if tell:
-                    told = positions_body(last)
-                    end = self.reader.format.add_event(self, database, POSITIONS, told, end)
+                if repeat:
+                    end = self._add_positions(database, positions, end)
         except BadFile:
             if not self.is_in_sync or self.end.rows != first + count:
                 raise
-            try:  # the disk complained, but all of it is there, if it can be made sure of
+            try:  # the disk reported an error, but all is there, if it can be forced to disk
                 self._force_to_disk(self.database)
             except (*folder.FAILURES, OSError) as error:
                 raise self._recover_from(what, error) from None
@@ -319,21 +320,28 @@ class Store:
         if not entries.waiting:
             self.judged = end.rows
         self.last_time = max(self.last_time, int(entries.times.max()))
-        if tell:
-            self._positions_told = end.rows
+        if repeat:
+            self._positions_row = end.rows
         elif not self.positions:
-            self._positions_told = first
-        self.positions = last
+            self._positions_row = first
+        self.positions = positions
         self._advance(end)
 
-    def _is_time_to_tell(self, rows: int) -> bool:
-        """Whether an event is to repeat the last positions, once there are so many rows."""
+    def _are_positions_due(self, rows: int) -> bool:
+        """Return whether an event should repeat the last positions once there are so many rows."""
         assert self.records is not None
-        since = self._positions_told if self.positions else self.end.rows
+        since = self._positions_row if self.positions else self.end.rows
         return rows - since >= self.records.segment_rows
 
+    def _add_positions(
+        self, database: sqlite3.Connection, positions: dict[str, Position], end: ChainEnd
+    ) -> ChainEnd:
+        """Write an event with the last position of each source; return the new end."""
+        body = positions_body(positions)
+        return self.reader.format.add_event(self, database, POSITIONS, body, end)
+
     def judge(self, judged: EntryVerdicts) -> None:
-        """Verdicts of decisions that wait for them, the next ones in order."""
+        """Write verdicts of decisions that wait for them, the next ones in order."""
         assert judged.first == self.judged
         stop = judged.first + len(judged)
         what = f"the verdicts of decisions {judged.first} to {stop - 1}"
@@ -345,45 +353,43 @@ class Store:
     def event(
         self, kind: str, body: dict[str, Any], positions: dict[str, Position] | None = None
     ) -> None:
-        """Something else that happened, chained as decisions are.
+        """Write an event of any other kind, chained as decisions are.
 
-        positions: where sources stand after it, told in the same transaction
+        positions: where sources stand after it, written in the same transaction
         """
         with self._transaction(f"the event {kind!r}") as database:
             end = self.reader.format.add_event(self, database, kind, body, self.end)
             if positions:
-                told = positions_body(self.positions | positions)
-                end = self.reader.format.add_event(self, database, POSITIONS, told, end)
+                end = self._add_positions(database, self.positions | positions, end)
         if positions:
             self.positions = self.positions | positions
-            self._positions_told = self.rows
+            self._positions_row = self.rows
         self._advance(end)
 
     def pin_event(self, kind: str, body: dict[str, Any]) -> None:
-        """An event of which the last is to be in the ledger, whatever leaves a window."""
+        """Write an event; the last of its kind stays in the ledger when earlier rows leave it."""
         self.event(kind, body)
         self.pinned_events[kind] = body
 
     def note(self, note: LedgerNote) -> None:
-        """What somebody says of a decision, chained; its words can be destroyed."""
+        """Write a note about a decision, chained; its text can be destroyed."""
         with self._transaction(f"the event {note.kind!r}") as database:
             end = self.reader.format.add_note(self, database, note, self.end)
         self._advance(end)
 
     def tell_positions(self, positions: dict[str, Position]) -> None:
-        """Go on behind these positions, though no row here has them."""
-        last = self.positions | positions
-        if not last:
+        """Record positions that no row here has, so that sources continue behind them."""
+        positions = self.positions | positions
+        if not positions:
             return
         with self._transaction("positions") as database:
-            told = positions_body(last)
-            end = self.reader.format.add_event(self, database, POSITIONS, told, self.end)
-        self.positions = last
-        self._positions_told = self.rows
+            end = self._add_positions(database, positions, self.end)
+        self.positions = positions
+        self._positions_row = self.rows
         self._advance(end)
 
     def begin_at(self, first: int, body: dict[str, Any]) -> None:
-        """Of a ledger without rows: the next is row `first`, and an event says so."""
+        """Begin an empty ledger at row `first`, with an event that says so."""
         assert self.rows == 0
         start = ChainEnd(first, self.end.events, self.end.link)
         with self._transaction("its beginning") as database:
@@ -392,12 +398,12 @@ class Store:
         self._advance(end)
 
     def set_layout(self, layout: RecordLayout) -> None:
-        """What a record's input holds; settled by the first decision."""
+        """Write the layout of a record's input, which the first decision fixes."""
         self.event("layout", layout.to_dict())
         self.reader.forget_layout()
 
     def _advance(self, end: ChainEnd) -> None:
-        """A transaction came through: so far is the chain now. Nothing is read for it."""
+        """Note the new end of the chain after a commit, without reading anything."""
         self.end = end
         self.is_in_sync = True
         self._lock.mark(end)
@@ -405,7 +411,7 @@ class Store:
     def _add_words(
         self, database: sqlite3.Connection, words: list[Word], end: ChainEnd
     ) -> tuple[ChainEnd, tuple[int, bytes]]:
-        """The chain after it, and how many words there are then, and their chain."""
+        """Write words; return the end of the chain, and the number and link of the last word."""
         number, link = self.words, self.words_link
         for column, code, value in words:
             text = write_word(value, f"a value of {column!r}" if column else "the output")
@@ -426,10 +432,10 @@ class Store:
     def erase(self, rows: list[int], words: list[int], since: list[int] | None = None) -> bool:
         """Destroy values and salts of rows, and words that no other row has.
 
-        Whether all of it is gone; what a reader still looks at stays in the log until it is done.
-        What fails or is cut short half way is finished by `finish_erasures`.
+        Return whether all of it is gone; what a reader still uses stays in the log until it is
+        done. `finish_erasures` completes what fails or is interrupted.
 
-        since: of rows that were erased in another ledger, how many rows there were then
+        since: for rows that were erased in another ledger, how many rows there were at that time
         """
         self._erase("an erasure", rows, words, since)
         self._unfinished += [row for row in rows if row >= self.first]
@@ -456,11 +462,11 @@ class Store:
         self._advance(end)
 
     def finish_erasures(self) -> bool:
-        """Leave nothing of erased rows in any file; whether that is so.
+        """Remove all that is left of erased rows from every file; return whether that succeeded.
 
-        The database is written anew: SQLite's `secure_delete` leaves copies, whole or in part, of
-        keys that once moved to another page. Salts come last: an erasure whose salts are there is
-        known not to be finished, by a crash or by a reader that looks at an old state.
+        The database is rewritten: SQLite's `secure_delete` leaves copies, whole or in part, of keys
+        that once moved to another page. Salts come last: an erasure whose salts are still there is
+        unfinished, because of a crash or of a reader that still uses an old state.
         """
         if not self._unfinished:
             return True
@@ -471,25 +477,25 @@ class Store:
             busy = not self._empty_log()
             for field in self.reader.format.ERASED_FIELDS:
                 self.records.erase(self._unfinished, field)
-            self.records.cut(self.rows)  # a transaction that was cut off may have left a copy there
+            self.records.cut(self.rows)  # an interrupted transaction may have left a copy there
             if not busy:
                 self.records.erase(self._unfinished, "salt")
                 self._unfinished = []
         except (*folder.FAILURES, OSError) as error:
             raise self._recover_from(
-                "the end of an erasure, which goes on by itself", error
+                "the end of an erasure, which is retried automatically", error
             ) from None
         return not busy
 
     def rewrite(self) -> None:
-        """After rows have left: have the database hold no copy of them in its unused space."""
+        """Rewrite the database after rows have left, so that no copy remains in unused space."""
         try:
             self.database.execute("VACUUM")
         except (*folder.FAILURES, OSError) as error:
             raise self._recover_from("the end of a window", error) from None
 
     def empty_log(self) -> bool:
-        """Have the log hold nothing, unless a reader still needs it; whether that is so."""
+        """Empty the log, unless a reader still needs it; return whether that succeeded."""
         database = self.database
         try:
             database.execute("PRAGMA busy_timeout = 0")  # a decision is waiting
@@ -505,18 +511,18 @@ class Store:
         return not busy
 
     def _find_unfinished_erasures(self, first: int) -> list[int]:
-        """Erased rows whose salts are still there."""
+        """Return erased rows whose salts are still there."""
         if self.records is None:
             return []
         erased = [row for row in self.reader.erased_rows().tolist() if row >= first]
         return [row for row in erased if self.records.read(row, row + 1)["salt"].any()]
 
     def erase_words(self, numbers: list[int]) -> None:
-        """Overwrite words that no row has; the database's unused space may hold copies."""
+        """Overwrite words that no row has; the database's unused space may still hold copies."""
         self._erase("the end of a window", [], numbers)
 
     def drop(self, first: int) -> None:
-        """Rows before `first` leave, in whole files of records."""
+        """Drop rows before `first`, in whole files of records."""
         self.reconnect()
         assert self.records is not None
         first -= first % self.records.segment_rows
@@ -525,11 +531,10 @@ class Store:
         body = anchor_body(self.reader, first)
         with self._transaction("the end of a window") as database:
             end = self.end
-            if self.positions:  # those of sources whose rows leave, and of events that do
-                told = positions_body(self.positions)
-                end = self.reader.format.add_event(self, database, POSITIONS, told, end)
-            for kind, standing in self.pinned_events.items():
-                end = self.reader.format.add_event(self, database, kind, standing, end)
+            if self.positions:  # because the rows and events that hold them may leave
+                end = self._add_positions(database, self.positions, end)
+            for kind, pinned in self.pinned_events.items():
+                end = self.reader.format.add_event(self, database, kind, pinned, end)
             end = self.reader.format.add_event(self, database, "dropped", body, end)
             self.reader.format.drop(database, first)
             database.execute(
@@ -537,12 +542,12 @@ class Store:
                 (body["event"],),
             )
         self.first = first
-        self._positions_told = self.rows
+        self._positions_row = self.rows
         self._advance(end)
         self.drop_files()
 
     def drop_files(self) -> int:
-        """Delete files of records whose rows have left; how many there were."""
+        """Delete files of records whose rows have left; return how many there were."""
         if self.records is None:
             return 0
         try:

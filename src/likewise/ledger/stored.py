@@ -1,4 +1,4 @@
-"""What is read out of a ledger, as values: events, decisions, where it stands."""
+"""Define what is read from a ledger: events, decisions, and its state."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ import numpy.typing as npt
 from likewise.errors import BadFile
 from likewise.ledger.entries import StoredWitnesses
 from likewise.ledger.verdict_facts import FactsArray
+from likewise.tables.array_types import Floats, Rows
 from likewise.tables.keys import Key
 from likewise.tables.positions import PositionNumbers
-from likewise.tables.rows import Floats, Rows
 
 MOST = 1 << 62
-"""No row, number or time of a ledger is that large."""
+"""Every row, number and time of a ledger is below this."""
 NOT_JUDGED = -1
 """Stands for the number of witnesses of a decision that was remembered without being judged."""
 LASTING_KINDS = ("rule", "layout", "window", "model", "source")
@@ -24,7 +24,7 @@ REMOVING_KINDS = ("erased", "dropped")
 
 
 class Altered(BadFile):
-    """The ledger does not say what its hashes say."""
+    """Says that the contents of a ledger do not match its hashes."""
 
     code = "altered"
 
@@ -36,7 +36,7 @@ class Altered(BadFile):
 
 @dataclass(frozen=True)
 class ChainEnd:
-    """How far a chain has come."""
+    """The end of a chain."""
 
     rows: int
     events: int
@@ -45,7 +45,7 @@ class ChainEnd:
 
 @dataclass(frozen=True)
 class LedgerState:
-    """Where a ledger stands."""
+    """The state of a ledger."""
 
     first: int
     """The first row that is still there."""
@@ -66,9 +66,11 @@ class LedgerState:
 
 @dataclass(frozen=True)
 class Event:
+    """An event of the chain."""
+
     number: int
     at_row: int
-    """Rows that there were when it happened."""
+    """How many rows there were when it happened."""
     time: int
     kind: str
     body: dict[str, Any]
@@ -76,14 +78,14 @@ class Event:
     link: bytes
 
     def get_integer(self, name: str) -> int:
-        """A number that its body must have."""
+        """Return a number that the body must have."""
         value = self.body.get(name)
         if type(value) is not int or not 0 <= value < MOST:
             raise self.unreadable()
         return value
 
     def get_integers(self, name: str) -> list[int]:
-        """Numbers that its body must have."""
+        """Return numbers that the body must have."""
         values = self.body.get(name)
         if not isinstance(values, list) or not all(
             type(value) is int and 0 <= value < MOST for value in values
@@ -92,9 +94,9 @@ class Event:
         return values
 
     def erasure_totals(self) -> dict[int, int]:
-        """Of an erasure: by row, how many rows there were when it was erased.
+        """Return for each row of an erasure how many rows there were when it was erased.
 
-        A ledger that was made of another one has several erasures as one event.
+        A ledger that was made from another one has several erasures as one event.
         """
         rows = self.get_integers("rows")
         since = self.get_integers("since") if "since" in self.body else [self.at_row] * len(rows)
@@ -103,7 +105,7 @@ class Event:
         return dict(zip(rows, since, strict=True))
 
     def marks(self) -> dict[int, str]:
-        """Return the marks of the keys that an erasure took away, by row."""
+        """Return the marks of the keys that an erasure removed, by row."""
         marks = self.body.get("marks", {})
         if not isinstance(marks, dict) or not all(
             row.isdecimal() and isinstance(mark, str) for row, mark in marks.items()
@@ -117,7 +119,7 @@ class Event:
 
 @dataclass(frozen=True)
 class StoredDecisions:
-    """A run of rows as they are kept."""
+    """A run of rows as they are stored."""
 
     first: int
     times: Rows
@@ -126,17 +128,17 @@ class StoredDecisions:
     """NaN where erased."""
     firsts: Rows
     counts: Rows
-    """Witnesses of each, or NOT_JUDGED."""
+    """How many witnesses each has, or NOT_JUDGED."""
     witnesses: StoredWitnesses
     records: npt.NDArray[Any]
     models: Rows
-    """Codes of models, NO_CODE where there is none."""
+    """Codes of models, NO_CODE for none."""
     sources: Rows
-    """Codes of sources, NO_CODE where there is none."""
+    """Codes of sources, NO_CODE for none."""
     positions: PositionNumbers
     """The place of each in its source."""
     facts: FactsArray
-    """What each verdict says beside its witnesses."""
+    """Further facts of each verdict."""
 
     def __len__(self) -> int:
         return len(self.times)
@@ -150,7 +152,7 @@ class NameTable:
     codes: dict[str, int] = field(default_factory=dict)
 
     def all_of(self, codes: Rows) -> list[str | None] | None:
-        """The name of each, None where it has none; None if none of them has one."""
+        """Return the name for each code, None for no code; None instead of a list of Nones."""
         if not (codes >= 0).any():
             return None
         return [self.of(code) for code in codes.tolist()]

@@ -1,7 +1,7 @@
-"""What a record says of a verdict beside its witnesses: fixed numbers, as they are stored.
+"""Define the facts that a record holds of a verdict beside its witnesses, as numbers.
 
-A further fact of a verdict is a field of `FACTS` and of `Facts`; everything between a verdict and
-the disk hands an array of `FACTS` on as it is. The chain hashes all of it (format2/chain.py).
+To add a fact, add a field to `FACTS` and to `Facts`; everything between a verdict and the disk
+passes an array of `FACTS` on as it is. The chain hashes all of it (format2/chain.py).
 """
 
 from typing import Any, NamedTuple
@@ -22,12 +22,12 @@ FACTS = np.dtype(
     ]
 )
 NOT_ASKED = -1
-"""Stands for neighbours that were not counted, and for not asking whether there was a like case."""
+"""Stands for neighbours that were not counted, and for similar cases that were not searched."""
 FactsArray = npt.NDArray[Any]
 
 
 class Facts(NamedTuple):
-    """What one verdict says beside its witnesses, by the names that `Beside` has."""
+    """What one verdict says beside its witnesses, by the names of `VerdictContext`."""
 
     missing: int = 0
     incomplete: int = 0
@@ -38,33 +38,33 @@ class Facts(NamedTuple):
     @classmethod
     def of(cls, stored: Any) -> "Facts":
         """Read one element of an array of `FACTS`."""
-        missing, incomplete, near, alarm, like = stored.item()
+        missing, incomplete, near, alarm, comparable = stored.item()
         return cls(
             missing,
             incomplete,
             None if near == NOT_ASKED else near,
             bool(alarm),
-            None if like == NOT_ASKED else bool(like),
+            None if comparable == NOT_ASKED else bool(comparable),
         )
 
 
 NO_FACTS = Facts()
 
 
-def stored_facts(beside: VerdictContext) -> tuple[int, ...]:
+def stored_facts(context: VerdictContext) -> tuple[int, ...]:
     """Return one element for an array of `FACTS`."""
-    near, like = beside.neighbours, beside.comparable
+    near, comparable = context.neighbours, context.comparable
     return (
-        beside.missing,
-        beside.incomplete,
+        context.missing,
+        context.incomplete,
         NOT_ASKED if near is None else near,
-        beside.alarm,
-        NOT_ASKED if like is None else like,
+        context.alarm,
+        NOT_ASKED if comparable is None else comparable,
     )
 
 
 def facts_of_many(verdicts: Verdicts | None, count: int) -> FactsArray:
-    """Return what the verdicts of a batch say; of decisions that were not judged, nothing."""
+    """Return the facts of a batch of verdicts; empty ones if the decisions were not judged."""
     facts = np.zeros(count, FACTS)
     facts["neighbours"] = facts["comparable"] = NOT_ASKED
     if verdicts is None:

@@ -1,8 +1,8 @@
 """Walk a ledger's chain and compare everything in it with its hashes.
 
-Invariant: whatever was changed after it was written is found, unless every link from there to the
-head was made anew; against that, keep a head elsewhere (`Head`) and compare.
-Not here: the walk itself, which is the format's own.
+Invariant: every change after writing is found, unless every link from there to the head was
+computed again; against that, keep a head elsewhere (`Head`) and compare.
+Not here: the walk itself (format2/walk.py).
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from likewise.tables.printing import with_bounded_repr
 @with_bounded_repr
 @dataclass(frozen=True)
 class Verification:
-    """What a walk found."""
+    """The result of a walk along the chain."""
 
     first: int
     """The first row that is still there."""
@@ -29,10 +29,10 @@ class Verification:
     head: Head | None
     """The end of the chain; None if the walk did not come that far."""
     bad_row: int | None = None
-    """The first row that is not as it was written; None also if it is no row that is wrong."""
+    """The first row that is not as it was written; None also if something else is wrong."""
     problem: str | None = None
     pending: int = 0
-    """Decisions that were accepted and are not judged yet: nothing is known about them."""
+    """Decisions that were accepted and are not judged yet."""
 
     @property
     def ok(self) -> bool:
@@ -51,25 +51,25 @@ class Verification:
 
 
 def verify(reader: LedgerReader, head: Head | None = None, *, values: bool = True) -> Verification:
-    """Walk the whole chain; where a head is given, it must be on it.
+    """Walk the whole chain; a head, if given, must be on it.
 
-    CannotLook if the system does not let us see the files: that is no answer.
+    Raise CannotLook if the system does not let us read the files: that proves nothing.
 
-    A writer may go on meanwhile. The database is read as it is at one moment, but records are
-    overwritten by erasure and deleted when they leave the window; so if something seems wrong and
-    such a thing has happened since, look again.
+    A writer may continue meanwhile. The database is read as it is at one moment, but records are
+    overwritten by erasure and deleted when they leave the window. So if something seems wrong and
+    rows were removed since, the walk is repeated.
     """
     while True:
         mark = mark_of(reader.path)
         with reader.snapshot():
-            found = _verify(reader, head, mark, values)
-            taken = _last_removal(reader)
-        if found.ok or taken is None or taken == _last_removal(reader):
-            return found
+            verification = _verify(reader, head, mark, values)
+            removal = _last_removal(reader)
+        if verification.ok or removal is None or removal == _last_removal(reader):
+            return verification
 
 
 def _last_removal(reader: LedgerReader) -> int | None:
-    """The last event that took rows away; None if that cannot be read."""
+    """Return the number of the last event that removed rows; None if that cannot be read."""
     try:
         return max(
             (event.number for event in reader.events() if event.kind in REMOVING_KINDS), default=-1
@@ -81,14 +81,14 @@ def _last_removal(reader: LedgerReader) -> int | None:
 
 
 def blame_alteration(reader: LedgerReader, error: BaseException) -> None:
-    """Where something failed because the ledger was altered, raise Altered.
+    """Raise Altered if an error happened because the ledger was altered.
 
-    What is read out of an altered ledger may be refused as anything, such as a bad rule.
+    What is read from an altered ledger may be refused for any reason, such as a bad rule.
     """
     if isinstance(error, Exception) and not isinstance(error, BadFile):
-        found = verify(reader)
-        if found.problem is not None:
-            raise Altered(found.bad_row, found.problem) from None
+        verification = verify(reader)
+        if verification.problem is not None:
+            raise Altered(verification.bad_row, verification.problem) from None
 
 
 def _verify(

@@ -1,13 +1,9 @@
-"""The query for contradictions of a ledger: by time, model, group, review, distance and output.
+"""Search for contradictions of a ledger: by time, model, group, review, distance and output.
 
-`ViolationQuery` says which are wanted, `Search` finds their rows by the database's indexes. What no
-index knows, or no hash covers (an output, a group), `Ledger.violations_page` compares with records.
-
-`rows` are all of them, in order. `page` is a few, the oldest, newest or nearest first: it follows
-the table's own order, or the index of distances, and stops as soon as it has enough.
-
-Cost of a page: the rows that it gives where nothing is filtered out. Filters are asked of at most
-`STRIDE` verdicts at a time, and no further once `seconds` have passed; where it stopped is told.
+Cost of a page: the rows that it returns if no filter excludes any. Filters are applied to at most
+`STRIDE` verdicts at a time, until `seconds` have passed; the page says where the search stopped.
+Not here: filters that no index supports or no hash covers (an output, a group), which
+`Ledger.violations_page` applies to records.
 """
 
 import math
@@ -24,31 +20,29 @@ from likewise.tables.normalize import short_repr
 from likewise.tables.times import duration, to_microseconds
 
 STRIDE = {"oldest": 100_000, "newest": 100_000, "nearest": 30_000}
-"""By order, how many verdicts are asked at a time whether they pass the filters: those that are
-nearest lie scattered in the table, and cost more."""
-
-
+"""To how many verdicts filters are applied at a time, by order: the nearest lie scattered in the
+table, and cost more."""
 _COLUMNS = "row, time, model, distance, review"
 
 
 class PageCursor(NamedTuple):
-    """Where a page ends: the verdict that was looked at last."""
+    """Marks the end of a page: the verdict that was compared last."""
 
     row: int
     distance: float | None = None
-    """Of its nearest witness; where the nearest come first."""
+    """The distance of its nearest witness, if the nearest come first."""
 
 
 class RowPage(NamedTuple):
-    """A few rows, and where to go on."""
+    """A few rows, and where the next page begins."""
 
     rows: list[int]
     next: PageCursor | None
-    """None: there are no more."""
+    """None if there are no more rows."""
 
 
 def stretch(last: str | None, since: Any, until: Any) -> tuple[int | None, int | None]:
-    """From when on, and until when, in microseconds since 1970; None for no limit."""
+    """Return begin and end of a period in microseconds since 1970; None for no limit."""
     begin = None if since is None else to_microseconds(since)
     end = None if until is None else to_microseconds(until)
     if last is None:
@@ -65,37 +59,37 @@ def stretch(last: str | None, since: Any, until: Any) -> tuple[int | None, int |
 
 @dataclass(frozen=True)
 class ViolationQuery:
-    """Which contradictions are wanted; all of them unless something is said."""
+    """Filters for contradictions; without any, all of them."""
 
     order: str = "oldest"
-    """"oldest" or "newest" row first; "nearest" witness first, and of equal ones the earlier row:
-    there those whose distances were destroyed are left out."""
+    """"oldest" or "newest" row first, or "nearest" witness first (the earlier row if equal), which
+    leaves out those whose distances were destroyed."""
     since: Any = None
-    """Of decisions from that time on."""
+    """Only decisions from that time on."""
     until: Any = None
-    """Of decisions before that time."""
+    """Only decisions before that time."""
     model: str | None = None
     group: tuple[str, Any] | None = None
-    """Of decisions with that value in a protected column: ("sex", "f")."""
+    """Only decisions with that value in a protected column: ("sex", "f")."""
     review: str | None = None
-    """With that disposition as the last one; "open" for those with none."""
+    """Only those whose last review has that disposition; "open" if there is none."""
     within: float | None = None
-    """With a witness at most that far away."""
+    """Only those with a witness at most that far away."""
     output: str | None = None
-    """Of decisions with that output, as text (`as_text`)."""
+    """Only decisions with that output, as text (`to_query_text`)."""
 
 
 @dataclass(frozen=True)
 class ViolationSearch:
-    """Finds the rows of a query, but for what no index knows."""
+    """Finds the rows of a query by the database's indexes."""
 
     reader: FormatReader
     where: str
     values: tuple[Any, ...]
     begin: int = 0
-    """No earlier row can pass: those before it are too old."""
+    """Rows before this one are too old."""
     review: str | None = None
-    """The disposition that is asked for, which has an index of its own; None: any, or none."""
+    """The disposition in the query, which has an index of its own; None for any, or none."""
 
     @classmethod
     def of(
@@ -148,13 +142,17 @@ class ViolationSearch:
         limit: int = 50,
         seconds: float = 0.15,
     ) -> RowPage:
-        """The next rows behind a place, from `first` up to `stop`."""
+        """Return the next rows behind a cursor, from `first` up to `stop`.
+
+        The search follows the table's order, or the index of distances, and stops as soon as it
+        has enough.
+        """
         first = max(first, self.begin)
         until = clock.monotonic() + seconds
         rows: list[int] = []
         while True:
-            some, last = self._stride(order, first, stop, after, limit + 1 - len(rows))
-            rows += some
+            more, last = self._stride(order, first, stop, after, limit + 1 - len(rows))
+            rows += more
             if len(rows) > limit:
                 return RowPage(rows[:limit], place_of(self.reader, order, rows[limit - 1]))
             if last is None:
@@ -166,7 +164,7 @@ class ViolationSearch:
     def _stride(
         self, order: str, first: int, stop: int, after: PageCursor | None, limit: int
     ) -> tuple[list[int], int | None]:
-        """Rows among the next verdicts, and the last of these; None if no more follow them."""
+        """Return rows among the next verdicts, and the last of these; None if no more follow."""
         span: tuple[Any, ...]
         index = "INDEXED BY verdict_distance WHERE" if order == "nearest" else "NOT INDEXED WHERE"
         reviewed: tuple[str, ...] = ()
@@ -199,7 +197,7 @@ class ViolationSearch:
 
 
 def place_of(reader: FormatReader, order: str, row: int) -> PageCursor:
-    """The place of a row with witnesses, to go on behind it."""
+    """Return the cursor of a row with witnesses, from which the next page continues."""
     if order != "nearest":
         return PageCursor(row)
     return PageCursor(row, reader.all("SELECT distance FROM verdict WHERE row = ?", row)[0][0])
@@ -208,9 +206,9 @@ def place_of(reader: FormatReader, order: str, row: int) -> PageCursor:
 def find_rows_naming(
     reader: FormatReader, row: int, after: int, limit: int, seconds: float
 ) -> RowPage:
-    """Rows behind `after` whose kept witnesses have a row among them."""
+    """Return rows after `after` that have `row` among their stored witnesses."""
     until = clock.monotonic() + seconds
-    sought = np.int64(row).tobytes()
+    pattern = np.int64(row).tobytes()
     span = "verdict NOT INDEXED WHERE row > ? ORDER BY row"
     stride = STRIDE["newest"]
     rows: list[int] = []
@@ -219,29 +217,27 @@ def find_rows_naming(
             f"SELECT row, witnesses FROM (SELECT row, witnesses FROM {span} LIMIT {stride})"
             " WHERE instr(witnesses, ?) > 0 LIMIT ?"
         )
-        some = reader.all(query, after, sought, limit + 1)
-        rows += [found for found, blob in some if row in np.frombuffer(blob, "<i8")]
+        matches = reader.all(query, after, pattern, limit + 1)
+        rows += [match for match, blob in matches if row in np.frombuffer(blob, "<i8")]
         if len(rows) > limit:
             return RowPage(rows[:limit], PageCursor(rows[limit - 1]))
-        full = len(some) > limit  # of which some only looked like it
-        last = (
-            [(some[-1][0],)]
-            if full
-            else reader.all(f"SELECT row FROM {span} LIMIT 1 OFFSET {stride - 1}", after)
-        )
-        if not last:
-            return RowPage(rows, None)
-        after = last[0][0]
+        if len(matches) > limit:  # but some only had the bytes at another place
+            after = matches[-1][0]
+        else:
+            last = reader.all(f"SELECT row FROM {span} LIMIT 1 OFFSET {stride - 1}", after)
+            if not last:
+                return RowPage(rows, None)
+            after = last[0][0]
         if clock.monotonic() >= until:
             return RowPage(rows, PageCursor(after))
 
 
 def _code(reader: FormatReader, group: tuple[str, Any], words: Mapping[str, Sequence[Any]]) -> int:
-    """The code of a value of a protected column; one that no row has, if it never occurs."""
+    """Return the code of a protected column's value; one that no row has if it never occurs."""
     column, value = group
     feature: Any = (reader.rule.features or {}).get(column)
     if feature is None or feature.kind != "protected":
         raise BadRule(f"{column!r} is no protected column of this ledger's rule.")
     listed = feature.order or feature.values
-    known = list(words.get(column, ()) if listed is None else listed)
-    return known.index(value) if value in known else -2
+    values = list(words.get(column, ()) if listed is None else listed)
+    return values.index(value) if value in values else -2

@@ -1,8 +1,8 @@
-"""How much of the past is kept: everything, so many decisions, or so much time.
+"""Read how much of the past is kept: everything, so many decisions, or so much time.
 
->>> Window.of("10000 rows").rows
+>>> RetentionWindow.of("10000 rows").rows
 10000
->>> Window.of("24 hours").microseconds
+>>> RetentionWindow.of("24 hours").microseconds
 86400000000
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from likewise.errors import BadRule
 from likewise.search.history.reserved_memory import Growing
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
 from likewise.tables.times import amount_in, duration
 
 _MOST = 1 << 62
@@ -28,26 +28,26 @@ class RetentionWindow:
     microseconds: int | None = None
 
     @classmethod
-    def of(cls, given: Any) -> "RetentionWindow":
-        """From words: "all", "10000 rows", "90 minutes", "24 hours", "30 days"."""
-        if given == "all":
+    def of(cls, text: Any) -> "RetentionWindow":
+        """Read a window from text: "all", "10000 rows", "90 minutes", "24 hours", "30 days"."""
+        if text == "all":
             return cls()
-        amount = amount_in(given)
+        amount = amount_in(text)
         if amount is not None and amount[1] == "row" and 1 <= amount[0] < _MOST:
             number = int(amount[0])
             if number == amount[0]:
                 return cls(f"{number} rows", rows=number)
-        microseconds = duration(given)
+        microseconds = duration(text)
         if microseconds is not None and microseconds > 0:
-            return cls(given.strip(), microseconds=microseconds)
+            return cls(text.strip(), microseconds=microseconds)
         raise BadRule(
-            f'window is {given!r}; expected "all", or how much to keep, such as "100000 rows",'
+            f'window is {text!r}; expected "all", or how much to keep, such as "100000 rows",'
             ' "90 minutes", "24 hours" or "30 days"',
             setting="window",
         )
 
-    def firsts(self, first_row: int, times: Rows, known: "LatestTimes") -> Rows:
-        """The first row that each of a run of decisions, whose times these are, is compared with.
+    def firsts(self, first_row: int, times: Rows, earlier: "LatestTimes") -> Rows:
+        """Return the first row that each of a run of decisions with these times is compared with.
 
         A decision is as old as the latest time seen up to it, so the past leaves in order.
         """
@@ -55,17 +55,17 @@ class RetentionWindow:
             return np.maximum(np.arange(first_row, first_row + len(times)) - self.rows, 0)
         if self.microseconds is None:
             return np.zeros(len(times), np.int64)
-        past = known.latest()
+        past = earlier.latest()
         latest = np.maximum.accumulate(np.concatenate([past[-1:], times]))[-len(times) :]
         oldest = latest - self.microseconds
         firsts = np.searchsorted(past, oldest, side="left")
         beyond = firsts == len(past)
         firsts[beyond] += np.searchsorted(latest, oldest[beyond], side="left")
-        return known.first + firsts
+        return earlier.first + firsts
 
 
 class LatestTimes:
-    """The latest time seen up to each row, from some row on."""
+    """Holds the latest time seen up to each row, from some row on."""
 
     def __init__(self, first: int) -> None:
         self.first = self._stop = first

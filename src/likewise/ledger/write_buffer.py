@@ -1,6 +1,6 @@
-"""Verdicts on their way to a ledger: what is written of them beside the rows themselves.
+"""Hold decisions and verdicts in memory until they are written to a ledger.
 
-A decision that comes alone is a batch of one: everything that waits has the same shape.
+A single decision is a batch of one: everything that waits has the same shape.
 """
 
 import time as clock
@@ -15,24 +15,24 @@ from likewise.ledger.entries import NO_STORED_WITNESSES, WITNESS, StoredWitnesse
 from likewise.ledger.notes import LedgerNote
 from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.verdict_facts import FACTS, FactsArray, facts_of_many, stored_facts
+from likewise.tables.array_types import Floats, Rows
 from likewise.tables.keys import Key
 from likewise.tables.positions import SourcePositions, join_positions
-from likewise.tables.rows import Floats, Rows
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 
 @dataclass
 class UnwrittenDecisions:
-    """Decisions that memory has taken, in order."""
+    """Decisions that are remembered but not written yet, in order."""
 
     times: Rows
     keys: list[Key] | None
     firsts: Rows
     counts: Rows
-    """Witnesses of each, or NOT_JUDGED."""
+    """How many witnesses each has, or NOT_JUDGED."""
     witnesses: StoredWitnesses
     facts: FactsArray
-    """What each verdict says beside its witnesses."""
+    """Further facts of each verdict."""
     models: list[str | None] | None = None
     """Which model made each; None if none is given for any."""
     notes: list[LedgerNote] = field(default_factory=list)
@@ -55,24 +55,24 @@ class UnwrittenDecisions:
         models: list[str | None] | None,
         places: SourcePositions | None = None,
     ) -> "UnwrittenDecisions":
-        """Return a single decision with what was found about it.
+        """Return a single decision with its verdict.
 
-        witnesses: how many of the nearest are kept
+        witnesses: how many of the nearest are stored
         """
-        kept = NO_STORED_WITNESSES
+        stored = NO_STORED_WITNESSES
         rows, near, far = found.witnesses.columns()
         count = len(rows)
         if count > witnesses:
             nearest = np.sort(near.argsort(kind="stable")[:witnesses])
             rows, near, far = rows[nearest], near[nearest], far[nearest]
         if len(rows):
-            kept = StoredWitnesses(np.zeros(len(rows), np.int64), _as_stored(rows, near, far))
+            stored = StoredWitnesses(np.zeros(len(rows), np.int64), _as_stored(rows, near, far))
         return cls(
             times,
             keys,
             np.array([first]),
             np.array([count]),
-            kept,
+            stored,
             np.array([stored_facts(found.context)], FACTS),
             models,
             [],
@@ -92,44 +92,44 @@ class UnwrittenDecisions:
         places: SourcePositions | None = None,
         notes: Sequence[LedgerNote] = (),
     ) -> "UnwrittenDecisions":
-        """Return decisions with what was found about them; None: they were not judged.
+        """Return decisions with their verdicts, which are None if they were not judged.
 
-        witnesses: how many of the nearest are kept of each
+        witnesses: how many of the nearest are stored for each
         """
-        kept = NO_STORED_WITNESSES
+        stored = NO_STORED_WITNESSES
         if found is None:
             counts = np.full(len(times), NOT_JUDGED)
         else:
-            counts, kept = found.counts, select_nearest(found, witnesses)
+            counts, stored = found.counts, select_nearest(found, witnesses)
         facts = facts_of_many(found, len(times))
-        return cls(times, keys, firsts, counts, kept, facts, models, list(notes), places)
+        return cls(times, keys, firsts, counts, stored, facts, models, list(notes), places)
 
     @classmethod
-    def join(cls, several: "Sequence[UnwrittenDecisions]") -> "UnwrittenDecisions":
-        """Return all of them, one after the other."""
-        if len(several) == 1:
-            return several[0]
-        offsets = np.cumsum([0, *map(len, several)])
+    def join(cls, parts: "Sequence[UnwrittenDecisions]") -> "UnwrittenDecisions":
+        """Return all parts joined in order."""
+        if len(parts) == 1:
+            return parts[0]
+        offsets = np.cumsum([0, *map(len, parts)])
         flagged = [
-            (at, one.witnesses) for at, one in zip(offsets, several, strict=False) if one.witnesses
+            (at, part.witnesses) for at, part in zip(offsets, parts, strict=False) if part.witnesses
         ]
-        kept = NO_STORED_WITNESSES
+        stored = NO_STORED_WITNESSES
         if flagged:
-            owners = [one.owners + at for at, one in flagged]
-            kept = StoredWitnesses(
-                np.concatenate(owners), np.concatenate([one.records for _, one in flagged])
+            stored = StoredWitnesses(
+                np.concatenate([witnesses.owners + at for at, witnesses in flagged]),
+                np.concatenate([witnesses.records for _, witnesses in flagged]),
             )
         return cls(
-            np.concatenate([one.times for one in several]),
-            _join_lists([(one.keys, len(one)) for one in several]),
-            np.concatenate([one.firsts for one in several]),
-            np.concatenate([one.counts for one in several]),
-            kept,
-            np.concatenate([one.facts for one in several]),
-            _join_lists([(one.models, len(one)) for one in several]),
-            [note for one in several for note in one.notes],
-            join_positions([(one.places, len(one)) for one in several]),
-            several[0].since,
+            np.concatenate([part.times for part in parts]),
+            _join_lists([(part.keys, len(part)) for part in parts]),
+            np.concatenate([part.firsts for part in parts]),
+            np.concatenate([part.counts for part in parts]),
+            stored,
+            np.concatenate([part.facts for part in parts]),
+            _join_lists([(part.models, len(part)) for part in parts]),
+            [note for part in parts for note in part.notes],
+            join_positions([(part.places, len(part)) for part in parts]),
+            parts[0].since,
         )
 
     def part(self, start: int, stop: int) -> "UnwrittenDecisions":
@@ -149,27 +149,26 @@ class UnwrittenDecisions:
 
 @dataclass(frozen=True)
 class WriteQueue:
-    """Decisions that memory has taken and the disk may not have yet. Replaced, never changed."""
+    """Decisions that may not be on disk yet. A queue is replaced, never changed."""
 
     first: int
     """The row of the first."""
     stop: int
     """The row after the last."""
     words: dict[str, int]
-    """By column: how many words there were when the last was taken."""
+    """By column: how many words there were when the last was added."""
     _waiting: list[UnwrittenDecisions] = field(default_factory=list)
-    """Longer queues share it, so only the first `_many` belong to this one."""
-    _many: int = 0
+    """Longer queues share it, so only the first `_part_count` belong to this one."""
+    _part_count: int = 0
 
-    def append(self, some: UnwrittenDecisions, words: dict[str, int]) -> "WriteQueue":
-        del self._waiting[self._many :]  # of a call that was cut off right here
-        self._waiting.append(some)
-        return WriteQueue(
-            self.first, self.stop + len(some.times), words, self._waiting, self._many + 1
-        )
+    def append(self, part: UnwrittenDecisions, words: dict[str, int]) -> "WriteQueue":
+        del self._waiting[self._part_count :]  # left by a call that was interrupted right here
+        self._waiting.append(part)
+        stop = self.stop + len(part.times)
+        return WriteQueue(self.first, stop, words, self._waiting, self._part_count + 1)
 
     def after_write(self) -> "WriteQueue":
-        """The queue once all of it is on disk."""
+        """Return the queue as it is once all of it is on disk."""
         return WriteQueue(self.stop, self.stop, self.words)
 
     def __bool__(self) -> bool:
@@ -181,29 +180,29 @@ class WriteQueue:
         return self._waiting[0].since
 
     def join_all(self) -> UnwrittenDecisions:
-        """All of them, one after the other."""
-        return UnwrittenDecisions.join(self._waiting[: self._many])
+        """Return all of them as one batch."""
+        return UnwrittenDecisions.join(self._waiting[: self._part_count])
 
 
 def _join_lists(parts: list[tuple[list[Any] | None, int]]) -> list[Any] | None:
-    """One after the other, None for each of those that have none."""
+    """Join lists; None stands for as many times None as the count beside it."""
     if all(part is None for part, _ in parts):
         return None
-    return [one for part, count in parts for one in part or [None] * count]
+    return [value for part, count in parts for value in part or [None] * count]
 
 
 def select_nearest(verdicts: Verdicts, most: int) -> StoredWitnesses:
-    """The nearest witnesses of each; the earlier row where equally near."""
-    found, owners = verdicts.witnesses, verdicts.owners
-    if len(found) == 0 or most == 0:
+    """Return the nearest witnesses of each verdict; the earlier row if equally near."""
+    witnesses, owners = verdicts.witnesses, verdicts.owners
+    if len(witnesses) == 0 or most == 0:
         return NO_STORED_WITNESSES
     if np.diff(verdicts.offsets).max() > most:
         nearest = verdicts.mark_nearest(most)
-        found, owners = found.select(nearest), owners[nearest]
-    return StoredWitnesses(owners, _as_stored(*found.columns()))
+        witnesses, owners = witnesses.select(nearest), owners[nearest]
+    return StoredWitnesses(owners, _as_stored(*witnesses.columns()))
 
 
 def _as_stored(rows: Rows, near: Floats, far: Floats) -> npt.NDArray[Any]:
-    kept = np.empty(len(rows), WITNESS)
-    kept["row"], kept["input_distance"], kept["output_distance"] = rows, near, far
-    return kept
+    records = np.empty(len(rows), WITNESS)
+    records["row"], records["input_distance"], records["output_distance"] = rows, near, far
+    return records

@@ -1,17 +1,17 @@
-"""What a verdict says beside its witnesses: keys, models, the rows that it was compared with."""
+"""Add to verdicts what stands beside their witnesses: keys, models and the rows compared with."""
 
 from dataclasses import replace
 from typing import Any
 
 from likewise.monitor.row_models import ModelNames, RowModels
+from likewise.tables.array_types import Rows
 from likewise.tables.keys import Keys
-from likewise.tables.rows import Rows
 from likewise.verdict.context import ComparedRows, VerdictContext
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 
 class VerdictAnnotator:
-    """Adds to verdicts of an engine what keys and models are known."""
+    """Adds the known keys and models to the verdicts of an engine."""
 
     def __init__(self, keys: Keys, models: RowModels) -> None:
         self._keys = keys
@@ -20,41 +20,47 @@ class VerdictAnnotator:
     def annotate_one(
         self,
         row: int | None,
-        found: Verdict,
+        verdict: Verdict,
         keys: list[Any] | None,
         models: ModelNames,
         compared: ComparedRows | None,
         **more: Any,
     ) -> Verdict:
-        """The verdict on a decision with this key and model."""
+        """Return the verdict with the decision's key and model, and those of its witnesses.
+
+        row         the decision's row; None if it was only checked
+        compared    the rows that it was compared with, where a ledger stores that
+        more        further fields of `VerdictContext`
+        """
         if keys is not None or self._keys:
             more["key"] = None if keys is None else keys[0]
-            more["witness_keys"] = self._keys.keys_of(found.witnesses.rows)
+            more["witness_keys"] = self._keys.keys_of(verdict.witnesses.rows)
         if models is not None or self._models:
             more["model"] = None if models is None else models[0]
-            more["witness_models"] = self._models.names(found.witnesses.rows)
-        beside: VerdictContext = found.context._replace(over=compared, **more)
-        return Verdict(row, found.witnesses, beside)
+            more["witness_models"] = self._models.names(verdict.witnesses.rows)
+        context: VerdictContext = verdict.context._replace(over=compared, **more)
+        return Verdict(row, verdict.witnesses, context)
 
     def annotate_many(
         self,
-        found: Verdicts,
+        verdicts: Verdicts,
         keys: list[Any] | None,
         models: ModelNames,
         firsts: Rows | None,
         absent: Rows | None,
     ) -> Verdicts:
-        """The verdicts on decisions with these keys and models.
+        """Return the verdicts with the decisions' keys and models, and those of their witnesses.
 
-        firsts, absent  what each was compared with, where a ledger keeps that
+        firsts, absent  the first row that each was compared with, and how many rows from there on
+                        were erased, where a ledger stores that
         """
         more: dict[str, Any] = {}
         if absent is not None:
             more["firsts"], more["absent"] = firsts, absent
         if keys is not None or self._keys:
-            more["keys"] = (None,) * len(found) if keys is None else tuple(keys)
-            more["witness_keys"] = self._keys.keys_of(found.witnesses.rows)
+            more["keys"] = (None,) * len(verdicts) if keys is None else tuple(keys)
+            more["witness_keys"] = self._keys.keys_of(verdicts.witnesses.rows)
         if self._models:
-            more["models"] = (None,) * len(found) if models is None else tuple(models)
-            more["witness_models"] = self._models.names(found.witnesses.rows)
-        return replace(found, **more) if more else found
+            more["models"] = (None,) * len(verdicts) if models is None else tuple(models)
+            more["witness_models"] = self._models.names(verdicts.witnesses.rows)
+        return replace(verdicts, **more) if more else verdicts

@@ -1,25 +1,21 @@
-"""Sets apart the rows of a batch that a monitor refuses, and has it judge the others.
+"""Find the rows of a batch that a monitor refuses, by halving, and have it judge the others.
 
-A monitor takes a batch whole or refuses it whole, and a refused batch leaves no trace. So its
-halves are tried, and theirs, until what is refused is single rows.
-
-Invariant: every row is judged or refused, once; what comes out is in the order of the rows, and the
-rows are judged in that order.
-Cost: a batch without a bad row is judged once. A bad row among n has about 2 log2(n) parts judged;
-a batch of bad rows only, 2n.
+Invariant: every row is judged or refused, once; rows are judged, and results come, in their order.
+Cost: a batch without a bad row is judged once. For one bad row among n about 2 log2(n) parts are
+judged; for a batch of bad rows only, 2n.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from likewise.errors import BadDecision
 
-_LONGEST = 500  # letters of a reason; values in it may be of any length
+_LONGEST = 500  # characters of a reason; values in it may be of any length
 
 
 class Sliceable(Protocol):
-    """Rows, or their places: a slice of them is the same kind of thing."""
+    """A sequence of rows, or of their places, a slice of which has the same type."""
 
     def __len__(self) -> int: ...
 
@@ -32,7 +28,7 @@ AnswerT = TypeVar("AnswerT")
 
 @dataclass(frozen=True, slots=True)
 class JudgedRows(Generic[RowsT, AnswerT]):
-    """Rows that were judged together, and the answer."""
+    """Holds rows that were judged together, and the answer."""
 
     rows: RowsT
     answer: AnswerT
@@ -40,7 +36,7 @@ class JudgedRows(Generic[RowsT, AnswerT]):
 
 @dataclass(frozen=True, slots=True)
 class RejectedRow(Generic[RowsT]):
-    """One row that was refused when it was judged alone."""
+    """Holds one row that was refused when it was judged alone."""
 
     rows: RowsT
     error: BadDecision
@@ -51,18 +47,20 @@ def isolate_bad_rows(
     judge: Callable[[RowsT], AnswerT],
     refusal: type[BadDecision] = BadDecision,
 ) -> Iterator[JudgedRows[RowsT, AnswerT] | RejectedRow[RowsT]]:
-    """Judge the good rows of a batch, in as few parts as there have to be.
+    """Judge the good rows of a batch, in as few parts as possible.
 
     judge       judges rows together, or raises and leaves no trace
-    refusal     what it raises about a row; any other error ends the sifting
+    refusal     the error that it raises about a row; any other error is passed on
 
-    Parts are judged as the iterator is asked for them, so whoever stops asking judges no more.
+    A monitor refuses a batch as a whole, and a refused batch leaves no trace. So its halves are
+    tried, and their halves, until only single rows are refused. Parts are judged lazily, as the
+    iterator is asked for them.
 
     >>> def judge(rows):
     ...     if 0 in rows:
     ...         raise BadDecision("a zero")
     ...     return [1 / row for row in rows]
-    >>> [part.rows for part in sifted([2, 4, 0, 5], judge)]
+    >>> [part.rows for part in isolate_bad_rows([2, 4, 0, 5], judge)]
     [[2, 4], [0], [5]]
     """
     waiting = [batch]  # the next part is the last one
@@ -71,27 +69,25 @@ def isolate_bad_rows(
         count = len(rows)
         if count == 0:
             continue
-        outcome = _try_judge(rows, judge, refusal)
-        if isinstance(outcome, RejectedRow) and count > 1:
-            half = count // 2
-            waiting += [rows[half:], rows[:half]]
-        else:
-            yield outcome
-
-
-def _try_judge(rows: Any, judge: Callable[[Any], Any], refusal: type[BadDecision]) -> Any:
-    try:
-        return JudgedRows(rows, judge(rows))
-    except refusal as error:
-        return RejectedRow(rows, error)
+        outcome: JudgedRows[RowsT, AnswerT] | RejectedRow[RowsT]
+        try:
+            outcome = JudgedRows(rows, judge(rows))
+        except refusal as error:
+            if count > 1:
+                half = count // 2
+                waiting += [rows[half:], rows[:half]]
+                continue
+            outcome = RejectedRow(rows, error)
+        yield outcome
 
 
 def describe_refusal(error: BadDecision) -> str:
-    """Return why a row was refused, for whoever sent it among others that are stored; not too long.
+    """Return why one row of several was refused, as a text of bounded length for its sender.
 
-    >>> reason(BadDecision("there is no output.", place=0))
+    >>> describe_refusal(BadDecision("there is no output.", place=0))
     'there is no output.'
-    >>> reason(BadDecision("'age' is missing.", column="age", advice="Say what that means."))
+    >>> error = BadDecision("'age' is missing.", column="age", advice="Say what that means.")
+    >>> describe_refusal(error)
     "'age' is missing. Say what that means."
     """
     text = error.reason

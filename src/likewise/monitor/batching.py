@@ -1,9 +1,6 @@
-"""Decisions that came one by one, joined to one call where that changes nothing but the time.
+"""Join decisions that came one by one to one call, where that changes nothing but the time.
 
-Few of them, with nothing said beside them, are judged one after another and written together
-(`Sequencer.observe_group`). Many are judged as a batch, which is taken whole or refused whole: if
-it is refused, whoever has joined them takes them one by one, which says which one it is.
-
+If the batch is refused, the caller takes the decisions one by one, to see which one is refused.
 Invariant: the answers are those that `observe` would give one by one, keys and models that they
 name included: either every decision has a key, or none has, and so with models.
 Not here: decisions with times or positions of their own, and rows of a table: they are not joined.
@@ -22,14 +19,14 @@ from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.tables.normalize import MAX_EXACT_INT
 
 FEW_DECISIONS = 64
-"""Decisions up to which judging each for itself takes less time than judging a batch."""
+"""Up to so many decisions, judging each by itself takes less time than judging a batch."""
 MOST_JOINED = 1 << 12
-"""Decisions that are joined at most: a ledger writes so many in one transaction."""
+"""How many decisions are joined at most: a ledger writes so many in one transaction."""
 _NUMBERS = {float, int}
 
 
 class BatchArguments(NamedTuple):
-    """What `observe_many` takes."""
+    """Holds the arguments of `observe_many`."""
 
     inputs: Any
     outputs: Any
@@ -43,17 +40,17 @@ def make_batch(decisions: Sequence[Decision]) -> BatchArguments | None:
     Inputs are all vectors of one type and length, or all rows of a table; either every output comes
     from its row or none does, and either every decision has a time or none has.
     """
-    x, z, *beside = zip(*decisions, strict=True)
+    x, z, *columns = zip(*decisions, strict=True)
     from_row = sum(one is FROM_ROW for one in z)
     inputs = list(x) if set(map(type, x)) == {dict} else _stack_inputs(x)
     if inputs is None or from_row not in (0, len(z)):
         return None
-    said = RawMetadata(
-        *(list(column) if any(map(_is_given, column)) else None for column in beside)
+    metadata = RawMetadata(
+        *(list(column) if any(map(_is_given, column)) else None for column in columns)
     )
-    if _is_partly_given(said.times):
+    if _is_partly_given(metadata.times):
         return None
-    return BatchArguments(inputs, FROM_ROW if from_row else list(z), said)
+    return BatchArguments(inputs, FROM_ROW if from_row else list(z), metadata)
 
 
 def join_decisions(decisions: Sequence[Decision]) -> BatchArguments | None:
@@ -65,12 +62,14 @@ def join_decisions(decisions: Sequence[Decision]) -> BatchArguments | None:
     batch = make_batch(decisions)
     if batch is None or type(batch.inputs) is list:
         return None
-    said = batch.raw_metadata
-    return None if any(map(_is_partly_given, said[:3])) or said.positions is not None else batch
+    metadata = batch.raw_metadata
+    if metadata.positions is not None or any(map(_is_partly_given, metadata[:3])):
+        return None
+    return batch
 
 
 def _stack_inputs(x: Sequence[Any]) -> npt.NDArray[Any] | None:
-    """Inputs as one array, where each is a list of numbers, or all are arrays of one kind."""
+    """Stack inputs that are lists of numbers, or arrays of one kind, to one array; else None."""
     kinds = set(map(type, x))
     if kinds == {np.ndarray}:
         first = x[0]

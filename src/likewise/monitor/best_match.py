@@ -1,4 +1,4 @@
-"""Engines whose decisions have one witness or none: the nearest that differs, or the steepest.
+"""Make engines that name one witness or none: the nearest that differs, or the steepest.
 
 Invariant: what is refused, and what is remembered, is what any engine refuses and remembers.
 """
@@ -30,17 +30,17 @@ def check_compares_all(rule: Rule) -> None:
     """Raise BadRule if a rule says which models are compared."""
     if rule.compare != "all":
         raise BadRule(
-            f"compare is {rule.compare!r}, and a hunt for the nearest or the steepest knows nothing"
-            ' of pairs that do not count; set it to "all" for that, or look at one model at a time',
+            f"compare is {rule.compare!r}, and a search for the nearest or the steepest pair cannot"
+            ' leave out pairs; set it to "all" for that, or look at one model at a time',
             setting="compare",
         )
 
 
 def check_best_match_rule(rule: Rule) -> None:
-    """Raise BadRule if nobody can hunt under a rule."""
+    """Raise BadRule if the nearest or steepest pair cannot be searched under a rule."""
     if rule.features is not None or rule.embed is not None:
         raise BadRule(
             "the rule has features, or embeds; expected one for inputs that are vectors, since"
-            " a hunt cannot read anything else yet. Encode inputs first, or use a Monitor."
+            " this search cannot read anything else yet. Encode inputs first, or use a Monitor."
         )
     check_compares_all(rule)

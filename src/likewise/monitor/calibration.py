@@ -1,13 +1,8 @@
-"""How near is near? For each decision, the nearest past decision that contradicts it.
-
-Which epsilon to choose is the first question about a rule, and the decisions themselves answer it:
-a decision is flagged at epsilon exactly if its nearest contradicting past decision is that near. So
-one pass, with one number for each decision, gives the share that would be flagged at every epsilon.
+"""Find for each decision the nearest past one that contradicts it: the share flagged per epsilon.
 
 Invariant: `rate(epsilon)` is what a `Monitor` with that epsilon would flag, boundaries included:
 both ask `distance <= epsilon * (1 + slack)`.
 Cost: one or two passes of `observe_many` with a good epsilon; sixteen bytes kept for each decision.
-`like_cases` asks the same of past decisions with any output: which share could be compared at all.
 Not here: all pairs. Each decision contributes its nearest.
 """
 
@@ -28,16 +23,16 @@ from likewise.monitor.readers.embedded_reader import embed_many
 from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.monitor.readers.table_reader import TableReader
 from likewise.rule.rule import Rule
+from likewise.tables.array_types import Floats, Rows
 from likewise.tables.normalize import sequence_of, to_number_array
 from likewise.tables.printing import with_bounded_repr
-from likewise.tables.rows import Floats, Rows
 
 _SAMPLE = 512  # decisions from which the first unit is chosen
 _EPSILONS = (1e-150, 1e150)  # what a rule's epsilon can be
 
 
 class Contradiction(NamedTuple):
-    """Two decisions, and how far apart their inputs are."""
+    """Names two decisions, and how far apart their inputs are."""
 
     later: int
     earlier: int
@@ -46,7 +41,7 @@ class Contradiction(NamedTuple):
 
 @dataclass(frozen=True)
 class RatePlot:
-    """A picture of the rate over epsilon: matplotlib's axes, which a notebook shows."""
+    """Draws the rate over epsilon: matplotlib's axes, shown by a notebook as a picture."""
 
     axes: Any
 
@@ -60,14 +55,20 @@ class RatePlot:
 @with_bounded_repr
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """How near the nearest contradiction of each decision is, and what follows for epsilon."""
+    """Says how near each decision's nearest contradiction is, and what follows for epsilon.
+
+    Which epsilon to choose is the first question about a rule, and the decisions answer it: a
+    decision is flagged at epsilon exactly if its nearest contradicting past decision is that near.
+    So one number for each decision gives the share that would be flagged at every epsilon.
+    """
 
     rule: Rule
     distances: Floats
-    """To the nearest past decision with a different output; inf if there is none."""
+    """The distance to the nearest past decision with a different output; inf if there is none."""
     rows: Rows
-    """Which decision that is, the earliest of several; -1 if there is none."""
+    """The row of that decision, the earliest of several; -1 if there is none."""
     slack: float
+    """How much a distance may exceed epsilon, relatively, because of rounding."""
     _sorted: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -80,9 +81,9 @@ class Calibration:
         return len(self.distances)
 
     def rate(self, epsilon: float) -> float:
-        """The share of decisions that a monitor with this epsilon would flag.
+        """Return the share of decisions that a monitor with this epsilon would flag.
 
-        Its value on a step is the upper one: the ball is closed.
+        At a step it is the upper value, since a distance of exactly epsilon counts as near.
         """
         if not epsilon >= 0:
             raise BadRule(f"epsilon is {epsilon!r}; expected a number from 0", setting="epsilon")
@@ -90,7 +91,7 @@ class Calibration:
         return int(flagged) / max(len(self), 1)
 
     def curve(self) -> tuple[Floats, Floats]:
-        """Every epsilon at which the rate steps up, ascending, and the rate from there on.
+        """Return every epsilon at which the rate steps up, ascending, and the rate from there on.
 
         Below the first the rate is 0. Each epsilon is the smallest number at which the step has
         happened. An epsilon of 0 means: at any radius, since equal inputs got different outputs.
@@ -100,12 +101,12 @@ class Calibration:
         return steps, flagged / max(len(self), 1)
 
     def epsilon_for(self, rate: float) -> float:
-        """The largest epsilon at which no more than this share of decisions would be flagged.
+        """Return the largest epsilon at which no more than this share of decisions is flagged.
 
         The rate only takes the values of its steps, so the rate at the answer is often lower: the
-        answer is the last number before the step that leads above. It is inf if no step does. If
+        answer is the last number before the step that goes above it, or inf if no step does. If
         even the smallest radius flags more, because equal inputs got different outputs, there is no
-        such epsilon, and that is an error.
+        such epsilon, and BadRule is raised.
         """
         if not 0 <= rate <= 1:
             raise BadRule(f"the rate is {rate!r}; expected a share from 0 to 1", setting="rate")
@@ -123,22 +124,23 @@ class Calibration:
         return float(np.nextafter(above[0], 0.0))
 
     def closest(self, count: int = 10) -> list[Contradiction]:
-        """The closest contradictions, one for each later decision, the closest first."""
-        some = np.flatnonzero(self.rows >= 0)
-        order = some[np.argsort(self.distances[some], kind="stable")[:count]]
+        """Return the closest contradictions, one for each later decision, the closest first."""
+        later = np.flatnonzero(self.rows >= 0)
+        order = later[np.argsort(self.distances[later], kind="stable")[:count]]
         columns = (order, self.rows[order], self.distances[order])
         return list(map(Contradiction, *(column.tolist() for column in columns)))
 
     def plot(self, where: Any = None) -> "RatePlot":
-        """Draw the rate over epsilon, with matplotlib; a notebook shows the answer as a picture.
+        """Draw the rate over epsilon, with matplotlib; a notebook shows the result as a picture.
 
-        where: a path to save the picture to, axes to draw on, or None for a new figure.
+        where: a path to save the picture to, axes to draw on, or None for a new figure
         """
         try:
             from matplotlib.figure import Figure
         except ImportError:
             raise ImportError(
-                "drawing needs matplotlib, which is not installed: pip install 'likewise[plot]'"
+                "drawing needs matplotlib, which is not installed: pip install '.[plot]' in the"
+                " clone of likewise"
             ) from None
         path = where if isinstance(where, str | os.PathLike) else None
         if where is None or path is not None:
@@ -156,24 +158,27 @@ class Calibration:
         return RatePlot(axes)
 
     def __str__(self) -> str:
-        some = len(self._sorted)
-        lines = [f"{len(self):,} decisions, {some:,} of them with a contradiction in their past"]
-        if some:
+        count = len(self._sorted)
+        lines = [f"{len(self):,} decisions, {count:,} of them with a contradiction in their past"]
+        if count:
             equal = int(np.searchsorted(self._sorted, 0.0, side="right"))
             lines.append(f"nearest          {self._sorted[0]:.6g}; {equal:,} at distance 0")
         for rate in (0.001, 0.01, 0.1):
-            if equal_share(self._sorted, len(self)) <= rate < some / max(len(self), 1):
+            if equal_share(self._sorted, len(self)) <= rate < count / max(len(self), 1):
                 lines.append(f"{f'{rate:.1%} flagged':<17}epsilon {self.epsilon_for(rate):.6g}")
         return "\n".join(lines)
 
 
 def equal_share(ordered: Floats, count: int) -> float:
-    """The share of decisions that contradict an equal input."""
+    """Return the share of decisions that contradict one with an equal input.
+
+    ordered: the distances to nearest contradictions, ascending; count: of all decisions
+    """
     return int(np.searchsorted(ordered, 0.0, side="right")) / max(count, 1)
 
 
 def _smallest_epsilons(distances: Floats, factor: float) -> Floats:
-    """The smallest numbers that, times the factor, reach these distances, as computed."""
+    """Return the smallest numbers whose computed product with the factor reaches the distances."""
     guess = distances / factor
     while np.any(short := guess * factor < distances):
         guess[short] = np.nextafter(guess[short], np.inf)
@@ -186,17 +191,17 @@ def _smallest_epsilons(distances: Floats, factor: float) -> Floats:
 
 
 def calibrate(rule: Rule, x: Any, z: Any = FROM_ROW, *, threads: int | None = None) -> Calibration:
-    """The nearest contradiction in the past of each decision, for decisions in order.
+    """Find the nearest contradiction in the past of each decision, for decisions in order.
 
-    With features, x is a table, and epsilon is what all tolerances are multiplied by. Decisions
-    that differ in what must match contradict each other at no epsilon, nor do those that are
-    farther apart than 1e150 tolerances, the largest epsilon of a rule.
+    With features, x is a table, and epsilon is the factor that multiplies all tolerances. Decisions
+    that differ in a column that must match contradict each other at no epsilon, nor do those that
+    are farther apart than 1e150 tolerances, the largest epsilon of a rule.
 
-    The rule's epsilon plays no part in what is found. A tree is fast if its unit suits the
-    distances that hunts end at, so the first unit comes from hunts within a small sample, later
-    ones from the hunts themselves (search/indexes/best_index.py).
+    The rule's own epsilon does not matter. A tree is fast if its unit is near the distances that
+    searches find, so the first unit comes from searches within a small sample, later ones from the
+    searches themselves (search/indexes/best_index.py).
 
-    threads: how many cores may share the work; all of them unless told otherwise.
+    threads: how many cores may share the work; all of them by default
 
     >>> rule = Rule("linf", 1)
     >>> found = calibrate(rule, [[0.0], [0.5], [0.6], [2.0]], ["yes", "no", "yes", "yes"])
@@ -205,45 +210,41 @@ def calibrate(rule: Rule, x: Any, z: Any = FROM_ROW, *, threads: int | None = No
     >>> found.rate(0.1), found.rate(0.5), round(found.epsilon_for(0.25), 6)
     (0.25, 0.5, 0.5)
     """
-    if isinstance(rule, Rule) and rule.features is not None:
-        return _of_table(rule, x, z, threads)
-    if isinstance(rule, Rule) and rule.embed is not None:
-        found = calibrate(replace(rule, embed=None), embed_many(rule, x), z, threads=threads)
-        return replace(found, rule=rule)
-    return _nearest(rule, x, z, threads, math.inf)
+    return _calibrate(rule, x, z, threads, any_output=False)
 
 
 def calibrate_like_cases(
     rule: Rule, x: Any, z: Any = FROM_ROW, *, threads: int | None = None
 ) -> Calibration:
-    """The nearest past decision of each decision, whatever their outputs.
+    """Find the nearest past decision of each decision, whatever their outputs.
 
     So `rate(epsilon)` is the share of decisions that a monitor with that epsilon could compare with
-    anything. Arguments are those of `calibrate`; outputs are read and play no part.
+    anything. Arguments are those of `calibrate`; outputs are read and do not matter.
 
-    >>> found = like_cases(Rule("linf", 1), [[0.0], [0.5], [0.6], [2.0]], ["yes"] * 4)
+    >>> found = calibrate_like_cases(Rule("linf", 1), [[0.0], [0.5], [0.6], [2.0]], ["yes"] * 4)
     >>> found.rows.tolist(), found.rate(0.1), found.rate(0.5)
     ([-1, 0, 1, 2], 0.25, 0.5)
     """
+    return _calibrate(rule, x, z, threads, any_output=True)
+
+
+def _calibrate(rule: Rule, x: Any, z: Any, threads: int | None, *, any_output: bool) -> Calibration:
+    """Turn inputs into vectors, and search the nearest: contradiction, or of any output."""
+    vector_rule, limit = rule, math.inf
     if isinstance(rule, Rule) and rule.features is not None:
-        return _of_table(rule, x, z, threads, any_output=True)
-    if isinstance(rule, Rule) and rule.embed is not None:
-        found = calibrate_like_cases(
-            replace(rule, embed=None), embed_many(rule, x), z, threads=threads
+        vector_rule, x, z, limit = _read_table(rule, x, z)
+    elif isinstance(rule, Rule) and rule.embed is not None:
+        vector_rule, x = replace(rule, embed=None), embed_many(rule, x)
+    if any_output:  # each decision gets a number of its own for an output
+        vector_rule = replace(
+            vector_rule, output="number", delta=0.0, output_metric="linf", favourable=None
         )
-        return replace(found, rule=rule)
-    return _any_output(rule, x, threads, math.inf)
+        z = np.arange(len(x), dtype=np.float64)
+    return replace(_find_nearest(vector_rule, x, z, threads, limit), rule=rule)
 
 
-def _any_output(rule: Rule, x: Any, threads: int | None, limit: float) -> Calibration:
-    """The nearest of all past decisions: each has a number of its own for an output."""
-    alone = replace(rule, output="number", delta=0.0, output_metric="linf", favourable=None)
-    numbers = np.arange(len(x), dtype=np.float64)
-    return replace(_nearest(alone, x, numbers, threads, limit), rule=rule)
-
-
-def _nearest(rule: Rule, x: Any, z: Any, threads: int | None, limit: float) -> Calibration:
-    """The nearest contradiction of each decision among those nearer than the limit."""
+def _find_nearest(rule: Rule, x: Any, z: Any, threads: int | None, limit: float) -> Calibration:
+    """Find the nearest contradiction of each decision among those nearer than the limit."""
     rule_within = _with_sensible_epsilon(rule, x, z, limit)
     past = Monitor.from_parts(make_reader(rule_within), make_nearest_engine(rule_within, limit))
     verdicts = past.observe_many(x, z, threads=threads)
@@ -254,42 +255,43 @@ def _nearest(rule: Rule, x: Any, z: Any, threads: int | None, limit: float) -> C
     return Calibration(rule, distances, rows, rule.slack_for(past.explain().storage))
 
 
-def _of_table(
-    rule: Rule, table: Any, z: Any, threads: int | None, *, any_output: bool = False
-) -> Calibration:
-    """The same for the vectors that a table's rows become."""
+def _read_table(rule: Rule, table: Any, z: Any) -> tuple[Rule, Floats, Any, float]:
+    """Read a table as vectors: their rule, they, the outputs, and a limit for distances.
+
+    Rows that differ in a column that must match are farther apart than the limit.
+    """
     check_compares_all(rule)
     if rule.protected_must_differ:
         raise BadRule(
-            "protected_must_differ is set, and a hunt for the nearest knows nothing of that; set it"
-            " to false to calibrate"
+            "protected_must_differ is set, and a search for the nearest decision cannot apply that;"
+            " set it to false to calibrate"
         )
     if rule.person_column is not None:
         raise BadRule(
-            f"column {rule.person_column!r} tells persons apart, and a hunt for the nearest knows"
-            ' nothing of pairs that do not count; give it the kind "ignore" to calibrate, and know'
-            " that repeated decisions about one person are then compared"
+            f"column {rule.person_column!r} tells persons apart, and a search for the nearest"
+            ' decision cannot leave out pairs; give the column the kind "ignore" to calibrate, and'
+            " know that repeated decisions about one person are then compared"
         )
     reader = TableReader(rule)
-    read, plain = reader.read_many(table, z), reader.vector_rule
-    if read.left_open is not None and read.left_open.any():
-        at = int(np.flatnonzero(read.left_open.any(axis=1))[0])
+    batch = reader.read_many(table, z)
+    if batch.left_open is not None and batch.left_open.any():
+        at = int(np.flatnonzero(batch.left_open.any(axis=1))[0])
         raise BadDecision(
             "a missing value of it matches everything, so it is near decisions that are far from"
             " each other.",
             place=at,
             advice="Calibrate without such rows, or with another `missing`.",
         )
-    vectors, limit = _set_apart(plain, read.vectors, reader.encoder.must_match_coordinates)
-    if any_output:
-        return replace(_any_output(plain, vectors, threads, limit), rule=rule)
-    return replace(_nearest(plain, vectors, read.outputs, threads, limit), rule=rule)
+    apart = reader.encoder.must_match_coordinates
+    vectors, limit = _set_apart(reader.vector_rule, batch.vectors, apart)
+    return reader.vector_rule, vectors, batch.outputs, limit
 
 
 def _set_apart(plain: Rule, vectors: Floats, apart: list[int]) -> tuple[Floats, float]:
-    """The vectors, those that differ in what must match beyond a limit that no others reach.
+    """Scale the coordinates that must match, so that differences in them exceed a limit.
 
-    The limit is above every other distance here, or above the largest epsilon.
+    The limit is above every other distance here, or above the largest epsilon. Returns the vectors
+    and the limit.
     """
     weights = np.array(plain.weights)
     measured = np.ones(len(weights), dtype=np.bool_)
@@ -308,16 +310,16 @@ def _set_apart(plain: Rule, vectors: Floats, apart: list[int]) -> tuple[Floats, 
 
 
 def _with_sensible_epsilon(rule: Rule, x: Any, z: Any, limit: float) -> Rule:
-    """The rule with an epsilon near which hunts in a sample of the decisions end."""
+    """Give the rule an epsilon like the nearest distances in a sample of the decisions."""
     try:
         z = sequence_of(z)
         picked = np.unique(np.linspace(0, len(z) - 1, _SAMPLE).astype(np.int64)).tolist()
         sample = to_number_array(x, "the input")[picked]
         outputs = [z[i] for i in picked]
-        alone = Monitor.from_parts(make_reader(rule), make_nearest_engine(rule, limit))
-        found = alone.observe_many(sample, outputs, threads=1)
+        monitor = Monitor.from_parts(make_reader(rule), make_nearest_engine(rule, limit))
+        verdicts = monitor.observe_many(sample, outputs, threads=1)
     except (LikewiseError, TypeError, ValueError, IndexError, KeyError):
-        return rule  # whatever is wrong, the whole will say it better
-    ends = found.witnesses.input_distances
-    ends = ends[(ends >= _EPSILONS[0]) & (ends <= _EPSILONS[1])]
-    return replace(rule, epsilon=float(np.median(ends))) if len(ends) else rule
+        return rule  # reading all decisions will say what is wrong
+    nearest = verdicts.witnesses.input_distances
+    nearest = nearest[(nearest >= _EPSILONS[0]) & (nearest <= _EPSILONS[1])]
+    return replace(rule, epsilon=float(np.median(nearest))) if len(nearest) else rule

@@ -1,6 +1,6 @@
-"""What people do with decisions afterwards: review a contradiction, overrule, say what turned out.
+"""Record what people do with decisions later: reviews, overruled decisions, what turned out.
 
-Each is an event of the ledger's chain. Words that people give can be destroyed with the rows that
+Each is an event of the ledger's chain. The words of people can be destroyed with the rows that
 they are about (ledger/notes.py).
 """
 
@@ -27,7 +27,7 @@ def review(
     reviewer: Any,
     verified: bool,
 ) -> None:
-    """Chain what somebody says of a contradiction."""
+    """Record what somebody says about a contradiction."""
     if row is None:
         raise BadRow("a decision that was only checked is not remembered, and cannot be reviewed.")
     journal.flush()
@@ -44,12 +44,12 @@ def review(
 
 
 def tell_truth(journal: Journal, row: int, value: Any) -> None:
-    """Chain what turned out to be right."""
+    """Record what turned out to be right for a decision."""
     journal.note(LedgerNote("truth", {"row": row}, write_word(value, "what turned out"), row))
 
 
 def find_row_to_supersede(memory: Memory, keys: Keys, key: Any) -> int:
-    """The row of a decision that can be overruled."""
+    """Return the row of a decision, or raise BadRow if it cannot be overruled."""
     row = keys.row_on_disk(key)
     if not memory.engine.are_remembered(np.array([row]))[0]:
         raise BadRow(
@@ -60,7 +60,7 @@ def find_row_to_supersede(memory: Memory, keys: Keys, key: Any) -> int:
 
 
 def read_replacement(journal: Journal, memory: Memory, row: int, output: Any) -> Batch:
-    """A remembered row with another output, as a decision that is to be taken."""
+    """Return a remembered row with another output, as a decision to be taken."""
     layout, history = journal.store.reader.layout, memory.engine.history
     assert layout is not None and history is not None
     packed = memory.reader.pack(layout.dtype, history.rows, row, row + 1).copy()  # outlives the row
@@ -74,6 +74,7 @@ def read_replacement(journal: Journal, memory: Memory, row: int, output: Any) ->
 
 
 def superseded_note(row: int, by_row: int, by: Any, why: Any, verified: bool) -> LedgerNote:
+    """Make the note that `by_row` takes the place of `row`."""
     name = check_text(by, "who overrules")
     body = {"row": row, "by_row": by_row, "by": name, "verified": verified}
     return LedgerNote("superseded", body, check_text(why, "the reason"), row, by_row)

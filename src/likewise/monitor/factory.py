@@ -1,4 +1,4 @@
-"""The parts that a monitor is made of, from what the user declared."""
+"""Make the parts of a monitor from what the user declared."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from likewise.tables.times import duration
 
 
 def make_reader(rule: Rule) -> Reader:
-    """What reads decisions under a rule."""
+    """Make the reader for decisions under a rule."""
     if not isinstance(rule, Rule):
         raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
     if rule.features is not None:
@@ -24,30 +24,31 @@ def make_reader(rule: Rule) -> Reader:
 def read_slope_options(
     slope: bool, slope_limit: float | None, input_exponent: float | None, **others: object
 ) -> dict[str, float] | None:
-    """Read what is asked of slopes, as far as it is said; None if contradictions are asked for.
+    """Return the settings for slopes that were given; None if contradictions are looked for.
 
-    others: settings that are about contradictions, and that were given
+    others: settings for contradictions, which `slope` excludes: falsy, or "auto", if not given
     """
     if not isinstance(slope, bool):
         raise BadRule(f"slope is {slope!r}; expected True or False", setting="slope")
     given = {"input_exponent": input_exponent, "limit": slope_limit}
-    said = {name: value for name, value in given.items() if value is not None}
-    if not slope and said:
+    options = {name: value for name, value in given.items() if value is not None}
+    if not slope and options:
         raise BadRule(
             "slope_limit and input_exponent are about slopes: say slope=True", setting="slope"
         )
     for name, value in others.items():
-        if slope and value:
+        is_default = name == "index" and isinstance(value, str) and value == "auto"
+        if slope and value and not is_default:
             raise BadRule(
                 f"{name} is {value!r}, and slope is True: {name} is about contradictions, so leave"
                 " one of them out.",
                 setting=name,
             )
-    return said if slope else None
+    return options if slope else None
 
 
 def make_time_span(within: Any) -> TimeSpan:
-    """How far back decisions are compared, from words such as "90 days"."""
+    """Make the limit on how far back decisions are compared, from words such as "90 days"."""
     length = duration(within) if isinstance(within, str) else None
     if length is None or length <= 0:
         raise BadRule(

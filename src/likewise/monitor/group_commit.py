@@ -1,24 +1,9 @@
-"""Commit queue: calls of several threads share a transaction of the ledger (group commit).
-
-A decision that arrives while no other is being judged is judged at once, in the calling thread. The
-others wait: one commit thread takes all that have arrived in the meantime, has them judged one by
-one and written together, and only then answers. Signal handlers raise in the main thread
-only, so no call is cut off by somebody else's interruption.
-
-Most callers call again as soon as they are answered. Without waiting for them, half of the callers
-would find the others' transaction begun, and each transaction would have half of them. So a
-transaction waits a moment for the callers that were answered last and for those that arrived
-meanwhile. The last of them rings a bell, so that the thread does not take the interpreter from
-callers in between.
-
-A signal may raise between any two bytecodes of a caller. So a caller may start more than one
-thread, but only the one that takes the single entry of `claim` commits; the others end at once.
+"""Group commit: calls of several threads share a transaction of the ledger (see `CommitQueue`).
 
 Invariant: decisions are judged in the order in which they came; one is answered when it is on disk,
 or refused, and then it has left no trace. `finish` returns however often calls were interrupted.
-Bound: `MOST` decisions wait, and one for each thread that found room at the same moment; later
-callers wait until there is room. A transaction waits for others at most half as long as the last
-one took; one that follows a single call waits for nobody.
+Cost: a transaction waits for more calls at most half as long as the last transaction took, and not
+at all after a transaction with a single call.
 """
 
 import contextlib
@@ -37,25 +22,25 @@ from likewise.errors import BadFile
 
 MOST_WAITING = 1 << 16
 _MOST_PER_COMMIT = 1024  # calls that share a transaction at most
-_PATIENCE = 0.5  # of the time that the last transaction took
-_PAUSE = 5e-5  # seconds until somebody looks again whether there is room
-_LOOK_AGAIN = 0.1  # seconds after which `finish` looks again whether the thread has ended
+_PATIENCE = 0.5  # the longest wait for more calls, as a share of the last transaction's time
+_PAUSE = 5e-5  # seconds until a caller checks again whether there is room
+_RECHECK_SECONDS = 0.1  # until `finish` checks again whether the thread has ended
 _T = TypeVar("_T")
 _Item = TypeVar("_Item")
 _Item_contra = TypeVar("_Item_contra", contravariant=True)
 
 
 class AwaitableFuture(Future[_T]):
-    """What a call will have answered: `result()` waits for it, and so does `await`."""
+    """Holds the answer of a call: `result()` waits for it, and so does `await`."""
 
     def __await__(self) -> Generator[Any, None, _T]:
-        import asyncio  # which takes long, and most monitors are never awaited
+        import asyncio  # slow to import, and most monitors are never awaited
 
         return asyncio.wrap_future(self).__await__()
 
 
 class PendingCall(Generic[_T]):
-    """The answer for a thread that waits at once: the few methods of a Future that it needs.
+    """Holds the answer for a thread that waits at once: the methods of a Future that it needs.
 
     Its own lock is released when there is an answer, which wakes that thread and no other.
     """
@@ -73,9 +58,6 @@ class PendingCall(Generic[_T]):
             raise self._error
         return self._value
 
-    def done(self) -> bool:
-        return not self._unanswered.locked()
-
     def set_running_or_notify_cancel(self) -> bool:
         return True
 
@@ -89,15 +71,15 @@ class PendingCall(Generic[_T]):
 
 
 class CommitTarget(Protocol[_Item_contra, _T]):
-    """The monitor whose decisions share transactions."""
+    """A monitor whose decisions share transactions."""
 
     _lock: RLock
 
     def _observe_next(self, decision: _Item_contra) -> _T:
-        """Judge a decision whose turn it is, and have it on disk."""
+        """Judge a decision whose turn it is, and write it to disk."""
 
     def _commit_group(self, decisions: Sequence[_Item_contra]) -> "list[_T | Exception]":
-        """Judge decisions in their order, and have those that are not refused on disk.
+        """Judge decisions in order, and write those that are not refused to disk.
 
         Raises, and takes none of them, if they cannot be written.
         """
@@ -110,33 +92,51 @@ Request = tuple[AwaitableFuture[_T] | PendingCall[_T], _Item]
 
 
 class _CommitState(Generic[_Item, _T]):
-    """State that callers share with the commit thread."""
+    """Holds what callers share with the commit thread."""
 
     def __init__(self, target: CommitTarget[_Item, _T]) -> None:
         self.target = weakref.ref(target)
         self.waiting: SimpleQueue[Request[_T, _Item] | None] = SimpleQueue()
         """Requests in order; None asks the thread to end when nothing else waits. Putting and
-        taking are one step each, whatever interrupts a caller."""
+        taking are atomic, so an interrupted caller breaks nothing."""
         self.claim = [True]
-        """One entry while no thread commits. Taking it is one step."""
+        """One entry while no thread commits; the thread that pops it, atomically, commits."""
         self.committer = 0
         """The ident of the thread that commits."""
         self.ended: SimpleQueue[None] = SimpleQueue()
-        """The thread puts something here when it has given the claim back."""
+        """The thread puts an entry here when it has given the claim back."""
         self.expected = 1
-        """Calls that the next transaction is to have: from threads whose calls the last one had,
-        and those that have come meanwhile. If several, all calls are made by the thread."""
+        """How many calls the next transaction waits for: those of threads that the last one
+        answered, and those that have come since. If more than one, the thread makes all calls."""
         self.bell: SimpleQueue[None] = SimpleQueue()
         """Rung when that many calls wait."""
         self.seconds = 0.0
         """How long the last transaction took, from the first call to the disk."""
         self.free = [True]
-        """One entry while no call is being made. Taking it is one step; if an interruption loses it
-        right then, calls wait for the thread until that puts it back. The thread takes it too."""
+        """One entry while no call is being made; callers and the thread pop it, atomically. If an
+        interruption loses it, callers wait for the thread, which puts it back."""
 
 
 class CommitQueue(Generic[_Item, _T]):
-    """The requests that wait, and the thread that commits them."""
+    """Queues calls, and starts the thread that commits them.
+
+    A decision that arrives while no other is being judged is judged at once, in the calling thread.
+    Others wait: one commit thread takes all that have arrived in the meantime, has them judged one
+    by one and written together, and only then answers. Signal handlers raise in the main thread
+    only, so no call is cut off by another caller's interruption.
+
+    Most callers call again as soon as they are answered. Without waiting for them, half of the
+    callers would find the others' transaction begun, and each transaction would have half of them.
+    So a transaction waits a moment for the callers that were answered last and for those that
+    arrived meanwhile. The last of them rings a bell, so that the thread does not take the
+    interpreter from callers in between.
+
+    A signal may raise between any two bytecodes of a caller. So a caller may start more than one
+    thread, but only the one that takes the single entry of `claim` commits; the others end at once.
+
+    At most `MOST_WAITING` decisions wait, and one more for each thread that found room at the same
+    moment; later callers wait until there is room.
+    """
 
     def __init__(self, target: CommitTarget[_Item, _T]) -> None:
         self._state = _CommitState(target)
@@ -148,17 +148,17 @@ class CommitQueue(Generic[_Item, _T]):
         assert target is not None  # it is calling
         if state.expected > 1 or not _take(state.free):
             if target._is_in_a_call():
-                return target._observe_next(decision)  # which refuses it
-            caller: PendingCall[_T] = PendingCall()
-            self._add((caller, decision))
-            return caller.result()
+                return target._observe_next(decision)  # raises NestedCall
+            call: PendingCall[_T] = PendingCall()
+            self._add((call, decision))
+            return call.result()
         try:
             return target._observe_next(decision)
         finally:
             state.free[:] = [True]
 
     def submit(self, decision: _Item) -> AwaitableFuture[_T]:
-        """Have a decision judged soon, in its turn."""
+        """Queue a decision to be judged soon, in its turn."""
         answer: AwaitableFuture[_T] = AwaitableFuture()
         self._add((answer, decision))
         return answer
@@ -169,30 +169,30 @@ class CommitQueue(Generic[_Item, _T]):
         while waiting.qsize() >= MOST_WAITING:
             clock.sleep(_PAUSE)
         waiting.put(request)
-        if state.claim:  # after putting: the thread gives the claim back before it looks again
+        if state.claim:  # after putting: the thread returns the claim before its last look
             _start(state)
-        if waiting.qsize() + 1 == state.expected:  # the thread has taken the first of them
+        if waiting.qsize() + 1 == state.expected:  # one more than wait: the thread took the first
             state.bell.put(None)
 
     def finish(self) -> None:
         """Commit all requests that wait, and end the thread."""
         state = self._state
         if state.committer == get_ident():
-            return  # called by an answer's callback: the thread cannot wait for itself
+            return  # called by a callback of an answer: the thread cannot wait for itself
         while not state.claim or not state.waiting.empty():
             state.waiting.put(None)
             if state.claim:
                 _start(state)
             with contextlib.suppress(Empty):
-                state.ended.get(timeout=_LOOK_AGAIN)
+                state.ended.get(timeout=_RECHECK_SECONDS)
 
     def after_fork(self, target: CommitTarget[_Item, _T]) -> None:
-        """In a forked process: the calls that wait are the parent's."""
+        """Forget in a forked process the calls that wait, which are the parent's."""
         self._state = _CommitState(target)
 
 
 def _start(state: _CommitState[Any, Any]) -> None:
-    start_new_thread(_run, (state,))  # one step; a signal inside Thread.start breaks its locks
+    start_new_thread(_run, (state,))  # atomic; a signal inside Thread.start breaks its locks
 
 
 def _take(single: list[bool]) -> bool:
@@ -204,13 +204,13 @@ def _take(single: list[bool]) -> bool:
 
 def _run(state: _CommitState[Any, Any]) -> None:
     """Commit what waits, unless another thread does."""
-    sys.setprofile(threading.getprofile())  # as `Thread` does, for those who profile or debug
+    sys.setprofile(threading.getprofile())  # as `Thread` does, for profilers and debuggers
     sys.settrace(threading.gettrace())
     waiting = state.waiting
     while not waiting.empty() and _take(state.claim):
         state.committer = get_ident()
         try:
-            if not waiting.empty():  # else another thread has committed and ended in between
+            if not waiting.empty():  # else another thread committed everything in between
                 _serve(state)
         finally:
             state.committer = 0
@@ -238,14 +238,14 @@ def _serve(state: _CommitState[Any, Any]) -> None:
 def _commit(
     target: CommitTarget[Any, Any], first: Request[Any, Any], state: _CommitState[Any, Any]
 ) -> bool:
-    """Take a decision and all that have come after it together, and answer.
+    """Commit a request and all that have come after it together, and answer them.
 
     Returns whether more may come.
     """
     _gather(state)
     begun = clock.perf_counter()
     requests, more = [first], True
-    state.free.clear()  # whoever comes meanwhile is in the next transaction
+    state.free.clear()  # calls that come from now on are in the next transaction
     try:
         with target._lock:
             more = _take_more(requests, state.waiting)
@@ -253,42 +253,42 @@ def _commit(
             answers = target._commit_group([decision for _, decision in requests])
     except BaseException as error:
         state.free[:] = [True]
-        for waiting, _ in requests:
-            waiting.set_exception(error)
+        for future, _ in requests:
+            future.set_exception(error)
         return more
-    again = sum(type(waiting) is PendingCall for waiting, _ in requests)
+    again = sum(type(future) is PendingCall for future, _ in requests)
     state.expected = min(again + state.waiting.qsize(), _MOST_PER_COMMIT)
     state.seconds = clock.perf_counter() - begun
     state.free[:] = [True]
-    for (waiting, _), answer in zip(requests, answers, strict=True):
+    for (future, _), answer in zip(requests, answers, strict=True):
         if isinstance(answer, Exception):
-            waiting.set_exception(answer)
+            future.set_exception(answer)
         else:
-            waiting.set_result(answer)
+            future.set_result(answer)
     return more
 
 
 def _gather(state: _CommitState[Any, Any]) -> None:
-    """Wait a moment for as many calls as are to be expected; the first of them is here."""
+    """Wait a moment until as many calls wait as are expected, beside the one that was taken."""
     until = clock.perf_counter() + _PATIENCE * state.seconds
     with contextlib.suppress(Empty):
         while state.waiting.qsize() + 1 < state.expected:
             state.bell.get(timeout=max(0.0, until - clock.perf_counter()))
     with contextlib.suppress(Empty):
-        while True:  # those that nobody has heard
+        while True:  # clear the rings that came too late
             state.bell.get_nowait()
 
 
 def _take_more(
     requests: list[Request[Any, Any]], waiting: "SimpleQueue[Request[Any, Any] | None]"
 ) -> bool:
-    """Add the calls that wait; whether more may come."""
+    """Move the calls that wait into `requests`; whether more may come."""
     while len(requests) < _MOST_PER_COMMIT:
         try:
-            taken = waiting.get_nowait()
+            request = waiting.get_nowait()
         except Empty:
             return True
-        if taken is None:
+        if request is None:
             return False
-        requests.append(taken)
+        requests.append(request)
     return True

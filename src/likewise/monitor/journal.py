@@ -1,16 +1,10 @@
-"""A store on disk that follows what a monitor remembers: the same decisions, in the same order.
+"""Write what a monitor remembers to a ledger on disk: the same decisions, in the same order.
 
-Memory judges, the disk follows: what memory has taken is copied out by row number and appended.
-A decision is taken once it is in the queue of what waits, which changes in one step.
-
-A call may be cut off anywhere. `unsure` says what it was doing; `settle` then makes memory, queue
-and disk agree again: memory goes back to the rows of the queue, or the disk is read again, or
-memory is made again from the disk. The last is also the way back when the disk has refused
-something.
-
+A decision counts once it is in the write queue, which is replaced in one step. If a call is
+interrupted, `unfinished` says what it was doing, and `settle` makes memory, queue and disk agree.
 Invariant: after `settle`, memory has what is on disk and then what waits, no more and no less.
-Cost: making memory again takes as long as opening the ledger.
-Not here: judging, and the lock under which all of this is called (monitor/monitor.py).
+Cost: restoring memory from the disk takes as long as opening the ledger.
+Not here: judging, and the lock that is held during all of this (monitor/monitor.py).
 """
 
 import contextlib
@@ -50,27 +44,30 @@ from likewise.monitor.erasure import Erasure, find_unused_words
 from likewise.monitor.memory import Memory
 from likewise.monitor.restoring import judge_accepted, load_rows
 from likewise.tables import codec
+from likewise.tables.array_types import Rows
 from likewise.tables.keys import Keys
 from likewise.tables.positions import SourcePositions
-from likewise.tables.rows import Rows
 from likewise.tables.times import MaxAhead
 from likewise.verdict.verdicts import Verdicts
 
 SURE, WRITING, KEEPING, ACCEPTED = 0, 1, 2, 3
-"""What a call may have left half done: nothing but memory that is ahead of the queue; something was
-being written; anything else, after which memory is made again from the disk. ACCEPTED: nothing, but
-the disk has decisions behind those in memory, which are to be judged before anything else."""
+"""What a call may have left half done. SURE: at most, memory is ahead of the queue. WRITING: a
+write, so the disk has to be read again. KEEPING: anything else, so memory has to be restored from
+the disk. ACCEPTED: nothing, but the disk has decisions after those in memory, which have to be
+judged before anything else."""
 
 _CHUNK = 1 << 15  # decisions written as one transaction
 _LAG = 256  # rows that may stay in memory after they left the window
 
 
 class Journal:
-    """A store, and what waits to be written to it.
+    """Writes decisions to a store, and holds those that still wait to be written.
 
-    memory, keys    what the monitor remembers: made from the disk here, and copied to it
-    most, wait      decisions, and seconds, after which what was answered is on disk at the latest
+    memory, keys    what the monitor remembers; restored from the disk here, and written to it
+    window, ahead   how much of the past is kept, and how far times may be ahead of the clock
+    batch_rows, batch_seconds   how many decisions, and seconds, may pass until answers are on disk
     witnesses       how many of the nearest are written for each decision
+    check           whether the structure of the ledger is checked while it is read
     """
 
     def __init__(
@@ -93,41 +90,41 @@ class Journal:
         self._memory = memory
         self._keys = keys
         self._ahead = ahead
-        self._is_grouping = False  # whether decisions wait for others, to be written together
+        self._is_grouping = False  # whether decisions wait, to be written together
         self._window_first = 0  # rows before that one have left the window
         self._batch_rows = batch_rows
         self._batch_seconds = batch_seconds
         self.wake_flusher: SimpleQueue[bool] = SimpleQueue()
-        """Something is put here when decisions begin to wait, and when the ledger is closed.
+        """Wakes the flusher when decisions begin to wait, and when the ledger is closed.
 
         Not an Event: a signal that arrives inside `Event.set` leaves its lock taken for ever.
         """
         self.most_sources: int | None = None
-        """How many sources of positions there may be; None: any number."""
+        """The largest number of sources of positions; None for any number."""
         self.missing = 0
-        """Decisions known to be missing, as the chain says."""
+        """How many decisions are known to be missing, as the chain says."""
         self.buffers: dict[str, BufferBound] = {}
         """Buffers that hold decisions in memory, by name."""
         self.restore(check=check, progress=progress)
-        if self.buffers:  # of a process that was killed, since a ledger has one writer at a time
+        if self.buffers:  # their process was killed, since a ledger has one writer at a time
             self.record_loss(loss_by_kill(self.buffers))
             self.buffers = {}
 
     @property
     def rows(self) -> int:
-        """Decisions ever taken."""
+        """How many decisions were ever taken."""
         return self.queue.stop
 
     def restore(self, *, check: bool, progress: Callable[[int, int], None] | None = None) -> None:
-        """Make memory from what is on disk.
+        """Restore memory from the disk.
 
-        progress    called now and then with the rows that were read, and how many there are
+        progress    called from time to time with the rows read so far, and their total
         """
         store = self.store
         store.reconnect()
         reader = store.reader
         self.unfinished = KEEPING
-        self.disk_refused = False  # whether the disk has refused something since
+        self.disk_refused = False  # whether the disk has refused a write since
         self.queue = WriteQueue(store.rows, store.rows, {})
         self._memory.reset()
         self._keys.reset()
@@ -137,7 +134,7 @@ class Journal:
         self.retention = Retention(self.window, store.first, store.last_time, gone, self._ahead)
         self._words: dict[str, int] = {}
         self._words_read = store.connections
-        self._log_holds_copies = False  # of rows that have left the window and the disk
+        self._log_holds_copies = False  # whether it has copies of rows that have left the disk
         chunks = reader.all_decisions(store.first, store.rows)
         with contextlib.ExitStack() as checks:
             if check:
@@ -147,7 +144,7 @@ class Journal:
                 chunks = _report_progress(chunks, store, progress)
             if store.rows > store.first:
                 self._words = load_rows(store, self._memory, self._keys, self.retention, chunks)
-            deque(chunks, maxlen=0)  # a walk checks more behind the last row
+            deque(chunks, maxlen=0)  # a walk checks more after the last row
         self._memory.set_word_check(codec.write_word)
         self._keys.is_erased = reader.format.erased_keys(reader)
         while store.judged < store.rows:
@@ -156,13 +153,13 @@ class Journal:
             unused = find_unused_words(store, self._memory)
             self._memory.drop_words(unused.by_column)
             if check and (store.drop_files() or unused.numbers):
-                self._purge_copies()  # a window's end was cut off
+                self._purge_copies()  # an earlier purge was interrupted
         self.queue = WriteQueue(store.rows, store.rows, dict(self._words))
         self.forget_before(self.retention.comparison_range(store.rows).first, lag=0)
         self.unfinished = SURE
 
     def check_places(self, places: SourcePositions | None) -> None:
-        """Raise BadDecision unless decisions come from behind those that were taken before."""
+        """Raise BadDecision unless all positions are above those that were taken before."""
         if places is not None:
             check_places(places, self._positions)
             self._check_sources(places)
@@ -179,31 +176,31 @@ class Journal:
                 " ledger takes."
             )
 
-    # After a call that was cut off
+    # After an interrupted call
 
     def settle(self, *, record_fault: bool) -> None:
         """Finish or undo what an earlier call left half done.
 
-        note: whether the chain is to say so if the disk had refused something.
+        record_fault: whether the chain records that the disk had refused something
         """
         if self.unfinished == ACCEPTED and self.store.is_in_sync:
-            self._read_losses()  # a loss may have been chained by a call that was cut off
+            self._read_losses()  # an interrupted call may have recorded a loss
             self._positions = dict(self.store.positions)
             while self.unfinished == ACCEPTED:
                 self.judge_accepted(CHUNK)
             return
-        unsure = min(self.unfinished, KEEPING)
-        if unsure >= WRITING:
+        unfinished = min(self.unfinished, KEEPING)
+        if unfinished >= WRITING:
             self.store.distrust_memory()
             self._words_read = -1
         self.store.reconnect()
-        if unsure >= WRITING:
+        if unfinished >= WRITING:
             self._read_losses()
-        if unsure < KEEPING or self.queue:
+        if unfinished < KEEPING or self.queue:
             self._memory.settle(self.queue.stop)
             self._memory.truncate_words(self.queue.words)
             self._keys.settle(self.queue.stop, self._memory.engine.are_remembered)
-        if unsure == KEEPING:
+        if unfinished == KEEPING:
             self.flush()
             if self.disk_refused and record_fault:
                 self.store.event("fault", {"rows": self.store.rows})
@@ -211,16 +208,16 @@ class Journal:
         self.unfinished = SURE
 
     def after_fork(self) -> None:
-        """In a forked process: what waits is the parent's to write."""
+        """Empty the queue in a forked process: what waits is the parent's to write."""
         self.queue = self.queue.after_write()
 
     # Decisions
 
     @contextlib.contextmanager
     def group_writes(self) -> Iterator[None]:
-        """Within it decisions only wait; at its end they are written, all of them or none.
+        """Write the decisions of the block together at its end, all of them or none.
 
-        Raises BadFile, and memory is made again, if they cannot be.
+        If that fails, raises BadFile, and memory is restored from the disk.
         """
         self.flush()
         before, self._is_grouping = self.queue, True
@@ -234,7 +231,7 @@ class Journal:
         self.unfinished = SURE
 
     def flush_in_time(self) -> None:
-        """Write what has waited long enough, or is enough."""
+        """Write what waits if it is a whole batch, or has waited long enough."""
         queue = self.queue
         if queue.stop == queue.first or self._is_grouping:
             return
@@ -243,27 +240,27 @@ class Journal:
             self.flush()
 
     def resolve_time(self, time: Any = None) -> int:
-        """A time that was given, or the clock's; the chain says if that has gone back."""
+        """Return the given time, or the clock's; the chain records a clock that has gone back."""
         behind = self.retention.clock_is_behind() if time is None else 0
         if behind:
             self.flush()
             self.store.event("clock", {"behind_microseconds": behind})
         return self.retention.now(time)
 
-    def append(self, some: UnwrittenDecisions, *, alone: bool = False) -> None:
-        """Memory has taken decisions: so does the disk, now or, if it came alone, soon.
+    def append(self, decisions: UnwrittenDecisions, *, alone: bool = False) -> None:
+        """Write decisions that memory has taken: now or, if one came alone, soon.
 
-        If they cannot be written now, they are refused: memory, too long by then, is made again.
+        If they cannot be written now, they are refused, and memory is restored from the disk.
         """
-        if len(some.times) == 0:
+        if len(decisions.times) == 0:
             return
         self.unfinished = KEEPING
         before = self.queue
-        self.retention.note_times(some.times)
-        self.queue = before.append(some, self._memory.word_counts())
-        if some.places is not None:
-            self._positions |= some.places.last_positions()
-        self._window_first = int(some.firsts[-1])
+        self.retention.note_times(decisions.times)
+        self.queue = before.append(decisions, self._memory.word_counts())
+        if decisions.places is not None:
+            self._positions |= decisions.places.last_positions()
+        self._window_first = int(decisions.firsts[-1])
         if self._is_grouping:
             self.unfinished = SURE
             return
@@ -276,7 +273,7 @@ class Journal:
         self.unfinished = SURE
 
     def _write_or_refuse(self, before: WriteQueue) -> None:
-        """Have all that waits on disk; if that fails, go back to what waited before."""
+        """Write all that waits; if that fails, go back to what waited before."""
         self.unfinished = WRITING
         try:
             self.flush()
@@ -291,32 +288,30 @@ class Journal:
 
     @property
     def accepted_count(self) -> int:
-        """Decisions that are on disk and not judged yet."""
+        """How many decisions are on disk and not judged yet."""
         waits = self.unfinished == ACCEPTED and self.store.is_in_sync
         return self.store.rows - self.store.judged if waits else 0
 
-    def accept(self, some: UnwrittenDecisions) -> range:
-        """Write decisions that memory has staged behind its last row; they are judged later.
+    def accept(self, decisions: UnwrittenDecisions) -> range:
+        """Write decisions that memory has staged after its last row; they are judged later.
 
-        Whatever fails or is cut off in here, memory is made again from the disk.
+        Whatever fails or is interrupted here, memory is restored from the disk.
         """
         store, memory, row = self.store, self._memory, self.queue.stop
         self.unfinished = KEEPING
-        first, count, known = store.rows, len(some), memory.word_counts()
-        history, layout = memory.engine.history, store.reader.layout
-        assert history is not None and layout is not None
-        entries = self._entries(some, known, row)
-        store.append(replace(entries, waiting=True))
-        self._words = known
-        self.queue = WriteQueue(row, row, known)
-        self._positions |= {} if some.places is None else some.places.last_positions()
+        first, words = store.rows, memory.word_counts()
+        store.append(replace(self._entries(decisions, words, row), waiting=True))
+        self._words = words
+        self.queue = WriteQueue(row, row, words)
+        places = decisions.places
+        self._positions |= {} if places is None else places.last_positions()
         memory.settle(row)
-        self._keys.add(first, some.keys or ())
+        self._keys.add(first, decisions.keys or ())
         self.unfinished = ACCEPTED
-        return range(first, first + count)
+        return range(first, first + len(decisions))
 
     def judge_accepted(self, most: int) -> Verdicts | None:
-        """Judge the next of the accepted decisions; there are some. None if they were erased."""
+        """Judge the next accepted decisions, of which there are some; None if they were erased."""
         self.unfinished = KEEPING
         verdicts = self._judge_next(most)
         self.queue = WriteQueue(self.store.judged, self.store.judged, self.queue.words)
@@ -330,29 +325,38 @@ class Journal:
         )
 
     def find_verdicts(self, rows: list[int]) -> dict[int, StoredVerdict]:
-        """What was found about rows that wait or are on disk."""
+        """Return the verdicts on rows that wait to be written or are on disk."""
         return load_stored_verdicts(self.store.reader, self.queue, rows)
 
+    # Written out, without `_while_writing`, since every decision takes this path.
     def flush(self) -> None:
-        """Have everything that was answered on disk."""
+        """Write everything that was answered to disk."""
         if self.queue.stop == self.queue.first or self._is_grouping:
             return
-        unsure = self.unfinished
-        self.unfinished = max(unsure, WRITING)
+        unfinished = self.unfinished
+        self.unfinished = max(unfinished, WRITING)
         try:
             self._write()
         except LikewiseError:  # what could not be written goes on waiting
-            self.unfinished = unsure
+            self.unfinished = unfinished
             raise
         self.queue = self.queue.after_write()
-        self.unfinished = unsure
+        self.unfinished = unfinished
+
+    @contextlib.contextmanager
+    def _while_writing(self) -> Iterator[None]:
+        """Mark the disk as unknown during the block, and for `settle` if the block raises."""
+        unfinished = self.unfinished
+        self.unfinished = max(unfinished, WRITING)
+        yield
+        self.unfinished = unfinished
 
     def _write(self) -> None:
         store, queue = self.store, self.queue
         waiting = queue.join_all()
         if not store.is_in_sync:
             store.reconnect()
-        if store.connections != self._words_read:  # what was being written may be there
+        if store.connections != self._words_read:  # an interrupted write may have come through
             self._words = dict(Counter(column for _, column, *_ in store.reader.words()))
             self._words_read = store.connections
         if store.end.rows == 0 and store.reader.layout != (layout := self._layout()):
@@ -374,7 +378,7 @@ class Journal:
             ) from None
 
     def _layout(self) -> RecordLayout:
-        """Settled by the first decision."""
+        """Return how decisions are stored, which the first one decides."""
         history, columns = self._memory.engine.history, self._memory.reader.record_columns()
         assert history is not None
         if columns is None:
@@ -382,110 +386,104 @@ class Journal:
         return RecordLayout.of_columns(columns, history.out_width)
 
     def _entries(
-        self, some: UnwrittenDecisions, words: dict[str, int], staged: int | None = None
+        self, decisions: UnwrittenDecisions, words: dict[str, int], staged: int | None = None
     ) -> Entries:
-        """With what memory holds of those rows, the next ones on disk.
+        """Put together the next rows on disk from decisions and what memory holds of them.
 
-        words: how many of each column's words the disk is to know with them
-        staged: the row in memory behind which they are staged, if they are not remembered
+        words   how many of each column's words the disk has to know with them
+        staged  the row in memory after which they are staged, if they are not remembered
         """
         layout, first = self.store.reader.layout, self.store.end.rows
         first = first if staged is None else staged
         history = self._memory.engine.history
         assert layout is not None and history is not None
-        stop = first + len(some.times)
-        fresh = []
+        stop = first + len(decisions.times)
+        new_words = []
         if words != self._words:
-            fresh = [
+            new_words = [
                 (column, code, values[code])
                 for column, values in self._memory.words().items()
                 for code in range(self._words.get(column, 0), words[column])
             ]
         return Entries(
-            times=some.times,
+            times=decisions.times,
             inputs=self._memory.reader.pack(layout.dtype, history.rows, first, stop),
-            outputs=history.outputs(0 if staged is None else len(some))[first:stop],
-            keys=some.keys,
-            firsts=some.firsts,
-            counts=some.counts,
-            witnesses=some.witnesses,
-            words=fresh,
-            models=some.models,
-            places=some.places,
-            facts=some.facts,
-            notes=some.notes,
+            outputs=history.outputs(0 if staged is None else len(decisions))[first:stop],
+            keys=decisions.keys,
+            firsts=decisions.firsts,
+            counts=decisions.counts,
+            witnesses=decisions.witnesses,
+            words=new_words,
+            models=decisions.models,
+            places=decisions.places,
+            facts=decisions.facts,
+            notes=decisions.notes,
         )
 
     def note(self, note: LedgerNote) -> None:
-        """What somebody says of a decision, on disk when this returns."""
+        """Write what somebody says about a decision; it is on disk when this returns."""
         self.flush()
         self.store.note(note)
 
     def event(self, kind: str, body: dict[str, Any]) -> None:
-        """Something that happened beside decisions, on disk when this returns."""
-        unsure = self.unfinished
-        self.unfinished = max(unsure, WRITING)
-        self.store.event(kind, body)
-        self.unfinished = unsure
+        """Write an event other than a decision; it is on disk when this returns."""
+        with self._while_writing():
+            self.store.event(kind, body)
 
     # Losses
 
     def record_loss(self, body: dict[str, Any], places: SourcePositions | None = None) -> None:
-        """Chain that decisions are known to be missing, behind all that was answered.
+        """Record in the chain, after all that was answered, that decisions are missing.
 
-        places: of a source, the last position that is missing; it goes on behind that
+        places: the last position of a source that is missing; the source goes on after it
         """
         self.check_places(places)
         self.flush()
-        unsure, missing = self.unfinished, self.missing + body["count"]
-        self.unfinished = max(unsure, WRITING)
+        missing = self.missing + body["count"]
         positions = {} if places is None else places.last_positions()
-        self.store.event(LOST, {**body, "missing": missing}, positions)
-        self.missing, self._lost_at = missing, self.store.rows
-        self._positions |= positions
-        self.unfinished = unsure
+        with self._while_writing():
+            self.store.event(LOST, {**body, "missing": missing}, positions)
+            self.missing, self._lost_at = missing, self.store.rows
+            self._positions |= positions
 
     def record_buffers(self, buffers: dict[str, BufferBound]) -> None:
-        """Chain which buffers hold decisions in memory from now on, if that has changed."""
+        """Record in the chain which buffers hold decisions in memory, if that has changed."""
         if buffers == self.buffers:
             return
         self.flush()
-        unsure = self.unfinished
-        self.unfinished = max(unsure, WRITING)
-        self.store.pin_event(BUFFERS, {BUFFERS: buffers})
-        self.buffers = buffers
-        self.unfinished = unsure
+        with self._while_writing():
+            self.store.pin_event(BUFFERS, {BUFFERS: buffers})
+            self.buffers = buffers
 
     def skip_positions(self, places: SourcePositions) -> None:
-        """Chain that sources were read up to here, though no decision was made of what they had."""
+        """Record in the chain up to where sources were read, though no decision came of that."""
         self.check_places(places)
         self.flush()
-        unsure = self.unfinished
-        self.unfinished = max(unsure, WRITING)
-        self.store.tell_positions(places.last_positions())
-        self._positions |= places.last_positions()
-        self.unfinished = unsure
+        positions = places.last_positions()
+        with self._while_writing():
+            self.store.tell_positions(positions)
+            self._positions |= positions
 
     def _read_losses(self) -> None:
         lost = self.store.reader.events(LOST)
         self.missing, self._lost_at = missing_in(lost), last_row_with(lost)
-        told = [*lost, *self.store.reader.events(BUFFERS)]
-        self.buffers = buffers_in(sorted(told, key=lambda event: event.number))
+        events = [*lost, *self.store.reader.events(BUFFERS)]
+        self.buffers = buffers_in(sorted(events, key=lambda event: event.number))
 
     # Rows that leave
 
     def forget_before(self, first: int, lag: int = _LAG) -> None:
-        """Let go of what left the window: from memory with some delay, from disk in whole files."""
+        """Drop what has left the window: from memory with some delay, from disk in whole files."""
         history = self._memory.engine.history
         if history is None or first < history.first + max(1, lag):
             return
         try:
             self.flush()
             if self.missing and self._lost_at < first:
-                self.record_loss(CARRIED)  # the event that says so is about to leave
+                self.record_loss(CARRIED)  # since the event that says so is about to be dropped
             before = self.store.first
             self.store.drop(first)
-        except BadFile:  # the disk will be asked again; what was just answered stands
+        except BadFile:  # tried again later; what was just answered remains valid
             return
         gone = np.flatnonzero(history.remembered_flags()[history.first : first]) + history.first
         self._memory.forget(gone)
@@ -498,11 +496,11 @@ class Journal:
             self._log_holds_copies = not self.store.empty_log()
 
     def _purge_copies(self) -> None:
-        """A file of records has left the disk: so do words that no row has, and copies of keys.
+        """Remove words that no row has, and copies of keys, after a file of records has gone.
 
         From memory first: a word that comes again is a new one, whether the old one is gone or not.
         """
-        with contextlib.suppress(BadFile):  # else with the next file
+        with contextlib.suppress(BadFile):  # then it is done with the next file
             unused = find_unused_words(self.store, self._memory)
             self._memory.drop_words(unused.by_column)
             if unused.numbers:
@@ -510,39 +508,40 @@ class Journal:
             self.store.rewrite()
             self._log_holds_copies = not self.store.empty_log()
 
-    def erase(self, wanted: Rows) -> Erasure:
-        """Erase rows, in memory and on disk: all that are still on disk, in the window or not."""
+    def erase(self, rows: Rows) -> Erasure:
+        """Erase rows in memory and on disk: all that are still on disk, in the window or not."""
         self.flush()
         store, memory = self.store, self._memory
         self.unfinished = KEEPING
-        pending = ACCEPTED if store.judged < store.rows else SURE
-        wanted = store.reader.with_successors(wanted)
-        wanted = np.setdiff1d(wanted[wanted >= store.first], store.reader.erased_rows())
-        if memory.engine.history is None or len(wanted) == 0:
+        unfinished = ACCEPTED if store.judged < store.rows else SURE
+        rows = store.reader.with_successors(rows)
+        rows = np.setdiff1d(rows[rows >= store.first], store.reader.erased_rows())
+        if memory.engine.history is None or len(rows) == 0:
             erasure = Erasure((), store.finish_erasures())
         else:
-            unused = find_unused_words(store, memory, wanted)
-            complete = store.erase(wanted.tolist(), unused.numbers)
-            known = wanted[wanted < self.queue.stop]
-            memory.forget(known[memory.engine.are_remembered(known)])
+            unused = find_unused_words(store, memory, rows)
+            complete = store.erase(rows.tolist(), unused.numbers)
+            judged = rows[rows < self.queue.stop]
+            memory.forget(judged[memory.engine.are_remembered(judged)])
             memory.drop_words(unused.by_column)
-            self._keys.forget(wanted)
+            self._keys.forget(rows)
             self._keys.is_erased = store.reader.format.erased_keys(store.reader)
-            self.retention.erase(wanted)
-            erasure = Erasure(tuple(wanted.tolist()), complete)
-        self.unfinished = pending
+            self.retention.erase(rows)
+            erasure = Erasure(tuple(rows.tolist()), complete)
+        self.unfinished = unfinished
         return erasure
 
     # Evidence
 
     def head(self) -> Head:
+        """Return the end of the chain, after writing what waits."""
         self.flush()
         self.store.reconnect()
         end, version = self.store.end, self.store.reader.format.VERSION
         return Head(end.rows, end.events, end.link, version)
 
     def close(self) -> None:
-        """Write what is left, and let go of the folder; a second call does what is left of it."""
+        """Write what waits, and release the folder; call it again if it was interrupted."""
         try:
             if self.store.is_open:
                 self.flush()

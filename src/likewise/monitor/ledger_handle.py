@@ -1,4 +1,4 @@
-"""The ledger of one monitor: its folder, and what only a ledger can answer."""
+"""Hold the ledger of one monitor: its folder, its flusher thread, and closing at exit."""
 
 import atexit
 import time
@@ -20,26 +20,25 @@ from likewise.monitor.journal import Journal
 from likewise.runtime.log import logger
 
 
-class Flushable(Protocol):
-    """What has something to write now and then."""
+class Closable(Protocol):
+    """A monitor that has to be flushed from time to time, and closed when the process ends."""
 
     closed: bool
 
     def flush(self) -> None: ...
 
-
-def start_flusher(monitor: Flushable, wake: "SimpleQueue[bool]", seconds: float) -> None:
-    """Begin; it ends when the monitor is closed or gone."""
-    known = weakref.ref(monitor)
-    Thread(target=_run, args=(known, wake, seconds), name="likewise-flush", daemon=True).start()
+    def close(self) -> None: ...
 
 
-def _run(known: "weakref.ref[Flushable]", wake: "SimpleQueue[bool]", seconds: float) -> None:
+def _run_flusher(
+    reference: "weakref.ref[Closable]", wake: "SimpleQueue[bool]", seconds: float
+) -> None:
+    """Flush a monitor some seconds after each wake-up, until it is closed or gone."""
     failing = False
     while True:
         wake.get()
         time.sleep(seconds)
-        monitor = known()
+        monitor = reference()
         if monitor is None or monitor.closed:
             return
         try:
@@ -49,20 +48,14 @@ def _run(known: "weakref.ref[Flushable]", wake: "SimpleQueue[bool]", seconds: fl
             if not failing:
                 logger.warning("a ledger cannot be written: %s; trying again", type(error).__name__)
             failing = True
-            wake.put(True)  # the next call raises it again; until then, try again
+            wake.put(True)  # try again; the monitor's next call raises the error, too
         del monitor
 
 
-class Closable(Flushable, Protocol):
-    """What is closed when the process ends."""
-
-    def close(self) -> None: ...
-
-
 class LedgerHandle:
-    """A folder that a monitor writes to, until it is closed or the process ends.
+    """Holds the folder that a monitor writes to, until it is closed or the process ends.
 
-    wait    seconds after which what waits is written, by a thread; None: nothing waits
+    wait    seconds after which a thread writes what waits; None if nothing ever waits
     """
 
     def __init__(
@@ -76,38 +69,42 @@ class LedgerHandle:
         self.path = path
         self.durability = durability
         self._journal = journal
+        reference = weakref.ref(monitor)
         if wait is not None:
-            start_flusher(monitor, journal.wake_flusher, wait)
-        self._finish = partial(_close, weakref.ref(monitor))
+            arguments = reference, journal.wake_flusher, wait
+            Thread(target=_run_flusher, args=arguments, name="likewise-flush", daemon=True).start()
+        self._finish = partial(_close, reference)
         atexit.register(self._finish)
         logger.debug("the ledger %s is open, with %d rows", path, journal.rows)
 
     @property
     def is_mine(self) -> bool:
-        """Not so in a process that was forked off."""
+        """Whether this process opened the ledger, and was not forked since."""
         return self._journal.store.is_own_process
 
     def check_process(self) -> None:
-        """Raise BadFile in a process that was forked off."""
+        """Raise BadFile in a forked process."""
         self._journal.store.check_process()
 
     def stats(self, last: str | None) -> LedgerStats:
+        """Count the decisions of the ledger, as a read-only view of it sees them."""
         with Ledger(self.path) as ledger:
             return ledger.stats(last=last)
 
     def verify(self, head: Head | str | None) -> Verification:
-        database = folder.connect(self.path, write=False, schema=False)  # which `verify` checks
+        """Check the chain through a read-only connection of its own."""
+        database = folder.connect(self.path, write=False, schema=False)  # `verify` checks that
         with closing(LedgerReader(self.path, database)) as reader:
-            wanted = Head.of(head) if isinstance(head, str) else head
-            return verify(reader, wanted)
+            return verify(reader, Head.of(head) if isinstance(head, str) else head)
 
     def close(self) -> None:
+        """Write what waits, and release the folder."""
         self._journal.close()
         atexit.unregister(self._finish)
         logger.debug("the ledger %s is closed", self.path)
 
 
-def _close(known: "weakref.ref[Closable]") -> None:
-    monitor = known()
+def _close(reference: "weakref.ref[Closable]") -> None:
+    monitor = reference()
     if monitor is not None:
         monitor.close()

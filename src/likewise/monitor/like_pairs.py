@@ -1,13 +1,10 @@
-"""Like pairs: every two decisions whose inputs are near, whatever their outputs.
+"""Find similar pairs: every two decisions whose inputs are near, whatever their outputs.
 
-They are the denominator of what is said about groups: who could have been treated alike at all.
-
-Invariant: a pair is here exactly if the later decision's verdict could name the earlier one, were
-their outputs different: the same distance, slack, missing places, columns that must differ and
-models.
+Invariant: a pair is found exactly if the later decision's verdict would name the earlier one, were
+their outputs different: by distance, slack, missing values, columns that must differ, and models.
 Cost: reading and building once, then one search for each decision; memory for what is remembered
 and for a chunk of pairs (search/engine/near_pairs.py).
-Not here: counting (explaining/); outputs.
+Not here: outputs, and counting pairs by group (explaining/).
 """
 
 from collections.abc import Iterator
@@ -38,16 +35,15 @@ def like_pairs(
     most: int = CHUNK_PAIRS,
     threads: int | None = None,
 ) -> Iterator[NearPairs]:
-    """Every pair of decisions that are near, in chunks.
+    """Yield every pair of decisions that are near, in chunks.
 
-    x, z     as for `observe_many`; outputs play no part, so those of vectors may be left out, too
+    x, z     as for `observe_many`; outputs do not matter, so those of vectors may be left out, too
     models   which model made them, as for `observe_many`
-    most     how many pairs a chunk may have; as many as there are decisions if these are more
-    threads  how many cores may share the work; all of them unless told otherwise
+    most     how many pairs a chunk may have, or the number of decisions if that is larger
+    threads  how many cores may share the work; all of them by default
 
     Pairs come in no particular order, but all pairs of one later decision come in the same chunk.
-    Where places match everything (`missing = "match"`), pairs with such a row come after the
-    others.
+    If missing values match everything (`missing = "match"`), pairs with such a row come last.
 
     >>> for pairs in like_pairs(Rule("linf", 0.1), [[0.0], [0.5], [0.05], [0.55]]):
     ...     print(pairs.later, pairs.earlier, pairs.distances.round(3))
@@ -67,24 +63,24 @@ def like_pairs(
 def find_remembered_like_pairs(
     monitor: Monitor, *, most: int = CHUNK_PAIRS, threads: int | None = None
 ) -> Iterator[NearPairs]:
-    """The same of the decisions that a monitor remembers, which are not read again.
+    """Yield every near pair of the decisions that a monitor remembers; they are not read again.
 
-    A monitor that takes or forgets a decision meanwhile ends this with an error.
+    Raises BadDecision if the monitor takes or forgets a decision meanwhile.
 
     >>> monitor = Monitor(Rule("linf", 0.1))
     >>> _ = monitor.observe_many([[0.0], [0.5], [0.05], [0.55]], ["yes"] * 4)
-    >>> [(pairs.later.tolist(), pairs.earlier.tolist()) for pairs in like_pairs_within(monitor)]
-    [([2, 3], [0, 1])]
+    >>> pairs = next(find_remembered_like_pairs(monitor))
+    >>> pairs.later.tolist(), pairs.earlier.tolist()
+    ([2, 3], [0, 1])
     """
     _check(most)
-    there = monitor.rows, len(monitor)
+    before = monitor.rows, len(monitor)
     for pairs in monitor.memory.like_pairs(most=most, threads=threads_of(threads)):
         yield pairs
-        if (monitor.rows, len(monitor)) != there:
+        if (monitor.rows, len(monitor)) != before:
             raise BadDecision(
-                "the monitor has taken or forgotten decisions while its like pairs were looked"
-                " for.",
-                advice="Look for them again, and let it rest meanwhile.",
+                "the monitor has taken or forgotten decisions during the search for similar pairs.",
+                advice="Search again, and do not use the monitor meanwhile.",
             )
 
 

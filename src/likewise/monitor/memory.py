@@ -1,12 +1,9 @@
-"""A reader, an engine and models by row that have the same rows: what a monitor remembers.
+"""What a monitor remembers: a reader, an engine and models by row, which have the same rows.
 
-The engine takes a decision first, then the reader, then the models; whoever calls says afterwards
-which rows count (`settle`), should a call have been cut off between them.
+The engine takes a decision first, then the reader, then the models. For a journal, stored rows go
+back in (`append`), and the words that codes stand for are listed by column; labels under "".
 
-For a journal, rows come out as bytes and go back in (`pack`, `append`), and the words that codes
-stand for are told by column: "" for labels.
-
-Invariant: after `settle(rows)` all have those rows and no others.
+Invariant: after `settle(rows)`, which undoes an interrupted call, all have exactly those rows.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +22,7 @@ from likewise.search.engine.engine import Engine
 from likewise.search.engine.near_pairs import NearPairs, find_near_pairs
 from likewise.search.engine.wildcards import WildcardMask
 from likewise.search.outputs import LabelCodec, outputs_of
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 WordCodes = npt.NDArray[Any]
@@ -33,20 +30,20 @@ WordCodes = npt.NDArray[Any]
 
 
 class Memory:
-    """What is remembered of decisions."""
+    """Keeps reader, engine and models in step."""
 
     def __init__(self, reader: Reader, engine: Engine, span: TimeSpan | None = None) -> None:
         self.reader = reader
         self.engine = engine
         self.span = span
-        """How far back decisions are compared, where that is limited in time."""
+        """How far back decisions are compared, if that is limited in time."""
         self.models = RowModels(reader.rule.compare)
         self._filters_pairs = reader.filters_pairs or self.models.filters_pairs
         self.most_words: int | None = None
-        """Distinct labels, values of one column, or models that are taken."""
+        """The largest number of distinct labels, values of one column, or models."""
         self._check_writable: Callable[[Any, str], Any] | None = None
         self._cleared = 0
-        """Rows before this one are forgotten, and the reader and the models know it."""
+        """Rows before this one are forgotten, also by the reader and the models."""
 
     # Judging
 
@@ -65,6 +62,7 @@ class Memory:
         return verdict
 
     def check(self, batch: Batch, first: int) -> Verdict:
+        """Judge one decision as `observe` does, without remembering it."""
         verdict = self.engine.check(batch.vectors, batch.outputs, first, batch.left_open)
         if self._filters_pairs:
             return self._filter_witnesses(verdict, batch, first, batch.left_open)
@@ -73,29 +71,29 @@ class Memory:
     def _filter_witnesses(
         self, verdict: Verdict, batch: Batch | None, first: int, left_open: WildcardMask | None
     ) -> Verdict:
-        """With those witnesses, and like cases, that count."""
-        found = verdict.witnesses
-        if not (len(found) or verdict.comparable):
+        """Keep the witnesses that count, and say whether any similar case counts."""
+        witnesses = verdict.witnesses
+        if not (len(witnesses) or verdict.comparable):
             return verdict
         row = self.engine.rows if verdict.row is None else verdict.row
-        chosen = found.select(self._mask_pairs(batch, np.array([row]), found.rows))
-        beside = verdict.context
+        chosen = witnesses.select(self._mask_pairs(batch, np.array([row]), witnesses.rows))
+        context = verdict.context
         if verdict.comparable and len(chosen) == 0:
-            counts = self._has_like(batch, row, first, left_open)
-            beside = beside._replace(comparable=counts)
-        return Verdict(verdict.row, chosen, beside)
+            counts = self._has_similar(batch, row, first, left_open)
+            context = context._replace(comparable=counts)
+        return Verdict(verdict.row, chosen, context)
 
-    def _has_like(
+    def _has_similar(
         self, batch: Batch | None, row: int, first: int, left_open: WildcardMask | None
     ) -> bool:
-        """Whether a row near a remembered one, or near what was checked last, counts."""
+        """Whether a row counts that is near a remembered one, or near the one checked last."""
         others = self.engine.find_near_rows(row, first, left_open)
         return bool(self._mask_pairs(batch, np.full(len(others), row), others).any())
 
     def _mask_pairs(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
-        """Which pairs of rows and others count, for the reader and by their models.
+        """Mark the pairs of rows and others that count, for the reader and by their models.
 
-        batch: a single decision, that was only checked, instead of `rows`
+        batch: a single decision that is only checked, in place of `rows`
         """
         counted = self.reader.mask_pairs(batch, rows, others)
         if self.models.filters_pairs:
@@ -103,41 +101,49 @@ class Memory:
             counted = counted & self.models.mask_pairs(checked, rows, others)
         return counted
 
+    def _accept(self, first: int, batch: Batch, count: int) -> None:
+        """Have reader and models remember decisions that are in the engine, from row `first` on."""
+        self.reader.accept(first, batch, count)
+        self.models.add(first, batch.models, count)
+
     def observe_many(self, batch: Batch, firsts: Rows | None, threads: int | None) -> Verdicts:
+        """Judge decisions and remember them, all or none.
+
+        firsts: for each, the first past row that it is compared with; row 0 if None
+        """
         self._check_models(batch.models)
-        row, vectors = self.engine.rows, batch.vectors
+        row = self.engine.rows
         verdicts = self.engine.observe_many(
-            vectors, batch.outputs, firsts, batch.left_open, threads
+            batch.vectors, batch.outputs, firsts, batch.left_open, threads
         )
-        self.reader.accept(row, batch, len(verdicts))
-        self.models.add(row, batch.models, len(verdicts))
+        self._accept(row, batch, len(verdicts))
         if not self._filters_pairs:
             return verdicts
         mine = verdicts.first_row + verdicts.owners
         chosen = verdicts.select_witnesses(self._mask_pairs(None, mine, verdicts.witnesses.rows))
         if verdicts.comparable is None:
             return chosen
-        likes = self.engine.found_likes
+        near_rows = self.engine.comparable_rows  # one for each decision that has any
         comparable = chosen.violations.copy()
-        some = np.flatnonzero(verdicts.comparable & ~comparable)
-        comparable[some] = self._mask_pairs(None, row + some, likes[some])
+        places = np.flatnonzero(verdicts.comparable & ~comparable)
+        comparable[places] = self._mask_pairs(None, row + places, near_rows[places])
         for i in np.flatnonzero(verdicts.comparable & ~comparable).tolist():
             first = 0 if firsts is None else int(firsts[i])
             left_open = None if batch.left_open is None else batch.left_open[i]
-            comparable[i] = self._has_like(None, row + i, first, left_open)
+            comparable[i] = self._has_similar(None, row + i, first, left_open)
         return replace(chosen, comparable=comparable)
 
-    def filter_late_pairs(self, found: Verdicts) -> Verdicts:
-        """Of pairs of whole remembered rows that are near and differ, those that count."""
-        rows, others = found.rows[found.owners], found.witnesses.rows
-        is_open = self.engine.wildcards.mask(self.engine.rows)  # they were compared here
+    def filter_late_pairs(self, verdicts: Verdicts) -> Verdicts:
+        """Keep of the contradicting pairs that shards found late those that count."""
+        rows, others = verdicts.rows[verdicts.owners], verdicts.witnesses.rows
+        is_open = self.engine.wildcards.mask(self.engine.rows)  # those were compared here, in time
         chosen = ~(is_open[rows] | is_open[others])
         if self._filters_pairs:
             chosen &= self._mask_pairs(None, rows, others)
-        return found.select_witnesses(chosen)
+        return verdicts.select_witnesses(chosen)
 
     def like_pairs(self, *, most: int, threads: int) -> Iterator[NearPairs]:
-        """All pairs of remembered rows that are near and count, whatever their outputs."""
+        """Find all pairs of remembered rows that are near and count, whatever their outputs."""
         chooser = self.engine.chooser
         if chooser is None:
             return
@@ -150,14 +156,14 @@ class Memory:
                 yield pairs
 
     def load(self, batch: Batch) -> range:
+        """Remember decisions without judging them; return their rows."""
         self._check_models(batch.models)
         rows = self.engine.load(batch.vectors, batch.outputs, batch.left_open)
-        self.reader.accept(rows.start, batch, len(rows))
-        self.models.add(rows.start, batch.models, len(rows))
+        self._accept(rows.start, batch, len(rows))
         return rows
 
     def forget(self, rows: Rows) -> Rows:
-        """Forget rows; those of them that were still remembered."""
+        """Forget rows; return those that were still remembered."""
         gone = self.engine.forget(rows)
         self.reader.forget(gone)
         self.models.forget(gone)
@@ -165,19 +171,19 @@ class Memory:
         return gone
 
     def release(self, row: int) -> None:
-        """Rows before that one are forgotten: give their memory back."""
+        """Free the memory of the rows before this one, which are forgotten."""
         self.reader.release(row)
         self.models.release(row)
 
     def _note_cleared(self) -> None:
-        """All that is forgotten has left the reader and the models."""
+        """Note that reader and models have forgotten all that the engine has."""
         history = self.engine.history
         self._cleared = 0 if history is None else history.first
 
-    # After a call that was cut off
+    # After an interrupted call
 
     def settle(self, rows: int) -> None:
-        """Have the first `rows` rows and no others."""
+        """Return to the first `rows` rows."""
         self.engine.settle(rows)
         history = self.engine.history
         if history is None:
@@ -192,7 +198,7 @@ class Memory:
         self._note_cleared()
 
     def reset(self) -> None:
-        """Have no rows."""
+        """Forget all rows."""
         self.engine.reset()
         self.reader.reset()
         self.models.reset()
@@ -201,7 +207,7 @@ class Memory:
     # Words
 
     def words(self) -> dict[str, list[Any]]:
-        """By column and code; labels under ""."""
+        """Return the words of each column, in the order of their codes; labels under ""."""
         words = self.reader.words()
         if self.engine.rule.output == "label":
             outputs = self.engine.outputs
@@ -213,12 +219,12 @@ class Memory:
         return dict(zip(words, map(len, words.values()), strict=True))
 
     def set_word_check(self, check: Callable[[Any, str], Any]) -> None:
-        """Have new words checked before a decision is taken: can they be kept?"""
+        """Have this callable check, before a decision is taken, whether new words can be stored."""
         self._check_writable = check
         self._set_guard()
 
     def limit_words(self, most: int) -> None:
-        """Have no more than so many distinct labels, values of each column, and models."""
+        """Take at most so many distinct labels, values of each column, and models."""
         self.most_words = most
         self._set_guard()
 
@@ -229,7 +235,7 @@ class Memory:
         self.reader.set_word_check(self._check_new)
 
     def _check_new(self, value: Any, what: str, known: int) -> None:
-        """Raise BadDecision if a new word cannot be kept, or is one too many."""
+        """Raise BadDecision if a new word cannot be stored, or is one too many."""
         most = self.most_words
         if most is not None and known >= most:
             raise TooManyNames(
@@ -240,7 +246,7 @@ class Memory:
             self._check_writable(value, what)
 
     def _check_models(self, models: ModelNames) -> None:
-        """Raise BadDecision if these are too many together with those that are known."""
+        """Raise BadDecision if these are too many, together with those that are known."""
         if self.most_words is None or models is None:
             return
         total = self.models.total_with(models)
@@ -251,13 +257,13 @@ class Memory:
             )
 
     def truncate_words(self, counts: Mapping[str, int]) -> None:
-        """Of each column's words keep the first so many; no row has any of the others."""
+        """Keep the first so many words of each column; no row has any of the others."""
         if isinstance(self.engine.outputs, LabelCodec):
             self.engine.outputs.cut(counts.get("", 0))
         self.reader.truncate_words(counts)
 
     def drop_words(self, codes: Mapping[str, Sequence[int]]) -> None:
-        """Words that no row has leave memory."""
+        """Drop words that no row has from memory."""
         for column, gone in codes.items():
             values = [*self.words()[column]]
             for code in gone:
@@ -266,8 +272,9 @@ class Memory:
         history = self.engine.history
         if history is not None and codes:
             first = history.first
-            there = history.remembered_flags()[first:] != 0
-            self.reader.prune_combinations(set(codes), history.rows[first : history.total][there])
+            remembered = history.remembered_flags()[first:] != 0
+            vectors = history.rows[first : history.total][remembered]
+            self.reader.prune_combinations(set(codes), vectors)
 
     def _set_words(self, column: str, values: Sequence[Any]) -> None:
         if column:
@@ -277,7 +284,7 @@ class Memory:
             self.engine.outputs.know(values, ERASED)
 
     def word_codes(self) -> tuple[int, dict[str, WordCodes]]:
-        """The first row in memory, and of the rows from there on the codes of all words."""
+        """Return the first row in memory and, by column, the codes of words from that row on."""
         history = self.engine.history
         first = 0 if history is None else history.first
         codes = self._label_codes(self.engine.numbers(slice(first, None)))
@@ -289,7 +296,7 @@ class Memory:
     def word_codes_in(
         self, dtype: np.dtype[Any], records: Bytes, outputs: Floats
     ) -> dict[str, WordCodes]:
-        """The same of rows as they are on disk."""
+        """Return by column the codes of words in rows as they are on disk."""
         erased = np.isnan(outputs[:, 0])
         return self._label_codes(outputs) | self.reader.codes_in(dtype, records, erased)
 
@@ -298,7 +305,7 @@ class Memory:
             return {}
         return {"": np.nan_to_num(outputs[:, 0], nan=MISSING).astype(np.int64)}
 
-    # Rows that come back from a journal
+    # Rows from a journal
 
     def begin(
         self,
@@ -309,7 +316,7 @@ class Memory:
         outputs: int,
         words: Mapping[str, Sequence[Any]],
     ) -> None:
-        """Of no rows yet: go on at `row`, with inputs and outputs such as these."""
+        """Begin an empty memory at `row`, with these types of inputs and outputs, and words."""
         shape = self.reader.begin_at(row, dtype) or shape
         assert shape is not None
         engine = self.engine
@@ -322,7 +329,7 @@ class Memory:
     def append(
         self, dtype: np.dtype[Any], records: Bytes, outputs: Floats, models: ModelNames = None
     ) -> None:
-        """Further rows; erased ones, whose outputs are NaN, are to be forgotten afterwards."""
+        """Add rows; the caller forgets erased ones, whose outputs are NaN, afterwards."""
         engine, first = self.engine, self.engine.rows
         labels = isinstance(engine.outputs, LabelCodec)
         if labels and np.nanmax(outputs, initial=-1) >= len(engine.labels):
@@ -340,13 +347,13 @@ class Memory:
             )
         if batch.left_open is not None:
             engine.add_wildcards(first, batch.left_open)
-        self.reader.accept(first, batch, len(vectors))
-        self.models.add(first, models, len(vectors))
+        batch.models = models
+        self._accept(first, batch, len(vectors))
 
     def stage(self, batch: Batch) -> int:
-        """Check and write rows behind those that are remembered, where no query sees them.
+        """Check rows and put them after the remembered ones, where no query sees them.
 
-        Returns how many there are; `settle` removes them, and their words stay.
+        Returns how many they are. `settle` removes them; their words stay.
         """
         self._check_models(batch.models)
         count = self.engine.stage(batch.vectors, batch.outputs)
@@ -361,7 +368,7 @@ class Memory:
         firsts: Rows,
         models: ModelNames = None,
     ) -> Verdicts:
-        """Judge and remember rows of a journal that wait for their verdicts; none was erased."""
+        """Judge and remember rows of a journal that await their verdicts; none was erased."""
         engine = self.engine
         batch = self.reader.unpack(dtype, records, np.zeros(len(outputs), np.bool_))
         batch.outputs, batch.models = outputs, models
@@ -376,27 +383,27 @@ class Memory:
     ) -> None:
         """Remember and forget rows of a journal that were erased before they were judged.
 
-        They are not judged: the label that stands for theirs may be erased as well.
+        They are not judged: the words of their labels may be erased as well.
         """
         erased = np.ones(len(outputs), np.bool_)
         batch = self.reader.unpack(dtype, records, erased)
         vectors, outputs = self._placeholders(batch.vectors, outputs, erased)
         rows = self.engine.load_stored(vectors, outputs, batch.left_open)
-        self.reader.accept(rows.start, batch, len(rows))
-        self.models.add(rows.start, models, len(rows))
+        batch.models = models
+        self._accept(rows.start, batch, len(rows))
         self.forget(np.arange(rows.start, rows.stop))
 
     def _placeholders(
         self, vectors: Any, outputs: Floats, erased: npt.NDArray[np.bool_]
     ) -> tuple[Any, Floats]:
-        """Give erased rows values that are admitted; these are forgotten before anybody looks."""
+        """Give erased rows values that the engine admits; no query ever sees them."""
         vectors, outputs = vectors.copy(), outputs.copy()
         vectors[erased], outputs[erased] = 1, 0
         outputs[erased, 0] = self.engine.rule.output == "probabilities"
         return vectors, outputs
 
     def finish(self, erased: Rows) -> None:
-        """All rows are there: build the index, and forget what was erased."""
+        """Build the index once all rows are there, and forget what was erased."""
         self.engine.fill_index()
         if len(erased):
             self.forget(erased)

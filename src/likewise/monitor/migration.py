@@ -1,17 +1,17 @@
-"""Make a ledger of another one, under another rule.
+"""Make a new ledger from an existing one, under another rule.
 
-Where the rule gives the same verdicts, decisions and verdicts are copied as they are. Where it does
-not, the whole history is judged again. The first link of the new ledger names the head of the old
-one, which is verified before, and stays as it is.
-
+If the new rule gives the same verdicts, decisions and verdicts are copied, else judged again. The
+first link of the new ledger names the head of the old one, which is verified and not changed.
 Invariant: under its name there is a whole new ledger, or none.
 Cost: reading the old ledger once to verify it and once to copy it, and writing the new one.
+Not here: checking what a migration is asked for (migration_checks.py).
 """
 
 import functools
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,12 @@ from likewise.tables.positions import SourcePositions, position_of
 
 
 def gives_same_verdicts(one: Rule, other: Rule) -> bool:
+    """Whether two rules differ only in what changes no verdict."""
     return _drop_unmeasured(one).fingerprint == _drop_unmeasured(other).fingerprint
 
 
 def keeps_same_columns(one: Rule, other: Rule) -> bool:
-    """Whether a ledger keeps the same of each decision under both, in the same order."""
+    """Whether a ledger stores the same columns under both rules, in the same order."""
     return _list_kept_features(one) == _list_kept_features(other)
 
 
@@ -49,12 +50,12 @@ def _list_kept_features(rule: Rule) -> list[tuple[str, Feature]] | None:
     return [
         (name, replace(feature, labels=None))
         for name, feature in rule.features.items()
-        if feature.kind not in ("key", "ignore")
+        if feature.is_kept
     ]
 
 
 def _drop_unmeasured(rule: Rule) -> Rule:
-    """The rule without what changes no verdict."""
+    """Remove from a rule what changes no verdict."""
     features = rule.features
     if features is not None:
         features = {
@@ -70,16 +71,16 @@ def _drop_unmeasured(rule: Rule) -> Rule:
 
 @dataclass(frozen=True)
 class Migration:
-    """What was done."""
+    """Says what a migration did."""
 
     rows: int
-    """Decisions in the new ledger."""
+    """How many decisions the new ledger has."""
     judged_again: bool
-    """Whether verdicts were made again, because the rule gives others."""
+    """Whether decisions were judged again, because the new rule gives other verdicts."""
     head: str
-    """Of the ledger that was migrated."""
+    """The head of the ledger that was migrated."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """How many things of each kind the new ledger does not have."""
+    """How many records of each kind the new ledger does not have."""
 
     def __str__(self) -> str:
         how = "judged again under the new rule" if self.judged_again else "copied as they are"
@@ -95,16 +96,16 @@ def migrate(
     rename: Mapping[str, Mapping[Any, Any]] | None = None,
     add: Mapping[str, Any] | None = None,
 ) -> Migration:
-    """Make a ledger of another one, under another rule.
+    """Make a new ledger from an existing one, under another rule.
 
     old     the folder of a ledger; it is verified first, and not changed
     new     the folder of the new one. Without it the rule of the old one is changed, which is an
-            event of its chain; only a rule that gives the same verdicts can be changed so
-    rule    of the new one; the old one's unless given
-    rename  by column, values of the past and what they are called now; "" for outputs
-    add     by column, which value decisions of the past have in a column that is new
+            event of its chain; the changed rule must give the same verdicts
+    rule    the rule of the new one; by default that of the old one
+    rename  by column, values of the past and their new names; "" for outputs
+    add     by column, the value that decisions of the past have in a new column
 
-    A column or a value that fits nothing is a BadRule, before anything is written.
+    Raises BadRule, before anything is written, for a column or a value that fits nothing.
 
     >>> import likewise as lw, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -119,16 +120,16 @@ def migrate(
     [0, 1]
     """
     with Ledger(old) as ledger:
-        wanted = ledger.rule if rule is None else rule
-        check_migration(ledger, wanted, rename or {}, add or {})
-        same = not rename and not add and gives_same_verdicts(ledger.rule, wanted)
-        copied = same and keeps_same_columns(ledger.rule, wanted)
+        new_rule = ledger.rule if rule is None else rule
+        check_migration(ledger, new_rule, rename or {}, add or {})
+        same = not rename and not add and gives_same_verdicts(ledger.rule, new_rule)
+        copied = same and keeps_same_columns(ledger.rule, new_rule)
         if new is None:
             return _change_rule(ledger, rule, copied)
         verified = ledger.verify()
         if not verified.ok or verified.head is None:
             raise BadFile(f"{str(old)!r} is {verified}. Nothing was written.", path=old)
-        partial = _partial(Path(new))
+        partial = _make_partial_folder(Path(new))
         origin = {
             "head": str(verified.head),
             "rows": ledger.rows,
@@ -138,11 +139,20 @@ def migrate(
         try:
             left_out: Mapping[str, int] = {}
             if copied:
-                _copy(ledger, partial, wanted, origin)
+                store = Store(
+                    partial,
+                    new_rule,
+                    sync=True,
+                    origin=origin,
+                    marks=ledger.rule,
+                    question=ledger.question,
+                )
+                with closing(store):
+                    copy_history(ledger, store)
             else:
-                left_out = _judge_again(ledger, partial, wanted, origin, rename or {}, add or {})
-            with Ledger(partial) as made:
-                rows = len(made)
+                left_out = _judge_again(ledger, partial, new_rule, origin, rename or {}, add or {})
+            with Ledger(partial) as new_ledger:
+                rows = len(new_ledger)
             partial.rename(new)
             sync_folder(Path(new).parent)
         except OSError as error:
@@ -160,16 +170,13 @@ def _change_rule(ledger: Ledger, rule: Rule | None, copied: bool) -> Migration:
             "this rule gives other verdicts, or keeps other columns, so the history has to be"
             " judged again: name a new folder. Nothing was changed."
         )
-    store = Store(ledger.path, None, sync=True)
-    try:
+    with closing(Store(ledger.path, None, sync=True)) as store:
         store.event("rule", rule_body(rule, store.reader.format.VERSION, question=ledger.question))
         return Migration(store.rows - store.first, judged_again=False, head=str(ledger.head))
-    finally:
-        store.close()
 
 
-def _partial(new: Path) -> Path:
-    """A folder beside the new one, empty; what an interrupted migration left there goes."""
+def _make_partial_folder(new: Path) -> Path:
+    """Name the folder to write to, next to the new one; remove what an interruption left there."""
     if new.exists() and (not new.is_dir() or any(new.iterdir())):
         raise BadFile(
             f"{str(new)!r} is there already. Nothing was written: name a new folder.", path=new
@@ -185,16 +192,6 @@ def _partial(new: Path) -> Path:
     return partial
 
 
-def _copy(ledger: Ledger, partial: Path, rule: Rule, origin: dict[str, Any]) -> None:
-    store = Store(
-        partial, rule, sync=True, origin=origin, marks=ledger.rule, question=ledger.question
-    )
-    try:
-        copy_history(ledger, store)
-    finally:
-        store.close()
-
-
 def _judge_again(
     ledger: Ledger,
     partial: Path,
@@ -203,6 +200,7 @@ def _judge_again(
     rename: Mapping[str, Mapping[Any, Any]],
     add: Mapping[str, Any],
 ) -> dict[str, int]:
+    """Observe the history in a new ledger under the new rule; count what it does not have."""
     Store(partial, rule, sync=True, origin=origin, question=ledger.question).close()
     overruled = {event.row for event in ledger.supersessions()}
     left_out = {
@@ -212,30 +210,27 @@ def _judge_again(
         "truths": len(ledger.truths()),
     }
     comparable = any(entry.comparable is not None for entry in _first_rows(ledger))
-    keeping = opening.LedgerOptions(window=ledger.window, max_ahead="any")
+    options = opening.LedgerOptions(window=ledger.window, max_ahead="any")
     engine = functools.partial(Engine, comparable=comparable)
-    with opening.open_ledger(partial, rule, keeping, any_question=True, engine=engine) as monitor:
+    with opening.open_ledger(partial, rule, options, any_question=True, engine=engine) as monitor:
         for columns in ledger.columns():
-            there = ~columns.erased
-            there[[row - columns.first for row in overruled if _is_in(columns, row)]] = False
-            places = np.flatnonzero(there)
+            is_used = ~columns.erased
+            is_used[[row - columns.first for row in overruled if _is_in(columns, row)]] = False
+            places = np.flatnonzero(is_used)
             if len(places):
-                table, outputs, named = _table(ledger, columns, places, rename, add, monitor.rule)
+                table, outputs, more = _build_table(columns, places, rename, add, monitor.rule)
                 times = columns.decisions.times[places].astype("datetime64[us]")
                 models = columns.models and [columns.models[i] for i in places.tolist()]
                 if columns.places is not None:
-                    named |= _places(columns.places.select(places.tolist()))
-                monitor.observe_many(table, outputs, times=times, models=models, **named)
-    store = Store(partial, None, sync=True)
-    try:
-        store.tell_positions(ledger.positions)  # of rows that were left out, too
-    finally:
-        store.close()
+                    more |= _read_positions(columns.places.select(places.tolist()))
+                monitor.observe_many(table, outputs, times=times, models=models, **more)
+    with closing(Store(partial, None, sync=True)) as store:
+        store.tell_positions(ledger.positions)  # also those of rows that were left out
     return {what: count for what, count in left_out.items() if count}
 
 
-def _places(places: SourcePositions) -> dict[str, Any]:
-    """Sources and positions as a monitor takes them."""
+def _read_positions(places: SourcePositions) -> dict[str, Any]:
+    """Return sources and positions as arguments of `observe_many`."""
     positions = [
         None if name is None else position_of(numbers, name in places.pairs)
         for name, numbers in zip(places.sources, places.numbers.tolist(), strict=True)
@@ -251,35 +246,34 @@ def _is_in(columns: StoredColumns, row: int) -> bool:
     return columns.first <= row < columns.first + len(columns.decisions)
 
 
-def _table(
-    ledger: Ledger,
+def _build_table(
     columns: StoredColumns,
     places: Any,
     rename: Mapping[str, Mapping[Any, Any]],
     add: Mapping[str, Any],
     rule: Rule,
 ) -> tuple[Any, list[Any], dict[str, Any]]:
-    """Rows of the past as a monitor under the new rule takes them: inputs, outputs, keys."""
+    """Return past decisions as `observe_many` takes them: inputs, outputs, and perhaps keys."""
     outputs = [columns.outputs[i] for i in places.tolist()]
-    if calls := rename.get(""):  # of probabilities none is renamed (migration_checks.py)
-        outputs = [calls.get(one, one) for one in outputs]
-    keys = columns.decisions.keys
-    mine = None if keys is None else [keys[i] for i in places.tolist()]
+    if new_names := rename.get(""):  # never for probabilities (migration_checks.py)
+        outputs = [new_names.get(one, one) for one in outputs]
+    all_keys = columns.decisions.keys
+    keys = None if all_keys is None else [all_keys[i] for i in places.tolist()]
     if rule.features is None:
-        named = {} if mine is None else {"keys": mine}
-        return columns.inputs["input"][places], outputs, named
+        return columns.inputs["input"][places], outputs, {} if keys is None else {"keys": keys}
     table: dict[str, Any] = {}
     for name, feature in rule.features.items():
         if feature.kind == "key":
-            if mine is None:
+            if keys is None:
                 raise BadRule(
                     f"column {name!r} holds keys, and decisions of the past have none. Nothing was"
                     " written: leave it out."
                 )
-            table[name] = mine
+            table[name] = keys
         elif name in columns.inputs:
-            given, renamed = columns.inputs[name][places], rename.get(name, {})
-            values = [renamed.get(value, value) for value in given] if renamed else given
+            values, new_names = columns.inputs[name][places], rename.get(name)
+            if new_names:
+                values = [new_names.get(value, value) for value in values]
             table[name] = values if feature.kind == "number" else list(values)
         elif name in add:
             table[name] = [add[name]] * len(places)
@@ -288,5 +282,5 @@ def _table(
                 f"column {name!r} is new, and nothing says which value decisions of the past have"
                 " in it. Nothing was written: say so with `add`, or leave it out."
             )
-    named = {"keys": mine} if rule.key_column is None and mine is not None else {}
-    return ColumnTable(table), outputs, named
+    more = {"keys": keys} if rule.key_column is None and keys is not None else {}
+    return ColumnTable(table), outputs, more

@@ -1,8 +1,7 @@
-"""What a migration is asked for, checked before anything is written.
+"""Check what a migration is asked for before anything is written.
 
-A name that fits nothing is refused: it would change nothing, and whoever asked would not know.
-
-Cost: of names for values of a column of numbers, reading the ledger until all of them were seen.
+A name that fits nothing is refused: it would change nothing, and the user would not notice.
+Cost: for renamed values of a column of numbers, reading the ledger until all of them were seen.
 """
 
 from collections.abc import Mapping
@@ -41,16 +40,12 @@ def check_migration(
 
 
 def kept_columns(rule: Rule) -> list[str]:
-    """The columns of which a ledger keeps values; none of a rule for vectors."""
-    return [
-        name
-        for name, feature in (rule.features or {}).items()
-        if feature.kind not in ("key", "ignore")
-    ]
+    """List the columns whose values a ledger stores; none under a rule for vectors."""
+    return [name for name, feature in (rule.features or {}).items() if feature.is_kept]
 
 
 def _refuse_other_inputs(old: Rule, new: Rule) -> None:
-    """Vectors cannot be judged by columns, nor rows of tables without them."""
+    """Raise BadRule if one rule is for vectors and the other for rows of tables."""
     if (old.features is None) == (new.features is None):
         return
     kinds = "vectors", "rows of tables"
@@ -81,27 +76,27 @@ def _refuse_column(column: str, before: list[str], after: list[str]) -> None:
         if column not in columns:
             raise BadRule(
                 f"values of column {column!r} are to be renamed, and the {whose} keeps no such"
-                f" column; beside the output it keeps {_quote_values(columns)}"
+                f" column; apart from the output it keeps {_quote_values(columns)}"
                 f"{did_you_mean(column, columns) or '.'} {_NOTHING}: name one of these."
             )
 
 
 def _refuse_names(ledger: Ledger, column: str, names: Mapping[Any, Any]) -> None:
-    """Each value that is renamed must be one that the ledger knows."""
+    """Raise BadRule if a value to be renamed does not occur in the ledger."""
     where = f"column {column!r}" if column else "the output"
-    known = ledger.known_values(column)
-    if known is None:
-        unknown = _numbers_not_there(ledger, column, set(names))
-        if unknown:
+    values = ledger.known_values(column)
+    if values is None:
+        missing = _find_missing_numbers(ledger, column, set(names))
+        if missing:
             raise BadRule(
-                f"{unknown[0]!r} is to be renamed in {where}, which holds numbers, and none of them"
+                f"{missing[0]!r} is to be renamed in {where}, which holds numbers, and none of them"
                 f" is that. {_NOTHING}: name a number that occurs."
             )
         return
-    there = set(known)
+    occurring = set(values)
     for value in names:
-        if value not in there:
-            near = nearest_names(value, known, _NEAREST, cutoff=0)
+        if value not in occurring:
+            near = nearest_names(value, values, _NEAREST, cutoff=0)
             has = f"the nearest that it has are {_quote_values(near)}" if near else "it has none"
             raise BadRule(
                 f"{value!r} is to be renamed in {where}, and no decision has that value; {has}."
@@ -109,16 +104,16 @@ def _refuse_names(ledger: Ledger, column: str, names: Mapping[Any, Any]) -> None
             )
 
 
-def _numbers_not_there(ledger: Ledger, column: str, wanted: set[Any]) -> list[Any]:
+def _find_missing_numbers(ledger: Ledger, column: str, values: set[Any]) -> list[Any]:
+    """Return the values that do not occur in a column of numbers."""
     for columns in ledger.columns():
-        if not wanted:
+        if not values:
             break
-        found = columns.inputs[column] if column else np.asarray(columns.outputs, dtype=float)
-        if found.ndim > 1:
+        stored = columns.inputs[column] if column else np.asarray(columns.outputs, dtype=float)
+        if stored.ndim > 1:
             break  # outputs of several numbers each have no names
-        there = set(found.tolist())
-        wanted = {value for value in wanted if value not in there}
-    return sorted(wanted, key=repr)
+        values = values - set(stored.tolist())
+    return sorted(values, key=repr)
 
 
 def _quote_values(values: list[Any]) -> str:

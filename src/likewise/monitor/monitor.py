@@ -1,12 +1,9 @@
 """The monitor: one lock, and all that can be asked of a history.
 
-What a call does stands in sequencer.py; the short way of a single vector in memory stands here,
-since it is to cost one call more than the engine's. Whoever calls after a call that was cut off
-finds `midway` set, and has that undone before anything else.
-
-Invariant: every call is one step of the history, whichever thread it comes from.
-Cost: `observe` of a vector in memory is the engine's, and one call more.
-Not here: reading (reading/), judging (engine/), disks (ledger/).
+If a call is interrupted, `midway` stays set, and the next call first undoes what it left half done.
+Invariant: every call is one step of the history, whichever thread makes it.
+Cost: `observe` of a vector in memory is one Python call more than the engine's own.
+Not here: the steps of a call (sequencer.py), reading (readers/), judging (search/), disks (ledger/)
 """
 
 import os
@@ -15,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from weakref import WeakMethod
 
 import numpy as np
@@ -38,8 +35,7 @@ from likewise.monitor.ledger_handle import LedgerHandle
 from likewise.monitor.metadata import RawMetadata
 from likewise.monitor.protocol import AcceptingMonitor, Decision, ForEach
 from likewise.monitor.readers.protocol import FROM_ROW, Reader
-from likewise.monitor.sequencer import Sequencer, make_loss
-from likewise.monitor.sharded import ShardCoordinator
+from likewise.monitor.sequencer import Sequencer, ShardCoordinator, make_loss
 from likewise.monitor.time_span import TimeSpan
 from likewise.rule.burst import Burst
 from likewise.rule.rule import Rule
@@ -48,20 +44,21 @@ from likewise.runtime.log import logger
 from likewise.runtime.reentrancy import is_called_within
 from likewise.search.engine.engine import Engine
 from likewise.search.engine.refusal import rows_of
+from likewise.tables.array_types import Rows
 from likewise.tables.copy_input import copy_input
 from likewise.tables.keys import Keys
 from likewise.tables.named_array import NAMELESS
 from likewise.tables.positions import Position, check_position, check_positions
-from likewise.tables.rows import Rows
 from likewise.verdict.index_report import Explanation
 from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.verdicts import Verdict, Verdicts
 
-_DRAIN_SECONDS = 60.0  # that closing waits for those who still have decisions for it
+_DRAIN_SECONDS = 60.0  # that closing waits for buffers that still hold decisions
+_T = TypeVar("_T")
 
 
 class Monitor:
-    """Watches a sequence of decisions for like cases that were not treated alike.
+    """Finds decisions that treat similar cases differently, while they are being made.
 
     >>> from likewise import Rule
     >>> monitor = Monitor(Rule(metric="linf", epsilon=0.1))
@@ -97,23 +94,24 @@ class Monitor:
     sex       m      f      *
     job       nurse  nurse
 
-    index   "auto" chooses, and changes its mind as the history grows; "live" is the tree, over a
-            sketch where inputs are long; "flat" a scan of rotated coordinates, for l2 and cosine.
-            The paper's are "brute", "kdtree", "snn", "bdd", Periodic(…) and Split(…); or your own:
-            an index, or what makes one for a space (search/indexes/protocol.py).
+    index   how near inputs are found. "auto" chooses, and changes its choice as the history grows;
+            "live" is the tree, over a sketch where inputs are long; "flat" is a scan of rotated
+            coordinates, for l2 and cosine. The paper's indexes are "brute", "kdtree", "snn", "bdd",
+            Periodic(…) and Split(…). Or pass your own: an index, or a callable that makes one for
+            a space (search/indexes/protocol.py).
     rows    a new file to keep inputs in, instead of memory: only candidates are read from it.
     burst   a Burst: count near inputs among the last decisions, whatever their output.
-    comparable  whether each verdict also says if there was a near past input at all, whatever its
-            output: `verdict.comparable`. Without one, that nothing contradicts it means nothing.
-    within  how long before a decision the past begins that it is compared with: "90 days". Every
-            decision then needs its time, and they come in order of time. Nothing is forgotten.
-    slope   ask another question: against which past decision is the slope steepest, that is output
+    comparable  whether each verdict also says if any past input was near, whatever its output:
+            `verdict.comparable`. If none was, the absence of a contradiction means nothing.
+    within  compare a decision only with those made at most this long before it: "90 days". Every
+            decision then needs its time, in ascending order. Nothing is forgotten.
+    slope   ask another question: to which past decision is the slope steepest, that is output
             distance / input distance ** input_exponent? `verdict.slope` says how steep it is, and
-            the only witness which one it is; epsilon and delta take no part. For vectors.
-    slope_limit     a steeper slope is a violation; None: nothing is
-    input_exponent  from 0.01 to 100; 1 unless given
+            the only witness says which decision it is; epsilon and delta are ignored. For vectors.
+    slope_limit     a steeper slope is a violation; with None, no slope is one
+    input_exponent  from 0.01 to 100; 1 by default
 
-    An input may have any shape; the first decision settles it. All methods may be called from
+    An input may have any shape; the first decision fixes it. All methods may be called from
     several threads; each call is one step of the history. `lw.open` makes a monitor whose history
     is a folder on disk.
     """
@@ -132,16 +130,22 @@ class Monitor:
         input_exponent: float | None = None,
     ) -> None:
         reader = make_reader(rule)
-        chosen = None if isinstance(index, str) and index == "auto" else index
-        others = {"index": chosen, "rows": rows, "burst": burst, "within": within}
-        asked = read_slope_options(
-            slope, slope_limit, input_exponent, comparable=comparable, **others
+        slope_options = read_slope_options(
+            slope,
+            slope_limit,
+            input_exponent,
+            comparable=comparable,
+            index=index,
+            rows=rows,
+            burst=burst,
+            within=within,
         )
         span = None if within is None else make_time_span(within)
-        if asked is not None:
-            from likewise.monitor.best_match import make_slope_engine  # which others need not load
+        if slope_options is not None:
+            # Imported here, so that other monitors start without it.
+            from likewise.monitor.best_match import make_slope_engine
 
-            engine = make_slope_engine(rule, SlopeQuestion(**asked))
+            engine = make_slope_engine(rule, SlopeQuestion(**slope_options))
         else:
             engine = Engine(
                 reader.vector_rule, index=index, rows=rows, burst=burst, comparable=comparable
@@ -150,7 +154,7 @@ class Monitor:
 
     @classmethod
     def from_parts(cls, reader: Reader, engine: Engine, keys: Keys | None = None) -> Self:
-        """A monitor of these parts, in memory."""
+        """Make a monitor in memory from a reader, an engine and the keys of its rows."""
         monitor = cls.__new__(cls)
         monitor._begin(reader, engine, Keys() if keys is None else keys)
         return monitor
@@ -165,7 +169,7 @@ class Monitor:
         self._span = span
         self._sequencer = Sequencer(reader, engine, keys, span, self._lock_for_reading)
         self.memory = self._sequencer.memory
-        """What is remembered, for a journal to copy; everybody else looks at `past`."""
+        """What is remembered, for a journal to copy; all other code reads `past`."""
         self.known_keys = keys
         self._ledger_handle: LedgerHandle | None = None
         self._embeds = reader.embeds
@@ -173,8 +177,8 @@ class Monitor:
         self._shards: ShardCoordinator | None = None
         self._drains: list[WeakMethod[Callable[[float], object]]] = []
         self.erasure_listeners: list[Callable[[Rows | None], None]] = []
-        """Called with the rows after each erasure, by whoever keeps something about decisions
-        elsewhere; with None if an erasure failed half way, and it may be any."""
+        """Callables that keep data about decisions elsewhere. Each is called with the rows after
+        an erasure; with None if an erasure failed half way, so that any row may be erased."""
         self.closed = False
         register_after_fork(self)
 
@@ -184,24 +188,26 @@ class Monitor:
 
     @property
     def rule(self) -> Rule:
+        """The rule by which decisions are judged."""
         return self._reader.rule
 
     @property
     def burst(self) -> Burst | None:
+        """The setting that counts near inputs among the last decisions, if there is one."""
         return self._engine.burst
 
     @property
     def comparable(self) -> bool:
-        """Whether verdicts say if there was a near past input at all."""
+        """Whether verdicts say if any past input was near, whatever its output."""
         return self._engine.comparable
 
     @property
     def slope(self) -> SlopeQuestion | None:
-        """What is asked of slopes, with its `limit`; None where contradictions are asked for."""
+        """The question about slopes, with its `limit`; None if this finds contradictions."""
         return self._engine.verdict_context.question
 
     def insist_on_contradictions(self) -> None:
-        """Raise BadRule if slopes are asked for, since nearly every decision has one."""
+        """Raise BadRule if this monitor measures slopes, since nearly every decision has one."""
         if self.slope is not None:
             raise BadRule(
                 "this monitor names slopes, and this is about contradictions. Ask it for verdicts,"
@@ -216,28 +222,28 @@ class Monitor:
 
     @property
     def past(self) -> Past:
-        """The only way to look back: values, inputs, outputs and keys, by row."""
+        """The past by row: values, inputs, outputs, keys and models, whole columns at once."""
         return self._sequencer.past
 
-    # The door
+    # Before a call
 
     def _make_ready(self, *, record_fault: bool = False, judge: bool = True) -> None:
         """Undo or finish what an earlier call left half done, and judge what was accepted.
 
-        note: whether a ledger is to say so if its disk had refused something
-        judge: whether decisions that were accepted are judged first
+        record_fault    whether a ledger records that its disk had refused something
+        judge           whether accepted decisions are judged first
         """
-        steps, kept = self._sequencer, self._ledger_handle
-        if kept is not None and self.closed:
+        steps, ledger = self._sequencer, self._ledger_handle
+        if ledger is not None and self.closed:
             raise BadFile(
-                f"the ledger {str(kept.path)!r} is closed. Open it again.", path=kept.path
+                f"the ledger {str(ledger.path)!r} is closed. Open it again.", path=ledger.path
             )
         if steps.is_settled or (not judge and steps.needs_only_judging):
             return
-        if kept is not None:
-            kept.check_process()
+        if ledger is not None:
+            ledger.check_process()
         if is_called_within(self):
-            name = "this monitor" if kept is None else f"the ledger {str(kept.path)!r}"
+            name = "this monitor" if ledger is None else f"the ledger {str(ledger.path)!r}"
             raise NestedCall(
                 f"{name} is in the middle of another call, out of which it was called again: by a"
                 " signal handler, a finalizer, or a label, index or embedder of yours.",
@@ -252,7 +258,7 @@ class Monitor:
             yield
 
     def _after_fork(self) -> None:
-        """In a forked process: another thread may have held the lock, in the middle of a call."""
+        """Start afresh in a forked process: another thread may have held the lock there."""
         self._lock = RLock()
         self._commits.after_fork(self)
         self._sequencer.after_fork()
@@ -272,13 +278,14 @@ class Monitor:
     ) -> Verdict:
         """Compare a decision with the past, then make it part of the past.
 
-        x       a vector; a row of a table (a dictionary or named tuple); or what is embedded
-        z       the output; may be left out where it is one of the row's columns
+        x       the input: a vector; a row of a table (a dictionary or named tuple); or what the
+                rule's embedder takes
+        z       the output; may be left out if it is one of the row's columns
         key     your own name for the decision, unique, if the rule has no column for it
-        time    when it was made; a ledger keeps it, and takes the clock's if none is given
-        model   which model made it; the rule's `compare` says if that decides what is compared
+        time    when it was made; a ledger stores it, and uses the clock if none is given
+        model   which model made it; the rule's `compare` says whether that limits the comparison
         source, position    with a ledger: the sequence that it comes from ("decisions/3"), and its
-                place there, a whole number or a pair of them, above those that came before
+                place there, a whole number or a pair of them, above all earlier ones
         """
         if self._embeds:
             x = self._reader.embed_inputs(x, many=False)
@@ -295,7 +302,7 @@ class Monitor:
             steps.midway = True
             try:
                 if z is FROM_ROW:
-                    self._reader.read_one(x, z)  # which says what is missing
+                    self._reader.read_one(x, z)  # raises, and says what is missing
                 verdict = self._engine.observe(x, z)
             except LikewiseError:
                 steps.note_refusal()
@@ -315,10 +322,11 @@ class Monitor:
         source: str | None = None,
         position: Position | None = None,
     ) -> AwaitableFuture[Verdict]:
-        """As `observe`, soon: `result()` of the answer waits for the verdict, and so does `await`.
+        """Observe a decision soon, and return at once; `result()` or `await` gives the verdict.
 
         Decisions are taken in the order in which they are submitted. With a ledger, those that are
         submitted meanwhile share a transaction. The input may be changed once this has returned.
+        Arguments are those of `observe`.
         """
         if self._embeds:
             x = self._reader.embed_inputs(x, many=False)
@@ -327,24 +335,24 @@ class Monitor:
         return self._commits.submit(Decision(x, z, key, time, model, source, position))
 
     def observe_each(self, decisions: Sequence[Decision]) -> list[Verdict | LikewiseError]:
-        """Take decisions one after another, each as `observe` does: its verdict, or the refusal.
+        """Observe decisions one after another; return for each its verdict, or why it was refused.
 
         With a ledger those that are not refused share a transaction. Raises BadFile, and none is
         taken, if they cannot be written.
         """
         if not self._embeds:
             return list(map(_answer_or_refusal, self._commit_group(decisions)))
-        given = [self._embed(decision) for decision in decisions]
-        good = [one for one in given if not isinstance(one, LikewiseError)]
+        embedded = [self._embed(decision) for decision in decisions]
+        good = [one for one in embedded if not isinstance(one, LikewiseError)]
         answers = map(_answer_or_refusal, self._commit_group(good))
-        return [one if isinstance(one, LikewiseError) else next(answers) for one in given]
+        return [one if isinstance(one, LikewiseError) else next(answers) for one in embedded]
 
     def _commit_group(self, decisions: Sequence[Decision]) -> "list[Verdict | Exception]":
-        """`observe_each`, of decisions whose turn it is, with what the caller's code raised."""
+        """Take embedded decisions whose turn it is; errors of the caller's code are returned."""
         if self._can_join:
-            joint = self._observe_joined(decisions)
-            if joint is not None:
-                return joint
+            answers = self._observe_joined(decisions)
+            if answers is not None:
+                return answers
         with self._share_transaction():
             if self._shards is not None:
                 return self._take_in_batches(self._shards, decisions)
@@ -353,16 +361,16 @@ class Monitor:
     def _take_in_batches(
         self, sharded: ShardCoordinator, decisions: Sequence[Decision]
     ) -> "list[Verdict | Exception]":
-        """`_take_each`, in batches."""
+        """Take decisions in batches, or one by one where shards cannot judge a batch."""
         answers: list[Verdict | Exception] = []
         for start in range(0, len(decisions), MOST_JOINED):
-            some = decisions[start : start + MOST_JOINED]
+            batch = decisions[start : start + MOST_JOINED]
             self._make_ready(record_fault=True)
-            answers += sharded.observe_together(self._sequencer, some) or self._take_each(some)
+            answers += sharded.observe_together(self._sequencer, batch) or self._take_each(batch)
         return answers
 
     def _take_each(self, decisions: Sequence[Decision]) -> "list[Verdict | Exception]":
-        """What is answered to decisions, one after another."""
+        """Take decisions one after another; return each verdict, or the error."""
         answers: list[Verdict | Exception] = []
         for decision in decisions:
             try:
@@ -372,7 +380,7 @@ class Monitor:
         return answers
 
     def _observe_joined(self, decisions: Sequence[Decision]) -> "list[Verdict | Exception] | None":
-        """The answers to decisions as to one call; None if they are to be taken one by one."""
+        """Take decisions as one call; None if they have to be taken one by one."""
         batch = join_decisions(decisions)
         if batch is None:
             return None
@@ -389,7 +397,7 @@ class Monitor:
             except Exception:
                 self._make_ready(record_fault=True)
                 if steps.rows_taken != rows:
-                    raise  # they were taken: once more would be twice
+                    raise  # they were taken, so they must not be taken again
                 return None
 
     def _embed(self, decision: Decision) -> "Decision | LikewiseError":
@@ -399,14 +407,14 @@ class Monitor:
             return error
 
     def _observe_next(self, decision: Decision) -> Verdict:
-        """`observe`, of a decision whose turn it is."""
+        """Observe a decision whose turn it is."""
         with self._lock:
             self._make_ready(record_fault=True)
             return self._sequencer.observe(decision.x, decision.z, RawMetadata(*decision[2:]))
 
     @contextmanager
     def _share_transaction(self) -> Iterator[None]:
-        """Within it calls are made and nothing is written; at its end all of it is, or BadFile."""
+        """Write what the block observes in one transaction at its end; BadFile if that fails."""
         with self._lock:
             self._make_ready(record_fault=True)
             journal = self._sequencer.journal
@@ -414,13 +422,13 @@ class Monitor:
                 yield
 
     def _is_in_a_call(self) -> bool:
-        """Whether this thread holds the lock, and comes here out of a call that it is making."""
+        """Whether this thread calls the monitor from inside another call of the monitor."""
         return self._lock._is_owned() and is_called_within(self)  # type: ignore[attr-defined]
 
     def check(
         self, x: Any, z: Any = FROM_ROW, *, time: Any = None, model: str | None = None
     ) -> Verdict:
-        """The verdict on a decision as if it came now; nothing is remembered."""
+        """Judge a decision as if it came now; nothing is remembered."""
         if self._embeds:
             x = self._reader.embed_inputs(x, many=False)
         with self._lock:
@@ -428,6 +436,21 @@ class Monitor:
             return self._sequencer.check(x, z, time, model)
 
     # Many decisions
+
+    def _take_batch(
+        self,
+        step: Callable[..., _T],
+        x: Any,
+        *arguments: Any,
+        record_fault: bool = True,
+        judge: bool = True,
+    ) -> _T:
+        """Run a step of the sequencer on a batch; inputs are embedded before the lock is taken."""
+        if self._embeds:
+            x = self._reader.embed_inputs(x, many=True)
+        with self._lock:
+            self._make_ready(record_fault=record_fault, judge=judge)
+            return step(x, *arguments)
 
     def observe_many(
         self,
@@ -441,22 +464,20 @@ class Monitor:
         positions: Sequence[Position | None] | None = None,
         threads: int | None = None,
     ) -> Verdicts:
-        """The same verdicts as `observe` would give one by one.
+        """Observe many decisions; the verdicts are those that `observe` would give one by one.
 
         All are remembered, or none. To a ledger they are written in chunks; if its disk fails in
         between, the error says which decisions are stored.
 
-        models   which model made them: one for all, or one, or None, for each.
-        sources, positions  with a ledger: the sequences that they come from, one for all or one, or
-                 None, for each, and the place of each there, as for `observe`.
-        threads  how many cores may share the work; all of them unless told otherwise.
+        x, z     the inputs and outputs, in order
+        keys, times     one for each, as for `observe`
+        models   which model made them: one for all; or one, or None, for each
+        sources, positions  with a ledger: the sequences that they come from, one for all; or one,
+                 or None, for each; and the place of each there, as for `observe`
+        threads  how many cores may share the work; all of them by default
         """
-        if self._embeds:
-            x = self._reader.embed_inputs(x, many=True)
-        with self._lock:
-            self._make_ready(record_fault=True)
-            said = RawMetadata(keys, times, models, sources, positions)
-            return self._sequencer.observe_many(x, z, said, threads)
+        metadata = RawMetadata(keys, times, models, sources, positions)
+        return self._take_batch(self._sequencer.observe_many, x, z, metadata, threads)
 
     def check_many(
         self,
@@ -466,12 +487,9 @@ class Monitor:
         time: Any = None,
         models: ForEach = None,
     ) -> Verdicts:
-        """The verdicts of decisions, each as if it came now, alone; nothing is remembered."""
-        if self._embeds:
-            x = self._reader.embed_inputs(x, many=True)
-        with self._lock:
-            self._make_ready()
-            return self._sequencer.check_many(x, z, time, models)
+        """Judge each decision as if it alone came now; nothing is remembered."""
+        step = self._sequencer.check_many
+        return self._take_batch(step, x, z, time, models, record_fault=False)
 
     def load(
         self,
@@ -484,12 +502,12 @@ class Monitor:
         sources: ForEach = None,
         positions: Sequence[Position | None] | None = None,
     ) -> range:
-        """Remember decisions without judging them; their rows."""
-        if self._embeds:
-            x = self._reader.embed_inputs(x, many=True)
-        with self._lock:
-            self._make_ready(record_fault=True)
-            return self._sequencer.load(x, z, RawMetadata(keys, times, models, sources, positions))
+        """Remember decisions without judging them; return their rows.
+
+        Arguments are those of `observe_many`.
+        """
+        metadata = RawMetadata(keys, times, models, sources, positions)
+        return self._take_batch(self._sequencer.load, x, z, metadata)
 
     # Accepting now, judging later
 
@@ -504,25 +522,20 @@ class Monitor:
         sources: ForEach = None,
         positions: Sequence[Position | None] | None = None,
     ) -> range:
-        """With a ledger: write decisions that are judged later, in their order; their rows.
+        """Write decisions to the ledger now and judge them later, in order; return their rows.
 
-        They are on disk when this returns, and are judged by `judge_accepted`, before any other
-        call that looks at the history or adds to it, or when the ledger is opened again. All are
-        accepted, or none. A ledger without a row does not know what decisions look like: the first
-        one has to be observed.
+        They are on disk when this returns. They are judged by `judge_accepted`; before any other
+        call that looks at the history or adds to it; or when the ledger is opened again. All are
+        accepted, or none. An empty ledger does not know what decisions look like, so the first
+        one has to be observed. Arguments are those of `observe_many`.
         """
-        if self._embeds:
-            x = self._reader.embed_inputs(x, many=True)
-        with self._lock:
-            self._make_ready(record_fault=True, judge=False)
-            return self._sequencer.accept(
-                x, z, RawMetadata(keys, times, models, sources, positions)
-            )
+        metadata = RawMetadata(keys, times, models, sources, positions)
+        return self._take_batch(self._sequencer.accept, x, z, metadata, judge=False)
 
     def judge_accepted(self, most: int = 1024) -> Verdicts | None:
-        """Judge the next decisions that were accepted: their verdicts; None if there are none.
+        """Judge the next accepted decisions, at most so many; None if none is left.
 
-        Decisions that were erased in between get no verdict, and are passed over.
+        Decisions that were erased in the meantime get no verdict, and are skipped.
         """
         with self._lock:
             self._make_ready(record_fault=True, judge=False)
@@ -530,49 +543,52 @@ class Monitor:
 
     @property
     def accepted_count(self) -> int:
-        """Decisions that are accepted and not judged yet."""
+        """How many decisions are accepted and not judged yet."""
         with self._lock:
             self._make_ready(judge=False)
             return self._count_accepted()
 
     def verdicts_of(self, rows: Sequence[int]) -> list[Verdict | None]:
-        """With a ledger: the verdicts that it has on these rows, with the witnesses that it keeps.
+        """Read the verdicts that the ledger has on these rows, with the witnesses that it stores.
 
-        None for a row without one: it was erased before it was judged, or loaded, or has left.
+        None for a row without one: it was erased before it was judged, or was loaded, or has left
+        the window.
         """
         with self._lock:
             self._make_ready(judge=False)
             return self._sequencer.verdicts_of(list(rows))
 
     def begin_buffer(self, name: str, most: int, *, drops: bool) -> None:
-        """With a ledger: chain that decisions wait for it in this process's memory from now on.
+        """Record in the ledger that decisions wait for it in this process's memory from now on.
 
-        If the process is killed before `end_buffer`, whoever opens the ledger next records them as
-        lost: at most so many, or at least about so many if the buffer also drops decisions.
+        If the process is killed before `end_buffer`, the next opening of the ledger records them as
+        lost: at most `most`, or at least about that many if the buffer also drops decisions.
         """
         self._record_buffers({name: BufferBound(most, drops)})
 
     def end_buffer(self, name: str) -> None:
-        """Chain that nothing of that buffer waits any more. Nothing is done the second time."""
+        """Record in the ledger that the buffer is empty and gone; a second call does nothing."""
         self._record_buffers({}, without=name)
 
     def _record_buffers(self, more: dict[str, BufferBound], without: str | None = None) -> None:
         with self._lock:
             self._make_ready(record_fault=True, judge=False)
-            known = self._sequencer.require_journal().buffers | more
-            self._sequencer.record_buffers({name: known[name] for name in known if name != without})
+            bounds = self._sequencer.require_journal().buffers | more
+            self._sequencer.record_buffers(
+                {name: bound for name, bound in bounds.items() if name != without}
+            )
 
     # Forgetting
 
     def forget(self, rows: Any) -> int:
-        """Erase rows: never a witness again. How many of them were still remembered."""
+        """Erase rows, so that they are never witnesses again; return how many were remembered."""
         return len(self._erase(lambda: self._resolve_rows(rows)).rows)
 
     def erase(self, *, key: Any = None, rows: Any = None) -> Erasure:
-        """Destroy inputs, outputs and keys, in memory and in every file of a ledger.
+        """Destroy inputs, outputs and keys of decisions, in memory and in every file of a ledger.
 
         key     one key, or a list of them
-        rows    rows, instead of keys
+        rows    row numbers, instead of keys
         """
         if (key is None) == (rows is None):
             raise TypeError("erase takes a key, or keys, or rows")
@@ -585,37 +601,35 @@ class Monitor:
             )
         )
 
-    def _erase(self, meant: Callable[[], Rows]) -> Erasure:
+    def _erase(self, find_rows: Callable[[], Rows]) -> Erasure:
         failed: BaseException | None = None
         with self._lock:
             self._make_ready(record_fault=True, judge=False)
-            wanted = meant()
+            rows = find_rows()
             try:
-                erasure = self._sequencer.erase(wanted)
+                erasure = self._sequencer.erase(rows)
             except BaseException as error:
-                if (
-                    self._sequencer.is_settled or self._sequencer.needs_only_judging
-                ):  # it was refused
+                steps = self._sequencer
+                if steps.is_settled or steps.needs_only_judging:  # it was refused
                     raise
                 failed = error
         if failed is not None:
             self._notify_erasure(None)
             raise failed
-        # Also rows that were erased before: whoever could not forget them then can do so now.
-        told = self._notify_erasure(np.union1d(wanted, np.array(erasure.rows, np.int64)))
-        return erasure if told else replace(erasure, complete=False)
+        # Rows that were erased before are included: a listener that failed then gets another try.
+        complete = self._notify_erasure(np.union1d(rows, np.array(erasure.rows, np.int64)))
+        return erasure if complete else replace(erasure, complete=False)
 
     def _notify_erasure(self, rows: Rows | None) -> bool:
-        """Whether all who keep something about these rows have forgotten it. Without the lock:
-        they may be waiting for it."""
-        told = True
+        """Call the listeners, without the lock, since they may wait for it; whether all succeed."""
+        complete = True
         for forget in self.erasure_listeners:
             try:
                 forget(rows)
             except Exception as error:
                 logger.error("something about erased rows is still kept: %s", type(error).__name__)
-                told = False
-        return told
+                complete = False
+        return complete
 
     def _resolve_rows(self, rows: Any) -> Rows:
         what = "forgotten" if self._ledger_handle is None else "erased"
@@ -625,16 +639,17 @@ class Monitor:
     # Bounds
 
     def limit_words(self, most: int) -> None:
-        """Refuse decisions with more distinct labels, categories, models or sources than this.
+        """Limit the number of distinct labels, values of each column, models and sources.
 
-        For whoever takes decisions from strangers: every new word stays in memory, and on disk.
+        Decisions with more are refused. For services that take decisions from strangers: every new
+        word stays in memory and on disk.
         """
         with self._lock_for_reading():
             self.memory.limit_words(most)
             if self._sequencer.journal is not None:
                 self._sequencer.journal.most_sources = most
 
-    # Losing
+    # Losses
 
     def record_loss(
         self,
@@ -648,15 +663,16 @@ class Monitor:
         source: str | None = None,
         position: Position | None = None,
     ) -> None:
-        """So many decisions were made and will never be observed; every later verdict says so.
+        """Record that decisions were made that will never be observed; every later verdict says so.
 
+        count           how many they are
         reason          why, in a word or a few: "full", "timeout", "crash"
-        first, last     your own numbers of the first and the last of them
+        first, last     your own numbers for the first and the last of them
         since, until    when they were lost, as `time` of a decision
         source, position    with a ledger: the sequence that they were in, and the last place there
-                        that is missing. `positions` then stands behind it, in the same transaction
+                        that is missing. `positions` then goes on after it, in the same transaction
 
-        A ledger keeps it as an event of its chain.
+        A ledger stores this as an event of its chain.
 
         >>> from likewise import Rule
         >>> monitor = Monitor(Rule(metric="linf", epsilon=0.1))
@@ -673,10 +689,10 @@ class Monitor:
             self._sequencer.record_loss(loss, places)
 
     def skip_positions(self, positions: Mapping[str, Position]) -> None:
-        """With a ledger: by source, a position up to which everything was read.
+        """Record in the ledger, by source, the position up to which everything was read.
 
-        For records of which no decision was made, such as messages that nobody could read: after a
-        restart they are not read again. Chained as decisions are.
+        For records that held no decision, such as messages that could not be read: after a restart
+        they are not read again. The positions are part of the ledger's chain.
         """
         places = check_positions(list(positions), list(positions.values()), len(positions))
         with self._lock:
@@ -685,22 +701,22 @@ class Monitor:
 
     @property
     def missing(self) -> int:
-        """Decisions known to be missing from this history: the sum of what `lost` was told."""
+        """How many decisions are known to be missing: the sum of all `record_loss` calls."""
         with self._lock:
             self._make_ready(judge=False)
-            return self._sequencer.missing.count
+            return self._sequencer.missing
 
     # What is there
 
     @property
     def rows(self) -> int:
-        """Decisions ever taken: the row of the next one."""
+        """How many decisions were ever taken, which is the row of the next one."""
         with self._lock_for_reading():
             return self._sequencer.rows_taken
 
     @property
     def rows_taken(self) -> int:
-        """`rows`, without having accepted decisions judged first."""
+        """Like `rows`, but accepted decisions are counted without being judged first."""
         with self._lock:
             self._make_ready(judge=False)
             return self._sequencer.rows_taken + self._count_accepted()
@@ -709,42 +725,42 @@ class Monitor:
         return 0 if self._sequencer.journal is None else self._sequencer.journal.accepted_count
 
     def __len__(self) -> int:
-        """Decisions remembered now."""
+        """Return how many decisions are remembered now."""
         with self._lock_for_reading():
             return len(self._engine)
 
     def inputs(self, rows: Any) -> npt.NDArray[Any]:
-        """What is remembered of these rows, in the shape and type in which it is kept."""
+        """Return the remembered inputs of these rows, in the shape and type that are stored."""
         return self._sequencer.past.inputs(rows)
 
     def values(self, row: int) -> dict[str, Any]:
-        """A row of a table as it came, its output included; None where something was missing."""
+        """Return a table row as it came, output included; None where a value was missing."""
         return self._sequencer.past.values(row)
 
     def keys(self, rows: Any) -> list[Any]:
-        """The keys of rows; None for one without, or forgotten."""
+        """Return the keys of rows; None for a row without one, or a forgotten one."""
         return self._sequencer.past.keys(rows)
 
     def row_of(self, key: Any) -> int | None:
-        """The row of a key, if it is remembered."""
+        """Return the row of a key, or None if it is not remembered."""
         return self._sequencer.past.row_of(key)
 
     def explain(self) -> Explanation:
-        """What index is in use, why, and what it costs."""
+        """Say which index is in use, why, and what it costs."""
         with self._lock_for_reading():
             return self._engine.explain()
 
     def __repr__(self) -> str:
-        kept = "" if self._ledger_handle is None else f", ledger {str(self.path)!r}"
+        ledger = "" if self._ledger_handle is None else f", ledger {str(self.path)!r}"
         if self.closed:
-            return f"<Monitor: closed{kept}>"
+            return f"<Monitor: closed{ledger}>"
         rule = self.rule
         near = f"{rule.metric} within {rule.epsilon:g}"
         if rule.features is not None:
             near = f"{len(rule.features)} columns, {near}"
-        return f"<Monitor: {len(self):,} decisions remembered, {near}{kept}>"
+        return f"<Monitor: {len(self):,} decisions remembered, {near}{ledger}>"
 
-    # What people say afterwards, with a ledger
+    # Case work, with a ledger
 
     def review(
         self,
@@ -756,11 +772,14 @@ class Monitor:
         reviewer: str,
         verified: bool = False,
     ) -> None:
-        """Write down what somebody makes of a contradiction; the chain has it from then on.
+        """Save a review of a contradiction, as an event of the ledger's chain.
 
-        row, witness    the later and the earlier decision; None: all that the later contradicts
-        disposition     justified, error, unfair, duplicate or unclear; "open" takes one back
-        verified        whether the caller has checked that it is the reviewer, as a service does
+        row, witness    the later and the earlier decision; without a witness, the review is about
+                        all decisions that the later one contradicts
+        disposition     justified, error, unfair, duplicate or unclear; "open" withdraws a review
+        reason          why, in the reviewer's words
+        reviewer        who says so
+        verified        whether the caller has authenticated the reviewer, as a service does
         """
         self.insist_on_contradictions()
         with self._lock:
@@ -769,7 +788,7 @@ class Monitor:
             case_work.review(journal, row, witness, disposition, reason, reviewer, verified)
 
     def truth(self, key: Any, value: Any) -> None:
-        """Write down what turned out to be right for a decision; no verdict changes."""
+        """Record what turned out to be right for a decision; no verdict changes."""
         with self._lock:
             self._make_ready(record_fault=True)
             journal = self._sequencer.require_journal()
@@ -778,10 +797,15 @@ class Monitor:
     def supersede(
         self, key: Any, output: Any, *, by: str, why: str, verified: bool = False
     ) -> Verdict:
-        """Overrule a decision: the verdict on the one that takes its place.
+        """Overrule a decision; return the verdict on the one that takes its place.
 
-        The old one stays in the ledger as evidence, and is compared with no more. The new one has
-        the same input and the new output, and no key. verified: as of `review`, of `by`
+        The old one stays in the ledger as evidence, and no later decision is compared with it. The
+        new one has the same input, the new output, and no key.
+
+        key         the key of the old decision
+        output      the output of the new one
+        by, why     who overrules it, and the reason
+        verified    whether the caller has authenticated `by`, as a service does
         """
         self.insist_on_contradictions()
         with self._lock:
@@ -789,10 +813,10 @@ class Monitor:
             return self._sequencer.supersede(key, output, by, why, verified)
 
     def record_administration(self, who: str, what: str, **more: Any) -> None:
-        """Chain that somebody has asked for something other than a decision; no values of people.
+        """Record in the ledger's chain an administrative request; it must hold no personal data.
 
-        who     a name of theirs, such as that of a token
-        what    what was asked, in a word: "erase"
+        who     the name of the requester, such as that of a token
+        what    what was requested, in a word: "erase"
         more    numbers and rows that belong to it
         """
         with self._lock:
@@ -800,41 +824,43 @@ class Monitor:
             self._sequencer.event("administration", {"who": who, "what": what, **more})
 
     def stats(self, last: str | None = None) -> LedgerStats:
-        """How many decisions there were, how many could be compared, how many contradict."""
-        kept = self._require_ledger()
+        """Count the decisions of the ledger: all, comparable ones and contradicting ones.
+
+        last    count only a recent time, such as "24 hours"
+        """
+        ledger = self._require_ledger()
         self.flush()
-        return kept.stats(last)
+        return ledger.stats(last)
 
     # With shards
 
     def use_shards(self, shards: ShardCoordinator) -> None:
-        """From here on the history is searched by these shards."""
+        """Have these shards search the history from now on."""
         self._shards, self._can_join = shards, False
 
     @property
     def incomplete_count(self) -> int:
-        """How many decisions were answered without some shard that was not asked since."""
+        """How many decisions were answered without a shard that has not been asked since."""
         with self._lock_for_reading():
             return 0 if self._shards is None else self._shards.incomplete_count
 
     def collect_late_verdicts(self) -> list[Verdict]:
-        """Witnesses of decisions that were answered while shards were down that are back now.
+        """Find the witnesses that were missed while shards were down that are back now.
 
-        One verdict for each such decision with the witnesses that its own lacks, and no other. Only
-        `lw.cluster` makes monitors with shards.
+        Returns one verdict for each affected decision, with the witnesses that its first verdict
+        lacked and no others. Only `lw.cluster` makes monitors with shards.
         """
         with self._lock:
             self._make_ready(record_fault=True)
-            return (
-                [] if self._shards is None else self._shards.collect_late_verdicts(self._sequencer)
-            )
+            shards = self._shards
+            return [] if shards is None else shards.collect_late_verdicts(self._sequencer)
 
     # With a ledger
 
     def attach_journal(
         self, journal: Journal, path: Path, durability: str, wait: float | None
     ) -> None:
-        """From here on everything is in a ledger, which memory was made from."""
+        """Keep everything in a ledger from now on; memory was made from it."""
         self._sequencer.attach_journal(journal)
         self._ledger_handle = LedgerHandle(self, journal, path, durability, wait)
 
@@ -845,12 +871,12 @@ class Monitor:
 
     @property
     def durable(self) -> bool:
-        """Whether its history outlives this process: it has a ledger."""
+        """Whether the history outlives this process, which is so with a ledger."""
         return self._ledger_handle is not None
 
     @property
     def remote(self) -> None:
-        """None: it is in this process, and not behind a service (monitor/protocol.py)."""
+        """None: this monitor is in this process, not behind a service (monitor/protocol.py)."""
 
     @property
     def call_lock(self) -> "RLock | None":
@@ -859,13 +885,13 @@ class Monitor:
         return None if waits else self._lock
 
     def drain_before_close(self, drain: Callable[[float], object]) -> None:
-        """Have a method called, with seconds, when this is closed; its object may go before."""
+        """Have `close` call this method with a number of seconds; the reference to it is weak."""
         self._drains = [one for one in self._drains if one() is not None]
         self._drains.append(WeakMethod(drain))
 
     @property
     def accepting(self) -> AcceptingMonitor | None:
-        """This monitor, if it has a ledger: `accept` can be called."""
+        """This monitor if it has a ledger, so that `accept` can be called; else None."""
         return None if self._ledger_handle is None else self
 
     @property
@@ -875,41 +901,45 @@ class Monitor:
 
     @property
     def durability(self) -> str:
+        """How soon answers are on disk: "commit", "batch" or "off", as given to `lw.open`."""
         return self._require_ledger().durability
 
     @property
     def window(self) -> RetentionWindow:
-        """How much of the past is kept."""
+        """How much of the past the ledger keeps; everything for a monitor in memory."""
         journal = self._sequencer.journal
         return RetentionWindow() if journal is None else journal.window
 
     @property
     def positions(self) -> dict[str, Position]:
-        """By source, the last position that is on disk: where to go on after a restart.
+        """The last position on disk by source, which is where to go on after a restart.
 
-        With durability "batch", decisions that wait are not counted: `flush` has them written.
+        With durability "batch", decisions that are not written yet do not count; `flush` writes
+        them.
         """
         with self._lock_for_reading():
             return dict(self._sequencer.require_journal().store.positions)
 
     def flush(self) -> None:
-        """Have everything that was answered on disk."""
+        """Write everything that was answered to disk."""
         with self._lock:
             self._make_ready(judge=False)
             if self._sequencer.journal is not None:
                 self._sequencer.journal.flush()
 
     def verify(self, head: Head | str | None = None) -> Verification:
-        """Walk the ledger's chain; name the first row that is not as it was written.
+        """Check the ledger's chain, and name the first row that is not as it was written.
 
-        Decisions are taken meanwhile: the walk is over what was on disk when it began.
+        head    a head that was noted earlier; the ledger must continue it
+
+        Decisions are taken meanwhile: what was on disk at the beginning is checked.
         """
-        kept = self._require_ledger()
+        ledger = self._require_ledger()
         self.flush()
-        return kept.verify(head)
+        return ledger.verify(head)
 
     def head(self) -> Head:
-        """The end of the ledger's chain, to be kept elsewhere."""
+        """Return the end of the ledger's chain; keep it somewhere else, as evidence."""
         with self._lock_for_reading():
             return self._sequencer.require_journal().head()
 
@@ -918,25 +948,25 @@ class Monitor:
     def close(self) -> None:
         """Let go of the history; a file of rows, or a ledger, keeps what was observed.
 
-        If a signal cuts it off, call it again: it does what is left to do.
+        If a signal interrupts it, call it again: it does what is left to do.
         """
-        for known in self._drains:
-            drain = known()
+        for reference in self._drains:
+            drain = reference()
             if drain is not None and not self.closed:
                 drain(_DRAIN_SECONDS)
         self._commits.finish()
         with self._lock:
-            kept = self._ledger_handle
+            ledger = self._ledger_handle
             if self.closed:
-                if kept is not None and kept.is_mine:
-                    kept.close()
+                if ledger is not None and ledger.is_mine:
+                    ledger.close()
                 return
-            if kept is None:
+            if ledger is None:
                 self._make_ready()
                 self.closed = True
                 self._sequencer.forget_all()
                 return
-            if not kept.is_mine:  # a process that was forked off: this is not its ledger
+            if not ledger.is_mine:  # this process was forked: the ledger is the parent's
                 self.closed = True
                 return
             try:
@@ -944,7 +974,7 @@ class Monitor:
                 self._sequencer.require_journal().flush()
             finally:
                 self.closed = True
-                kept.close()
+                ledger.close()
                 self._sequencer.forget_all()
 
     def __enter__(self) -> Self:
@@ -955,7 +985,7 @@ class Monitor:
 
 
 def _answer_or_refusal(answer: Verdict | Exception) -> Verdict | LikewiseError:
-    """An answer of `observe_each`: what a label or index of the caller raised is a refusal."""
+    """Turn an error of the caller's own label, index or embedder into a refusal."""
     if not isinstance(answer, Exception) or isinstance(answer, LikewiseError):
         return answer
     refusal = BadDecision(f"judging it raised {type(answer).__name__}: {answer}.")

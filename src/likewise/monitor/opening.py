@@ -1,9 +1,6 @@
-"""A monitor whose history is a folder: what it answers is on disk, and survives.
+"""Open a monitor whose history is a folder: what it answers is on disk, and survives.
 
-A decision is judged in memory, then written with its verdict (monitor/journal.py), then answered.
-Memory is a copy of the disk: if writing fails, the decision is refused and memory is made again
-from what was written.
-
+A decision is judged in memory, then written with its verdict (journal.py), then answered.
 Invariant: with durability "commit", whatever was answered is on disk; with "batch", all but the
 last few; what is on disk is a prefix of what was answered, each decision once and in order.
 Cost: two waits for the disk for each transaction; memory as any monitor's.
@@ -44,7 +41,7 @@ DURABILITIES: dict[str, tuple[int, float]] = {
     "batch": (1024, 0.1),
     "off": (8192, 1.0),
 }
-"""Decisions, and seconds, after which what was answered is on disk at the latest."""
+"""How many decisions, and seconds, may pass until answers are on disk."""
 
 
 def open(
@@ -68,7 +65,7 @@ def open(
     slope_limit: float | None = None,
     input_exponent: float | None = None,
 ) -> Monitor:
-    """A monitor whose history is a ledger: a folder, begun or gone on with.
+    """Open a monitor whose history is a ledger, that is a folder; a new folder begins a new ledger.
 
     >>> import likewise as lw, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -80,48 +77,53 @@ def open(
     ...     verdict.witnesses.rows, monitor.verify().ok
     (array([0]), True)
 
-    path        the folder, new or empty or with a ledger
-    rule        of a new ledger; for one that is there it may be left out, and must be the same
+    path        the folder: new, empty, or with a ledger
+    rule        required for a new ledger; for an existing one it may be left out, and must be the
+                same
     durability  "commit": a verdict is answered when its decision is on disk; "batch": decisions are
                 on disk after `batch_rows` of them or `batch_seconds`, whichever comes first; "off":
-                the same, but the system is not asked to have them on disk, so a crash of the
-                machine, not of the process, may lose some or damage the ledger
-    window      "all", or how much to keep: "100000 rows", "24 hours"; as it was unless given
+                the same, but without asking the system to sync the disk, so a crash of the machine,
+                not of the process, may lose some or damage the ledger
+    window      how much to keep: "all", "100000 rows", "24 hours"; unchanged by default
     witnesses   how many of the nearest are written for each decision; all are counted
-    max_ahead   how far a time that is given may be ahead of the clock: "5 minutes", seconds, "any"
+    max_ahead   how far given times may be ahead of the clock: "5 minutes", seconds, "any"
     index       as for Monitor
     burst       as for Monitor; need not be the same next time
-    comparable  as for Monitor; answered, not written
+    comparable  as for Monitor; part of the answer, not written
     check       whether the whole chain is verified first
-    models      whether embedders are loaded, and compared with those of the ledger. If not given,
+    models      whether embedders are loaded, and compared with those of the ledger. By default
                 those of a rule that is passed here are, and those that the ledger's own rule names
-                are not: that rule may be somebody else's, and may name code. Without models texts
-                and pictures cannot be observed, but all else can be done
+                are not: that rule may be somebody else's, and may name code. Without models, texts
+                and pictures cannot be observed, but everything else works
     rows        "disk": inputs are kept in a file without a name, beside the ledger's own, and only
                 candidates are read from it: for long inputs, such as pictures
-    wait        seconds to wait for another process to let go of the ledger, as in a rolling restart
-    slope       as for Monitor. A ledger says in its chain that it holds slopes, and is opened with
-                `slope=True` from then on
-    slope_limit     as it was unless given; math.inf: nothing is a violation from now on
-    input_exponent  of a new ledger; for one that is there it must be the same
+    wait        seconds to wait for another process to release the ledger, as in a rolling restart
+    slope       as for Monitor. A ledger records in its chain that it holds slopes, and has to be
+                opened with `slope=True` from then on
+    slope_limit     unchanged by default; with math.inf nothing is a violation from now on
+    input_exponent  for a new ledger; for an existing one it must be the same
 
-    All else is as with a `Monitor`. Methods may be called from several threads.
+    Everything else is as for a `Monitor`. Methods may be called from several threads.
     """
-    keeping = LedgerOptions(
+    options = LedgerOptions(
         durability, batch_rows, batch_seconds, window, witnesses, max_ahead, check, wait
     )
     if rows not in ("memory", "disk"):
         raise BadRule(f'rows is {rows!r}; expected "memory" or "disk"', setting="rows")
-    chosen = None if isinstance(index, str) and index == "auto" else index
-    others = {"index": chosen, "burst": burst, "comparable": comparable}
-    asked = read_slope_options(
-        slope, slope_limit, input_exponent, rows=rows if rows == "disk" else None, **others
+    slope_options = read_slope_options(
+        slope,
+        slope_limit,
+        input_exponent,
+        rows=rows if rows == "disk" else None,
+        index=index,
+        burst=burst,
+        comparable=comparable,
     )
     return open_ledger(
         path,
         rule,
-        keeping,
-        slope_options=asked,
+        options,
+        slope_options=slope_options,
         models=models,
         rows=rows,
         engine=partial(Engine, index=index, burst=burst, comparable=comparable),
@@ -130,7 +132,7 @@ def open(
 
 @dataclass(frozen=True)
 class LedgerOptions:
-    """How a ledger is kept: what `open` says of each."""
+    """Holds settings of a ledger; `open` explains each."""
 
     durability: Durability = "commit"
     batch_rows: int | None = None
@@ -141,7 +143,7 @@ class LedgerOptions:
     check: bool = True
     wait: float = 0.0
     progress: Callable[[int, int], None] | None = None
-    """Called now and then while rows are read: how many were, of how many."""
+    """Called from time to time while rows are read, with their number so far and the total."""
 
     def __post_init__(self) -> None:
         check_one_of("durability", self.durability, DURABILITIES)
@@ -151,7 +153,7 @@ class LedgerOptions:
 
     @property
     def batch_limits(self) -> tuple[int, float]:
-        """Decisions, and seconds, after which what was answered is on disk at the latest."""
+        """How many decisions, and seconds, may pass until answers are on disk."""
         rows, seconds = DURABILITIES[self.durability]
         if self.durability != "commit":
             rows = rows if self.batch_rows is None else self.batch_rows
@@ -173,10 +175,10 @@ def open_ledger(
 ) -> Monitor:
     """Make the monitor of a ledger.
 
-    steepest    for a ledger of slopes: what is to be as given, and not as it was
-    as_it_is    whether the ledger may answer either question
-    engine      makes the engine that judges, of a ledger of contradictions
-    index       makes the index of that engine, where it is written into the ledger whose it is
+    slope_options   for a ledger of slopes: the settings to change; None to find contradictions
+    any_question    whether a ledger of slopes may be opened without `slope_options`
+    engine          makes the engine of a ledger of contradictions
+    index           makes the index of that engine from the store, for indexes that write to it
     """
     if rule is not None and not isinstance(rule, Rule):
         raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
@@ -184,44 +186,45 @@ def open_ledger(
     models = rule is not None if models is None else models
     if rule is not None and (models or not folder.exists(path)):
         require_check_vectors(rule)
-    wanted = None if options.window is None else RetentionWindow.of(options.window)
+    new_window = None if options.window is None else RetentionWindow.of(options.window)
     ahead = MaxAhead.of(options.max_ahead)
-    asked = None if slope_options is None else SlopeQuestion(**slope_options)
-    if asked is not None and rule is not None:
+    question = None if slope_options is None else SlopeQuestion(**slope_options)
+    if question is not None and rule is not None:
         from likewise.monitor.best_match import check_best_match_rule
 
         check_best_match_rule(rule)
     sync = options.durability != "off"
-    store = Store(path, rule, sync=sync, wait=options.wait, question=asked)
+    store = Store(path, rule, sync=sync, wait=options.wait, question=question)
     try:
         if not any_question:
             _check_question(store, slope_options)
-        question = _question(store, slope_options)
+        question = _resolve_question(store, slope_options)
         rule = require_same_rule(store.reader.rule, rule, path, models=models)
-        kept = _window(store, wanted)
+        window = _resolve_window(store, new_window)
         if question != store.reader.question:
             body = rule_body(store.reader.rule, store.reader.format.VERSION, question=question)
             store.event("rule", body)
         reader = make_reader(_without_models(store, rule) if not models else rule)
         reader.rule = rule
         if question is not None:
-            from likewise.monitor.best_match import make_slope_engine  # which others need not load
+            # Imported here, so that other monitors start without it.
+            from likewise.monitor.best_match import make_slope_engine
 
-            judging = make_slope_engine(reader.vector_rule, question)
+            own_engine = make_slope_engine(reader.vector_rule, question)
         else:
             more = {} if index is None else {"index": index(store)}
             plans = stored_plans(store) if index is None else None
             if plans is not None:  # shards of a cluster will not have what comes now
                 begin_epoch(store, plans)
             with _make_unnamed_file(path, rows) as scratch:
-                judging = engine(reader.vector_rule, rows=scratch, **more)
-        monitor = Monitor.from_parts(reader, judging, Keys(normalize_key))
+                own_engine = engine(reader.vector_rule, rows=scratch, **more)
+        monitor = Monitor.from_parts(reader, own_engine, Keys(normalize_key))
         most, seconds = options.batch_limits
         journal = Journal(
             store,
             monitor.memory,
             monitor.known_keys,
-            window=kept,
+            window=window,
             ahead=ahead,
             batch_rows=most,
             batch_seconds=seconds,
@@ -240,10 +243,10 @@ def open_ledger(
         raise
 
 
-def _check_question(store: Store, steepest: Mapping[str, float] | None) -> None:
-    """Raise BadRule if a ledger of slopes is to be one of contradictions, or the other way."""
+def _check_question(store: Store, slope_options: Mapping[str, float] | None) -> None:
+    """Raise BadRule if a ledger of slopes is opened for contradictions, or the other way round."""
     slopes = store.reader.question is not None
-    if slopes == (steepest is not None):
+    if slopes == (slope_options is not None):
         return
     named = f"the ledger {str(store.path)!r}"
     if slopes:
@@ -259,30 +262,32 @@ def _check_question(store: Store, steepest: Mapping[str, float] | None) -> None:
     )
 
 
-def _question(store: Store, steepest: Mapping[str, float] | None) -> SlopeQuestion | None:
-    """What is asked from now on: with the limit that is given, else with the ledger's own."""
+def _resolve_question(
+    store: Store, slope_options: Mapping[str, float] | None
+) -> SlopeQuestion | None:
+    """Return the question from now on: with the given limit, else with the ledger's own."""
     stored = store.reader.question
-    if stored is None or not steepest:
+    if stored is None or not slope_options:
         return stored
-    wanted = replace(stored, **steepest)
-    if wanted.input_exponent != stored.input_exponent:
+    question = replace(stored, **slope_options)
+    if question.input_exponent != stored.input_exponent:
         raise BadRule(
-            f"input_exponent is {wanted.input_exponent:g}, and the ledger {str(store.path)!r} was"
+            f"input_exponent is {question.input_exponent:g}, and the ledger {str(store.path)!r} was"
             f" begun with {stored.input_exponent:g}: slopes of both cannot stand beside each other."
             " Leave it out, or begin another ledger. Nothing was changed.",
             setting="input_exponent",
         )
-    return wanted
+    return question
 
 
 @contextmanager
 def _make_unnamed_file(folder: Path, rows: str) -> Iterator[Path | None]:
-    """A file for inputs that has lost its name by the end: it goes with the process."""
+    """Name a file for inputs, and remove the name at the end: the file goes with the process."""
     if rows == "memory":
         yield None
         return
     path = folder / f"inputs.{os.getpid()}"
-    path.unlink(missing_ok=True)  # of a process with this number that was killed right here
+    path.unlink(missing_ok=True)  # left by a process with this number that was killed right here
     try:
         yield path
     finally:
@@ -290,7 +295,7 @@ def _make_unnamed_file(folder: Path, rows: str) -> Iterator[Path | None]:
 
 
 def _without_models(store: Store, rule: Rule) -> Rule:
-    """The rule to work with where no model may be loaded."""
+    """Return the rule to work with if no model may be loaded."""
     if not rule.embedders():
         return rule
     layout = store.reader.layout
@@ -298,9 +303,9 @@ def _without_models(store: Store, rule: Rule) -> Rule:
     return without_models(rule, types, of_vectors=False)
 
 
-def _window(store: Store, wanted: RetentionWindow | None) -> RetentionWindow:
-    """The window that is asked for, from now on the ledger's; else the one it has."""
+def _resolve_window(store: Store, new_window: RetentionWindow | None) -> RetentionWindow:
+    """Return the ledger's window, after recording the new one if there is any."""
     stored = store.reader.window
-    if wanted is not None and wanted.text != stored:
-        store.event("window", {"keep": wanted.text})
-    return RetentionWindow.of(stored) if wanted is None else wanted
+    if new_window is not None and new_window.text != stored:
+        store.event("window", {"keep": new_window.text})
+    return RetentionWindow.of(stored) if new_window is None else new_window

@@ -1,24 +1,8 @@
-"""The contract of a monitor: all that watching, buffers, reports and commands may use.
+"""The contracts of a monitor: all that watching, buffers, reports and commands may use.
 
-`likewise.Monitor` keeps it in this process, with or without a ledger; a client (client/) keeps it
-for a monitor behind a service. Whatever keeps it (`tests/contracts/test_monitors.py` runs over all
-of them) can take another's place. Two more contracts are kept by some monitors only. Whoever needs
-one of them asks `monitor.remote` or `monitor.accepting`, which answer the monitor with these calls,
-or None; nobody looks at classes or signatures.
-
-Invariants:
-- Rows are numbered from 0 in the order in which decisions were taken; a number is never used again.
-- `observe` one by one and `observe_many` give the same verdicts.
-- `check` and `check_many` leave no trace; nor does what is refused, and it cannot be seen.
-- A call that is cut off by an exception has been made wholly or not at all.
-- Where a monitor is asked to (`Monitor(rule, comparable=True)`), `verdict.comparable` says whether
-  an earlier remembered input, which could have been named, was near, whatever its output; so a
-  decision with a witness is comparable. Elsewhere it is None.
-- `model` says which model decided; where the rule's `compare` is "within" or "across", only pairs
-  of one model, or of two, count. Decisions without a model count as one more model.
-- Every call is one step of the history, whichever thread it comes from.
-- `missing` never goes down while a history lasts. A verdict says what it was when it was judged
-  (`verdict.missing`); losses that are told later change no earlier verdict.
+`likewise.Monitor` implements them in this process; a client (client/) for a monitor behind a
+service. `tests/contracts/test_monitors.py` runs over all implementations. Callers that need the
+methods of some monitors only ask `monitor.remote` or `monitor.accepting`, never for classes.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,12 +19,12 @@ from likewise.verdict.index_report import Explanation
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 ForEach: TypeAlias = str | Sequence[str | None] | None
-"""A name for all decisions of a call; or one, or None, for each."""
+"""One name for all decisions of a call; or a name, or None, for each."""
 
 
 @with_bounded_repr
 class Decision(NamedTuple):
-    """What `observe` takes, in one value."""
+    """Holds the arguments of `observe` in one value."""
 
     x: Any
     z: Any = FROM_ROW
@@ -52,48 +36,62 @@ class Decision(NamedTuple):
 
 
 class AnyMonitor(Protocol):
-    """Is told of decisions, and names for each the past ones that it contradicts."""
+    """Observes decisions, and names for each the past ones that it contradicts.
+
+    - Rows are numbered from 0 in the order in which decisions were taken; no number is reused.
+    - `observe` one by one and `observe_many` give the same verdicts.
+    - `check`, `check_many` and refused decisions leave no trace.
+    - A call that is interrupted by an exception has been made wholly or not at all.
+    - If a monitor is asked to (`Monitor(rule, comparable=True)`), `verdict.comparable` says whether
+      an earlier remembered input that could have been named was near, whatever its output; so a
+      decision with a witness is comparable. Otherwise it is None.
+    - `model` says which model decided; if the rule's `compare` is "within" or "across", only pairs
+      of one model, or of two, count. Decisions without a model count as one more model.
+    - Every call is one step of the history, whichever thread makes it.
+    - `missing` never goes down while a history lasts. A verdict says what it was when it was judged
+      (`verdict.missing`); losses that are recorded later change no earlier verdict.
+    """
 
     @property
     def rule(self) -> Rule: ...
 
     @property
     def comparable(self) -> bool:
-        """Whether verdicts say if there was a near past input at all."""
+        """Whether verdicts say if any past input was near, whatever its output."""
 
     @property
     def durable(self) -> bool:
-        """Whether its history outlives this process."""
+        """Whether the history outlives this process."""
 
     @property
     def closed(self) -> bool: ...
 
     @property
     def remote(self) -> "RemoteMonitor | None":
-        """This monitor, if it is behind a service; None if it is in this process."""
+        """This monitor if it is behind a service; None if it is in this process."""
 
     @property
     def call_lock(self) -> "RLock | None":
         """The lock that calls take, if a call waits for nothing else: no disk, service or embedder.
 
-        Whoever must not wait tries it, and has another thread make the call if it is taken.
+        Callers that must not wait try it, and have another thread make the call if it is taken.
         """
 
     @property
     def accepting(self) -> "AcceptingMonitor | None":
-        """This monitor, if it has a ledger here that accepts decisions before they are judged."""
+        """This monitor if it has a ledger here that accepts decisions before they are judged."""
 
     @property
     def rows(self) -> int:
-        """Decisions ever taken: the row of the next one."""
+        """How many decisions were ever taken, which is the row of the next one."""
 
     @property
     def past(self) -> Past:
-        """The only way to look back."""
+        """What is remembered of past decisions, by row."""
 
     @property
     def missing(self) -> int:
-        """Decisions known to be missing from this history: the sum of what `lost` was told."""
+        """How many decisions are known to be missing: the sum of all `record_loss` calls."""
 
     def observe(
         self,
@@ -128,20 +126,20 @@ class AnyMonitor(Protocol):
         positions: Sequence[Position | None] | None = None,
         threads: int | None = None,
     ) -> Verdicts:
-        """The same verdicts as one by one; all are taken, or none.
+        """Observe many decisions, all or none; the verdicts are those of `observe` one by one.
 
-        threads: how many cores of this machine may share the work; all of them unless given
+        threads: how many cores of this machine may share the work; all of them by default
         """
 
     def check(
         self, x: Any, z: Any = FROM_ROW, *, time: Any = None, model: str | None = None
     ) -> Verdict:
-        """The verdict on a decision as if it came now; nothing is remembered."""
+        """Judge a decision as if it came now; nothing is remembered."""
 
     def check_many(
         self, x: Any, z: Any = FROM_ROW, *, time: Any = None, models: ForEach = None
     ) -> Verdicts:
-        """The verdicts of decisions, each as if it came now, alone."""
+        """Judge each decision as if it alone came now; nothing is remembered."""
 
     def load(
         self,
@@ -154,10 +152,10 @@ class AnyMonitor(Protocol):
         sources: ForEach = None,
         positions: Sequence[Position | None] | None = None,
     ) -> range:
-        """Remember decisions without judging them; their rows."""
+        """Remember decisions without judging them; return their rows."""
 
     def forget(self, rows: Any) -> int:
-        """Erase rows: never a witness again. How many of them were still remembered."""
+        """Erase rows, so that they are never witnesses again; return how many were remembered."""
 
     def record_loss(
         self,
@@ -169,7 +167,7 @@ class AnyMonitor(Protocol):
         since: Any = None,
         until: Any = None,
     ) -> None:
-        """So many decisions were made and will never be observed; every later verdict says so.
+        """Record that decisions were made that will never be observed; every later verdict says so.
 
         reason          why, in a word or a few: "full", "timeout", "crash"
         first, last     the sender's own numbers of the first and the last of them
@@ -177,15 +175,15 @@ class AnyMonitor(Protocol):
         """
 
     def row_of(self, key: Any) -> int | None:
-        """The row of a key, if it is remembered."""
+        """Return the row of a key, or None if it is not remembered."""
 
     def explain(self) -> Explanation:
-        """What index is in use, why, and what it costs."""
+        """Say which index is in use, why, and what it costs."""
 
     def close(self) -> None: ...
 
     def __len__(self) -> int:
-        """Decisions remembered now."""
+        """Return how many decisions are remembered now."""
 
     def __enter__(self) -> Self: ...
 
@@ -193,15 +191,15 @@ class AnyMonitor(Protocol):
 
 
 class RemoteMonitor(AnyMonitor, Protocol):
-    """A monitor behind a service, which may be away and which others may tell of decisions too.
+    """Is a monitor behind a service, which may be unreachable and which others may use too.
 
-    So its `rows` do not say what became of a call. A call that changes something takes an id
+    So its `rows` do not tell whether a call succeeded. A call that changes something takes an id
     (`request`), and is made once however often it is repeated under that id.
     """
 
     @property
     def known_rule(self) -> Rule | None:
-        """The rule, if the service has been asked for it; this never asks."""
+        """The rule if the service has been asked for it; this property never asks."""
 
     def observe(
         self,
@@ -244,15 +242,15 @@ class RemoteMonitor(AnyMonitor, Protocol):
 
 
 class AcceptingMonitor(AnyMonitor, Protocol):
-    """A monitor whose ledger can have decisions on disk now, and judge them later."""
+    """Is a monitor whose ledger can write decisions to disk now, and judge them later."""
 
     @property
     def accepted_count(self) -> int:
-        """Decisions that are accepted and not judged yet."""
+        """How many decisions are accepted and not judged yet."""
 
     @property
     def rows_taken(self) -> int:
-        """As `rows`, which has the accepted judged first; this does not."""
+        """Like `rows`, but accepted decisions are counted without being judged first."""
 
     def accept(
         self,
@@ -265,22 +263,22 @@ class AcceptingMonitor(AnyMonitor, Protocol):
         sources: ForEach = None,
         positions: Sequence[Position | None] | None = None,
     ) -> range:
-        """Have decisions on disk; all, or none. They are judged before any later call is made."""
+        """Write decisions to disk, all or none; they are judged before any later call is made."""
 
     def judge_accepted(self, most: int = 1024) -> Verdicts | None:
-        """Judge the next decisions that were accepted: their verdicts; None if there are none."""
+        """Judge the next accepted decisions, at most so many; None if none is left."""
 
     def observe_each(self, decisions: Sequence[Decision]) -> "list[Verdict | LikewiseError]":
-        """Take decisions one after another in one transaction: each has its verdict or refusal."""
+        """Observe decisions one after another in one transaction; each verdict, or the refusal."""
 
     def drain_before_close(self, drain: Callable[[float], object]) -> None:
-        """Have a method called, with seconds, when this is closed; its object may go before."""
+        """Have `close` call this method with a number of seconds; the reference to it is weak."""
 
     def verdicts_of(self, rows: Sequence[int]) -> list[Verdict | None]:
-        """The verdicts that the ledger has on these rows; None for a row without one."""
+        """Read the verdicts that the ledger has on these rows; None for a row without one."""
 
     def begin_buffer(self, name: str, most: int, *, drops: bool) -> None:
-        """Chain that so many decisions may be lost if this process is killed; see Monitor."""
+        """Record that so many decisions may be lost if this process is killed; see Monitor."""
 
     def end_buffer(self, name: str) -> None:
-        """Chain that nothing of that buffer waits any more."""
+        """Record that the buffer is empty and gone."""

@@ -1,4 +1,4 @@
-"""Judge again what a ledger holds, from what it holds: no model is loaded for it."""
+"""Judge the decisions of a ledger again, from what it stores: no model is loaded."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,18 +7,18 @@ from likewise.ledger.ledger import Ledger, StoredColumns
 from likewise.monitor.best_match import make_slope_engine
 from likewise.monitor.factory import make_reader
 from likewise.monitor.monitor import Monitor
-from likewise.monitor.readers.embedded_columns import EmbeddedValue
+from likewise.monitor.readers.embedded_columns import pair_embedded
 from likewise.monitor.readers.vector_reader import VectorReader
 from likewise.rule.without_models import without_models
 from likewise.search.engine.engine import Engine
+from likewise.tables.array_types import Rows
 from likewise.tables.frames import ColumnTable
-from likewise.tables.rows import Rows
 from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.verdicts import Verdicts
 
 
 def make_monitor(ledger: Ledger, index: Any = "auto", *, comparable: bool = False) -> Monitor:
-    """An empty monitor for what a ledger of contradictions holds."""
+    """Make an empty monitor for the decisions of a ledger of contradictions."""
     ledger.require_contradictions()
     reader = make_reader(without_models(ledger.rule, ledger.vector_types()))
     reader.rule = ledger.rule
@@ -28,37 +28,40 @@ def make_monitor(ledger: Ledger, index: Any = "auto", *, comparable: bool = Fals
 
 
 def make_slope_monitor(ledger: Ledger, question: SlopeQuestion) -> Monitor:
-    """The same for a ledger of slopes."""
+    """Make an empty monitor for the decisions of a ledger of slopes."""
     return Monitor.from_parts(VectorReader(ledger.rule), make_slope_engine(ledger.rule, question))
 
 
-def rejudge_slopes(monitor: Monitor, columns: StoredColumns, there: Rows, firsts: Rows) -> Verdicts:
-    """The steepest past pairs of rows of a ledger, each from its first row on.
+def rejudge_slopes(
+    monitor: Monitor, columns: StoredColumns, places: Rows, firsts: Rows
+) -> Verdicts:
+    """Find the steepest past pairs of rows of a ledger, each from its first row on.
 
-    firsts: rows of the monitor. A first row decides which pair is the steepest, so it cannot be
-    left for later, as it can where all witnesses are named.
+    places  which decisions of the chunk
+    firsts  rows of the monitor. A first row decides which pair is the steepest, so rows before it
+            cannot be left out afterwards, as they can if all witnesses are named
     """
-    outputs = [columns.outputs[i] for i in there.tolist()]
-    batch = monitor.memory.reader.read_many(columns.inputs["input"][there], outputs)
+    outputs = [columns.outputs[i] for i in places.tolist()]
+    batch = monitor.memory.reader.read_many(columns.inputs["input"][places], outputs)
     return monitor.memory.observe_many(batch, firsts, None)
 
 
 def rejudge(
-    monitor: Monitor, columns: StoredColumns, there: Rows, keys: Sequence[Any] | None = None
+    monitor: Monitor, columns: StoredColumns, places: Rows, keys: Sequence[Any] | None = None
 ) -> Verdicts:
-    """The verdicts on rows of a ledger; keys for a rule that takes them from a column."""
-    places = there.tolist()
-    outputs = [columns.outputs[i] for i in places]
-    models = None if columns.models is None else [columns.models[i] for i in places]
+    """Judge rows of a ledger again.
+
+    places  which decisions of the chunk
+    keys    for a rule that takes them from a column
+    """
+    outputs = [columns.outputs[i] for i in places.tolist()]
+    models = None if columns.models is None else [columns.models[i] for i in places.tolist()]
     if monitor.rule.features is None:
-        return monitor.observe_many(columns.inputs["input"][there], outputs, models=models)
-    named = {name: column[there].tolist() for name, column in columns.inputs.items()}
+        return monitor.observe_many(columns.inputs["input"][places], outputs, models=models)
+    table = {name: column[places].tolist() for name, column in columns.inputs.items()}
     for name, vectors in columns.vectors.items():
-        named[name] = [
-            None if value is None else EmbeddedValue(value, vector)
-            for value, vector in zip(named[name], vectors[there], strict=True)
-        ]
+        table[name] = pair_embedded(table[name], vectors[places])
     key = monitor.rule.key_column
     if key is not None and keys is not None:
-        named[key] = list(keys)
-    return monitor.observe_many(ColumnTable(named), outputs, models=models)
+        table[key] = list(keys)
+    return monitor.observe_many(ColumnTable(table), outputs, models=models)

@@ -1,4 +1,4 @@
-"""The past of a monitor in this process: what its memory holds, by row."""
+"""Read the past of a monitor in this process: what its memory holds, by row."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -15,8 +15,8 @@ from likewise.monitor.memory import Memory
 from likewise.rule.rule import Rule
 from likewise.search.engine.engine import threads_of
 from likewise.search.engine.refusal import row_of, rows_of
+from likewise.tables.array_types import Rows
 from likewise.tables.keys import Keys
-from likewise.tables.rows import Rows
 from likewise.verdict.group_effects import GroupEffects
 from likewise.verdict.model_counts import ModelCounts
 from likewise.verdict.past_rows import CodedColumn, ComparisonSpan, LikeModels
@@ -30,13 +30,12 @@ _CHUNK = 1 << 20
 def find_like_models(
     memory: Memory, rows: range, *, most_pairs: int = MOST_PAIRS
 ) -> LikeModels | None:
-    """For each of these rows, whether there is an earlier like case within and across models.
+    """Say for each of these rows whether it has an earlier similar case within and across models.
 
-    None where no model is known, where one of the rows up to the last is forgotten, so that what it
-    was compared with is not there any more, or where there are more pairs than `most_pairs`.
+    None if no model is known; if a row up to the last of these is forgotten, so that what was
+    compared with it is gone; or if there are more pairs than `most_pairs`.
     """
-    known = np.arange(rows.stop)
-    if not memory.models or not memory.engine.are_remembered(known).all():
+    if not memory.models or not memory.engine.are_remembered(np.arange(rows.stop)).all():
         return None
     count = memory.engine.rows
     codes = memory.models.codes(np.arange(count))
@@ -57,9 +56,9 @@ _ADVICE = "Ask for rows that it has."
 
 
 class RememberedPast:
-    """Looks into a memory, through the door by which every call of its monitor goes.
+    """Reads a memory while the lock of its monitor is held, so that only finished calls are seen.
 
-    looking: that door; within it nothing changes, and only finished calls can be seen
+    lock_for_reading: context manager that holds the lock
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class RememberedPast:
             return values | self.output_values(self._memory.engine.output_at(row))
 
     def output_values(self, output: Any) -> dict[str, Any]:
-        """An output under the names of its columns."""
+        """Return an output under the names of its columns."""
         names = self._memory.reader.output_columns
         if len(names) == 1:
             return {names[0]: output}
@@ -102,11 +101,11 @@ class RememberedPast:
 
     def points(self, rows: Any) -> Points:
         with self._lock_for_reading():
-            wanted, engine = self._check_rows(rows), self._memory.engine
+            rows, engine = self._check_rows(rows), self._memory.engine
             left_open = None
             if len(engine.wildcards):
-                left_open = engine.wildcards.open_places(engine.rows)[wanted]
-            return Points(engine.inputs(wanted), left_open, self._memory.reader.vector_rule)
+                left_open = engine.wildcards.open_places(engine.rows)[rows]
+            return Points(engine.inputs(rows), left_open, self._memory.reader.vector_rule)
 
     def outputs(self, rows: Any) -> list[Any]:
         with self._lock_for_reading():
@@ -139,10 +138,10 @@ class RememberedPast:
 
     def codes(self, column: str, rows: Any) -> CodedColumn:
         with self._lock_for_reading():
-            wanted = self._check_rows(rows)
+            rows = self._check_rows(rows)
             if column:
-                return self._memory.reader.codes(column, wanted)
-            codes = np.nan_to_num(self._memory.engine.numbers(wanted)[:, 0], nan=-1)
+                return self._memory.reader.codes(column, rows)
+            codes = np.nan_to_num(self._memory.engine.numbers(rows)[:, 0], nan=-1)
             return CodedColumn(codes.astype(np.int64), self._memory.engine.labels)
 
     def span(self, rows: Any) -> ComparisonSpan | None:
@@ -150,8 +149,7 @@ class RememberedPast:
             span = self._memory.span
             if span is None:
                 return None
-            wanted = self._check_rows(rows)
-            times = span.times(self._memory.engine.rows)[wanted]
+            times = span.times(self._memory.engine.rows)[self._check_rows(rows)]
             return ComparisonSpan(span.text, span.microseconds, times)
 
     def like_models(self, rows: range) -> LikeModels | None:

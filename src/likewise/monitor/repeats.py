@@ -1,13 +1,9 @@
-"""A decision that is sent again under its key is answered as it was the first time.
+"""Answer a decision that is sent again under its key as it was answered the first time.
 
-So are those of a batch: what is stored already is answered from the ledger, the rest is judged.
-
-Whoever sends a decision may not learn whether it came through, and sends it again. The key says
-that it is the same one; its content must say so too.
-
+A sender that does not learn whether a decision arrived sends it again, with the same content.
 Invariant: a batch with another decision under a known key is refused whole.
-Cost: what is sent again is read from the disk, together where it lies close there, unless it waits
-to be written. Embedders are asked again.
+Cost: repeated decisions are read from the disk, in runs if they are close together there, unless
+they wait to be written. Embedders are called again.
 """
 
 from collections.abc import Sequence
@@ -26,44 +22,45 @@ from likewise.verdict.witnesses import Witnesses
 
 
 def is_same(memory: Memory, row: int, batch: Batch) -> bool:
-    """Whether a single decision that was read says what a remembered row says."""
+    """Whether a single decision that was read has the content of a remembered row."""
     values = memory.reader.decode_values(batch)
     if values is not None:
-        alike = values == memory.reader.values(row)
+        same = values == memory.reader.values(row)
     else:
-        kept = memory.engine.inputs(np.array([row]))[0]
-        given = np.asarray(batch.vectors)
-        alike = given.shape == kept.shape and np.array_equal(given.astype(kept.dtype), kept)
-    return bool(alike) and _is_same_output(memory.engine.output_at(row), batch.outputs)
+        stored = memory.engine.inputs(np.array([row]))[0]
+        vector = np.asarray(batch.vectors)
+        same = vector.shape == stored.shape and np.array_equal(vector.astype(stored.dtype), stored)
+    return bool(same) and _is_same_output(memory.engine.output_at(row), batch.outputs)
 
 
-def _is_same_output(kept: Any, given: Any) -> bool:
-    if isinstance(kept, np.ndarray | list | tuple) and not isinstance(given, str):
-        return bool(np.array_equal(np.asarray(kept, object), np.asarray(given, object)))
-    return bool(kept == given)
+def _is_same_output(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray | list | tuple) and not isinstance(other, str):
+        return bool(np.array_equal(np.asarray(one, object), np.asarray(other, object)))
+    return bool(one == other)
 
 
 def split_repeats(
-    memory: Memory, known: Keys, batch: Batch, given: Sequence[Any]
+    memory: Memory, known_keys: Keys, batch: Batch, keys: Sequence[Any]
 ) -> tuple[list[int], dict[int, int], dict[int, int]]:
-    """Which decisions of a batch are fresh, and which were sent before, under their keys.
+    """Find the new decisions of a batch, and those that were sent before under their keys.
 
-    The places of fresh ones; by place of the others the row that is remembered; and, of those whose
-    first time is in the same batch, the place of that. RepeatedKey if they do not say the same.
+    Returns the places of new ones; by place the remembered row of others; and by place of those
+    that come twice in the batch the place of the first. Raises RepeatedKey if their content
+    differs.
     """
-    keys, each = known.normalize(given), list(memory.reader.split(batch))
+    keys, decisions = known_keys.normalize(keys), list(memory.reader.split(batch))
     fresh: list[int] = []
     stored: dict[int, int] = {}
     twice: dict[int, int] = {}
-    seen: dict[Any, tuple[int, int]] = {}  # the place of a fresh key, and which row it will have
+    seen: dict[Any, tuple[int, int]] = {}  # the place of a new key, and the row it will have
     for place, key in enumerate(keys):
-        row = None if key is None else known.row_of(key)
+        row = None if key is None else known_keys.row_of(key)
         if row is not None:
-            same = is_same(memory, row, each[place])
+            same = is_same(memory, row, decisions[place])
             stored[place] = row
         elif key is not None and key in seen:
             twice[place], row = seen[key]
-            same = _says_the_same(memory, each[twice[place]], each[place])
+            same = _have_same_content(memory, decisions[twice[place]], decisions[place])
         else:
             seen[key] = place, memory.engine.rows + len(fresh)
             fresh.append(place)
@@ -79,43 +76,42 @@ def split_repeats(
     return fresh, stored, twice
 
 
-def _says_the_same(memory: Memory, one: Batch, other: Batch) -> bool:
+def _have_same_content(memory: Memory, one: Batch, other: Batch) -> bool:
     """Whether two single decisions that were read together have the same content."""
     values = memory.reader.decode_values(one)
     if values is not None:
-        alike = values == memory.reader.decode_values(other)
+        same = values == memory.reader.decode_values(other)
     else:
-        alike = np.array_equal(np.asarray(one.vectors), np.asarray(other.vectors))
-    return bool(alike) and _is_same_output(one.outputs, other.outputs)
+        same = np.array_equal(np.asarray(one.vectors), np.asarray(other.vectors))
+    return bool(same) and _is_same_output(one.outputs, other.outputs)
 
 
 def make_repeated_verdict(verdict: Verdict, most: int) -> Verdict:
-    """A verdict of just now as it is answered from then on, with `most` of its witnesses."""
-    found = verdict.witnesses
-    kept = sorted(found.nearest_places(most))
-    beside = verdict.context
-    names, models = beside.witness_keys, beside.witness_models
-    said = beside._replace(
+    """Turn a fresh verdict into the one that a repetition gets, with at most `most` witnesses."""
+    witnesses, context = verdict.witnesses, verdict.context
+    places = sorted(witnesses.nearest_places(most))
+    keys, models = context.witness_keys, context.witness_models
+    context = context._replace(
         over=None,
         known=True,
-        omitted=len(found) - len(kept),
-        witness_keys=None if names is None else tuple(names[i] for i in kept),
-        witness_models=None if models is None else tuple(models[i] for i in kept),
+        omitted=len(witnesses) - len(places),
+        witness_keys=None if keys is None else tuple(keys[i] for i in places),
+        witness_models=None if models is None else tuple(models[i] for i in places),
     )
-    return Verdict(verdict.row, found.select(np.array(kept, np.int64)), said)
+    return Verdict(verdict.row, witnesses.select(np.array(places, np.int64)), context)
 
 
-def make_stored_verdict(row: int, before: StoredVerdict, beside: VerdictContext) -> Verdict:
-    """What was answered to a row, with the witnesses that the ledger keeps."""
-    found = before.witnesses
-    told = Witnesses(
-        found["row"].astype(np.int64),
-        found["input_distance"].astype(np.float64),
-        found["output_distance"].astype(np.float64),
+def make_stored_verdict(row: int, stored: StoredVerdict, context: VerdictContext) -> Verdict:
+    """Make the verdict on a row from what the ledger stores of it and of its witnesses."""
+    records = stored.witnesses
+    witnesses = Witnesses(
+        records["row"].astype(np.int64),
+        records["input_distance"].astype(np.float64),
+        records["output_distance"].astype(np.float64),
     )
-    said = beside._replace(
-        **before.facts._asdict(),
+    context = context._replace(
+        **stored.facts._asdict(),
         known=True,
-        omitted=max(0, before.count) - len(found),
+        omitted=max(0, stored.count) - len(records),
     )
-    return Verdict(row, told, said)
+    return Verdict(row, witnesses, context)

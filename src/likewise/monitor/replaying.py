@@ -1,8 +1,7 @@
 """Recompute every verdict of a ledger, and say where one differs.
 
-What was erased, or has left the window, cannot be compared with again. A verdict that may have
-rested on such rows is compared in what is left of it, and counted apart.
-
+Verdicts that may have rested on rows that are gone (erased, or outside the window) are compared
+only in part, and are counted separately.
 Invariant: rows, counts and the nearest witnesses are compared to the last bit.
 Cost: that of monitoring the whole ledger again, in memory.
 """
@@ -18,28 +17,30 @@ from likewise.ledger.ledger import Ledger, StoredColumns
 from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.write_buffer import select_nearest
 from likewise.monitor.rejudge import make_monitor, make_slope_monitor, rejudge, rejudge_slopes
+from likewise.tables.array_types import Rows
 from likewise.tables.printing import with_bounded_repr
-from likewise.tables.rows import Rows
 from likewise.verdict.verdicts import Verdicts
 
 
 @with_bounded_repr
 @dataclass(frozen=True)
 class Replay:
-    """What a replay found."""
+    """Says what a replay found."""
 
     rows: int
-    """Decisions that were judged again."""
+    """How many decisions were judged again."""
     in_part: int
-    """Of them, those compared only in part: rows that they rested on are gone."""
+    """How many of them were compared only in part, since rows that they rested on are gone."""
     skipped: int
-    """Decisions that were erased, or never judged."""
+    """How many decisions were erased, or never judged."""
     row: int | None = None
-    """The first whose verdict differs."""
+    """The first row whose verdict differs."""
     difference: str | None = None
+    """How it differs."""
 
     @property
     def ok(self) -> bool:
+        """Whether all verdicts are as they were written."""
         return self.difference is None
 
     def __str__(self) -> str:
@@ -50,9 +51,9 @@ class Replay:
 
 
 def replay(path: str | os.PathLike[str], *, index: Any = "auto") -> Replay:
-    """Judge everything in a ledger again.
+    """Judge everything in a ledger again, and compare the verdicts with the stored ones.
 
-    index: as for Monitor; slopes are always looked for in a tree
+    index: as for Monitor; slopes are always searched with a tree
     """
     with Ledger(path) as ledger:
         return _ReplayRun(ledger, index).run()
@@ -67,14 +68,14 @@ class _ReplayRun:
             self._monitor = make_monitor(ledger, index)
         else:
             self._monitor = make_slope_monitor(ledger, question)
-        self._ledger_rows = np.empty(0, np.int64)  # by row of the monitor: the ledger's
-        self._gone: dict[int, int] = {  # by erased row: from which row on it was missing
+        self._ledger_rows = np.empty(0, np.int64)  # the ledger's row for each of the monitor's
+        self._gone: dict[int, int] = {  # by erased row: the row from which on it was missing
             row: since
             for event in ledger.events()
             if event.kind == "erased"
             for row, since in event.erasure_totals().items()
         }
-        self._by_row = {  # by overruled row: the one that took its place
+        self._by_row = {  # by overruled row: the row that took its place
             event.get_integer("row"): event.get_integer("by_row")
             for event in ledger.events()
             if event.kind == "superseded"
@@ -82,81 +83,92 @@ class _ReplayRun:
         self._judged = self._in_part = self._skipped = 0
 
     def run(self) -> Replay:
+        difference: tuple[int, str] | None = None
         for columns in self._ledger.columns():
-            found = self._judge(columns)
-            if found is not None:
-                return Replay(self._judged, self._in_part, self._skipped, *found)
-        return Replay(self._judged, self._in_part, self._skipped)
+            difference = self._judge(columns)
+            if difference is not None:
+                break
+        return Replay(self._judged, self._in_part, self._skipped, *(difference or ()))
 
     def _judge(self, columns: StoredColumns) -> tuple[int, str] | None:
-        """Judge a chunk again; the first row that differs, and how."""
-        there = np.flatnonzero(~columns.erased)
+        """Judge a chunk again; return the first row that differs, and how."""
+        places = np.flatnonzero(~columns.erased)
         self._skipped += int(columns.erased.sum())
-        if len(there) == 0:
+        if len(places) == 0:
             return None
-        self._ledger_rows = np.concatenate([self._ledger_rows, columns.first + there])
-        return self._compare(columns, there, self._verdicts(columns, there))
-
-    def _verdicts(self, columns: StoredColumns, there: Rows) -> Verdicts:
+        rows = columns.first + places
+        self._ledger_rows = np.concatenate([self._ledger_rows, rows])
         if self._slopes:
-            firsts = np.searchsorted(self._ledger_rows, columns.decisions.firsts[there])
-            return rejudge_slopes(self._monitor, columns, there, firsts)
-        # A key takes no part in a verdict, and was perhaps erased: a row's number will do.
-        return rejudge(self._monitor, columns, there, (columns.first + there).tolist())
+            firsts = np.searchsorted(self._ledger_rows, columns.decisions.firsts[places])
+            verdicts = rejudge_slopes(self._monitor, columns, places, firsts)
+        else:
+            # A key does not affect a verdict, and may have been erased: the row's number will do.
+            verdicts = rejudge(self._monitor, columns, places, rows.tolist())
+        return self._compare(columns, places, verdicts)
 
     def _compare(
-        self, columns: StoredColumns, there: Rows, verdicts: Verdicts
+        self, columns: StoredColumns, places: Rows, verdicts: Verdicts
     ) -> tuple[int, str] | None:
-        some = columns.decisions
-        firsts = some.firsts[there]
+        decisions = columns.decisions
+        firsts = decisions.firsts[places]
         named, owners = self._ledger_rows[verdicts.witnesses.rows], verdicts.owners
         within = (named >= firsts[owners]) & ~self._mask_superseded(
-            named, columns.first + there[owners]
+            named, columns.first + places[owners]
         )
         again = verdicts.select_witnesses(within)
-        written = some.witnesses.nearest_first()
-        kept = select_nearest(again, max(1, len(again.witnesses))).nearest_first()
+        written = decisions.witnesses.nearest_first()
+        nearest = select_nearest(again, max(1, len(again.witnesses))).nearest_first()
         counts = again.counts.tolist()
-        for k, i in enumerate(there.tolist()):
-            row, count = columns.first + i, int(some.counts[i])
+        for k, i in enumerate(places.tolist()):
+            row, count = columns.first + i, int(decisions.counts[i])
             if count == NOT_JUDGED:
                 self._skipped += 1
                 continue
             self._judged += 1
             lost = self._count_gone(int(firsts[k]), row)
             self._in_part += lost > 0
-            stored = written.of(i)
-            mine = kept.of(k).copy()
-            mine["row"] = self._ledger_rows[mine["row"]]
-            found = _difference(
-                count, stored, counts[k], mine, lost, self._ledger.first, self._gone
+            recomputed = nearest.of(k).copy()
+            recomputed["row"] = self._ledger_rows[recomputed["row"]]
+            difference = _describe_difference(
+                count, written.of(i), counts[k], recomputed, lost, self._ledger.first, self._gone
             )
-            if found:
-                return row, found
+            if difference:
+                return row, difference
         return None
 
     def _mask_superseded(self, named: Rows, rows: Rows) -> "np.ndarray[Any, Any]":
-        """Which rows that are named had been overruled when the others were judged."""
+        """Mark the named rows that had been overruled when the other rows were judged."""
         since = np.array([self._by_row.get(row, 1 << 62) for row in named.tolist()], np.int64)
         return since <= rows
 
     def _count_gone(self, first: int, row: int) -> int:
-        """Rows that a verdict ranged over and that are gone since."""
+        """Count the rows that a verdict was about and that are gone since."""
         dropped = max(0, min(self._ledger.first, row) - first)
         erased = sum(first <= one < row < since for one, since in self._gone.items())
         return dropped + erased
 
 
-def _difference(
-    count: int, stored: Any, again: int, mine: Any, lost: int, dropped: int, gone: dict[int, int]
+def _describe_difference(
+    count: int,
+    stored: Any,
+    again: int,
+    recomputed: Any,
+    lost: int,
+    first_kept: int,
+    gone: dict[int, int],
 ) -> str | None:
-    """How a verdict differs from the one made again; None if it does not."""
+    """Say how a verdict differs from the one made again; None if it does not.
+
+    count, stored       how many witnesses were written, and the nearest of them
+    again, recomputed   likewise, now
+    lost                how many rows are gone that the verdict was about
+    """
     if not again <= count <= again + lost:
-        some = "1 witness was" if count == 1 else f"{count} witnesses were"
+        witnesses_were = "1 witness was" if count == 1 else f"{count} witnesses were"
         is_are = "is" if again == 1 else "are"
-        return f"{some} written, and there {is_are} {again}"
-    left = [one for one in stored.tolist() if one[0] >= dropped and one[0] not in gone]
-    nearest = mine.tolist()[: len(left)]
+        return f"{witnesses_were} written, and there {is_are} {again}"
+    left = [one for one in stored.tolist() if one[0] >= first_kept and one[0] not in gone]
+    nearest = recomputed.tolist()[: len(left)]
     if not _are_same(left, nearest):
         return f"its nearest witnesses were written as {left}, and are {nearest}"
     return None

@@ -1,6 +1,6 @@
-"""Memory, made from what is on disk: rows and words, then the verdicts that were not made in time.
+"""Restore memory from the disk: rows and words, then the verdicts that were not made in time.
 
-Cost: a chunk of rows at a time is in memory beside what is remembered of it.
+Cost: one chunk of rows at a time is in memory in addition to what is remembered of it.
 """
 
 from collections.abc import Iterable
@@ -31,17 +31,17 @@ def load_rows(
     retention: Retention,
     chunks: Iterable[StoredDecisions],
 ) -> dict[str, int]:
-    """Have memory hold the rows of a store, and its index; how many words each column has."""
+    """Load the rows of a store into memory; return how many words each column has."""
     reader = store.reader
     layout = reader.layout
     assert layout is not None
-    known: dict[str, list[Any]] = {}
+    words: dict[str, list[Any]] = {}
     for _, column, code, value, *_ in reader.words():
-        values = known.setdefault(column, [])
+        values = words.setdefault(column, [])
         if code != len(values) or column not in memory.words():
             raise BadFile(f"the words of {column!r} make no sense: the ledger was altered.")
         values.append(ERASED if value is None else codec.read_word(value))
-    memory.begin(store.first, layout.dtype, layout.shape, layout.storage, layout.outputs, known)
+    memory.begin(store.first, layout.dtype, layout.shape, layout.storage, layout.outputs, words)
     names = reader.names("model")
     for chunk in chunks:
         if chunk.keys is not None:
@@ -54,7 +54,7 @@ def load_rows(
             retention.note_times(chunk.times[judged])
     memory.finish(retention.erased[retention.erased < max(store.first, store.judged)])
     keys.forget(reader.erased_rows())
-    return {column: len(values) for column, values in known.items()}
+    return {column: len(values) for column, values in words.items()}
 
 
 def judge_accepted(
@@ -62,12 +62,12 @@ def judge_accepted(
 ) -> Verdicts | None:
     """Judge the next decisions that were accepted before, and write their verdicts.
 
-    Rows that were erased in the meantime are taken by themselves: they are remembered and forgotten
-    at once, and stay without a verdict (NOT_JUDGED): None is returned for a run of them.
+    A run of rows that were erased in the meantime is handled separately: they are remembered and
+    forgotten at once, and stay without a verdict (NOT_JUDGED), and None is returned.
 
     witnesses   how many of the nearest are written for each
     missing     how many decisions are known to be missing
-    most        how many decisions are judged; at least one
+    most        how many decisions are judged at most; at least one is
     """
     reader, first = store.reader, store.judged
     stop = min(store.rows, first + most, first + CHUNK)
@@ -83,13 +83,13 @@ def judge_accepted(
     if erased[0]:
         memory.skip_erased(layout.dtype, records["input"], outputs, models)
         retention.note_times(times)
-        nothing = np.full(count, NOT_JUDGED), NO_STORED_WITNESSES, facts_of_many(None, count)
-        store.judge(EntryVerdicts(first, firsts, *nothing))
+        counts, facts = np.full(count, NOT_JUDGED), facts_of_many(None, count)
+        store.judge(EntryVerdicts(first, firsts, counts, NO_STORED_WITNESSES, facts))
         return None
     verdicts = memory.judge(layout.dtype, records["input"], outputs, firsts, models)
     verdicts = replace(verdicts, missing=missing)
     retention.note_times(times)
-    kept, facts = select_nearest(verdicts, witnesses), facts_of_many(verdicts, count)
-    store.judge(EntryVerdicts(first, firsts, verdicts.counts, kept, facts))
+    nearest, facts = select_nearest(verdicts, witnesses), facts_of_many(verdicts, count)
+    store.judge(EntryVerdicts(first, firsts, verdicts.counts, nearest, facts))
     absent = retention.count_absent(firsts) - retention.count_absent(np.array([first]))
     return replace(verdicts, firsts=firsts, absent=absent)

@@ -1,8 +1,6 @@
-"""Which model decided each row, and which pairs of rows count for a rule that asks.
+"""Which model decided each row, and which pairs of rows count if the rule's `compare` asks.
 
-A row has a number for its model, 0 for none. A number stands for a name as long as a row has it;
-then the name is gone, and the number is free for another.
-
+Each row has a code for its model; once no row has a code, its name is forgotten and it is reused.
 Invariant: as many rows as the history has, once a model was given; a forgotten row has no model.
 Cost: nothing as long as no model is given; then four bytes for each row, and each name once.
 Not here: what a name is (tables/model_names.py).
@@ -14,18 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.search.history.reserved_memory import GrowingRows
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
 from likewise.verdict.past_rows import CodedColumn
 
 NO_MODEL = 0
-_UNKNOWN = -1  # the number of a model that no row has
+_UNKNOWN = -1  # the code of a model that no row has
 
 ModelNames = list[str | None] | None
-"""A name, or None, for each of some decisions; None if none was given for any."""
+"""For each decision a name, or None; just None if none was given for any."""
 
 
 class RowModels:
-    """Models by row.
+    """Remembers the model of each row, as codes.
 
     compare: which pairs count: "all", those "within" a model, or those "across" models
     """
@@ -37,12 +35,12 @@ class RowModels:
         self.reset()
 
     def reset(self) -> None:
-        """Have no rows."""
+        """Forget all rows."""
         self.has_codes = False
-        """Whether a model was ever given, so that every row has a number."""
+        """Whether a model was ever given, so that every row has a code."""
         self._codes: GrowingRows | None = None  # made when the first model is given
         self._count = 0
-        self._names: list[str | None] = [None]  # by number; None for one that is free
+        self._names: list[str | None] = [None]  # by code; None if the code is free
         self._code_of: dict[str | None, int] = {None: NO_MODEL}
         self._uses: list[int] = [0]
         self._free: list[int] = []
@@ -52,7 +50,7 @@ class RowModels:
         return len(self._code_of) > 1
 
     def add(self, first: int, models: ModelNames, count: int) -> None:
-        """The history has decisions of these models now, as rows from `first` on."""
+        """Remember the models of new rows, from `first` on."""
         if self._codes is None:
             if models is None:
                 return
@@ -66,18 +64,16 @@ class RowModels:
             into[0, 0] = code
             self._uses[code] += 1
         else:
-            self._take_many(into[:, 0], models, count)
+            for name in dict.fromkeys(models):
+                self._learn(name)
+            codes = np.fromiter(map(self._code_of.__getitem__, models), np.int32, count)
+            into[:, 0] = codes
+            for code, uses in enumerate(np.bincount(codes).tolist()):
+                self._uses[code] += uses
         self._count = first + count
 
-    def _take_many(self, into: npt.NDArray[np.int32], models: list[str | None], count: int) -> None:
-        for name in dict.fromkeys(models):
-            self._learn(name)
-        into[:] = codes = np.fromiter(map(self._code_of.__getitem__, models), np.int32, count)
-        for code, many in enumerate(np.bincount(codes).tolist()):
-            self._uses[code] += many
-
     def _learn(self, name: str | None) -> int:
-        """The number of a model, which may be a new one."""
+        """Return the code of a model, which may be a new one."""
         code = self._code_of.get(name)
         if code is None:
             code = self._free.pop() if self._free else len(self._names)
@@ -89,11 +85,12 @@ class RowModels:
         return code
 
     def total_with(self, models: list[str | None]) -> int:
-        """How many different models there would be with these."""
+        """Return how many different models there would be with these."""
         new = {name for name in models if name not in self._code_of}
         return len(self._code_of) - 1 + len(new)
 
     def forget(self, rows: Rows) -> None:
+        """Forget the models of these rows, and names that no other row has."""
         if self._codes is None:
             return
         codes = self._codes.first(self._count)[:, 0]
@@ -111,13 +108,13 @@ class RowModels:
         self._free.append(code)
 
     def settle(self, rows: int, forgotten: Rows) -> None:
-        """After a call that was cut off: have the first `rows` rows, and names of no others.
+        """Return to the first `rows` rows and their names, after an interrupted call.
 
-        Numbers of further rows are not looked at: `took` writes those of every row.
+        Codes of later rows need no change: `add` writes the code of every row.
         """
         if self._codes is None:
             return
-        self._codes.room(rows, 0)  # there is room for the rows before, even if that was cut off
+        self._codes.room(rows, 0)  # makes room for the earlier rows if that was interrupted
         self._count = rows
         codes = self._codes.first(rows)[:, 0]
         codes[forgotten] = NO_MODEL
@@ -129,25 +126,25 @@ class RowModels:
         self._free = [code for code in range(1, len(uses)) if not uses[code]]
 
     def release(self, row: int) -> None:
-        """Rows before that one are forgotten: give their memory back."""
+        """Free the memory of the rows before this one, which are forgotten."""
         if self._codes is not None:
             self._codes.release(row)
 
     # What is there
 
     def codes(self, rows: Rows) -> npt.NDArray[np.int32]:
-        """The numbers of rows' models."""
+        """Return the codes of the models of rows."""
         if self._codes is None:
             return np.zeros(len(rows), np.int32)
         codes: npt.NDArray[np.int32] = self._codes.first(self._count)[rows, 0]
         return codes
 
     def read_codes(self, rows: Rows) -> CodedColumn:
-        """Models of rows as numbers, and the names that these stand for."""
+        """Return the models of rows as codes, and the names that these stand for."""
         return CodedColumn(self.codes(rows).astype(np.int64), tuple(self._names))
 
     def names(self, rows: Rows) -> tuple[str | None, ...]:
-        """The models of rows; None for one without, or forgotten."""
+        """Return the models of rows; None for a row without one, or a forgotten one."""
         if len(rows) == 0:
             return ()
         return tuple(map(self._names.__getitem__, self.codes(rows).tolist()))
@@ -155,9 +152,9 @@ class RowModels:
     def mask_pairs(
         self, checked: Sequence[str | None] | None, rows: Rows, others: Rows
     ) -> npt.NDArray[np.bool_]:
-        """Which pairs of rows and others count, by their models alone.
+        """Mark the pairs of rows and others that count, by their models alone.
 
-        checked: the model of a single decision, that was only checked, instead of `rows`
+        checked: the model of a single decision that is only checked, in place of `rows`
         """
         theirs = self.codes(others)
         if checked is None:

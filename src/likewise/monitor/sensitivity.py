@@ -1,18 +1,9 @@
-"""Which line of a rule does the work: what comes of the rule with each line of it changed.
+"""Count what a rule finds with each line of it changed, which shows which lines matter.
 
-For each column: how many decisions would be comparable, and how many would contradict an earlier
-one, if the column were ignored, its tolerance halved, or doubled (rule/variation.py). Decisions
-are taken in the order in which they come.
-
-Invariant: every count is what a `Monitor` with the changed rule and `comparable=True` says of the
-first `decisions` of those given, without those that have no direction under that rule (cosine, a
-column ignored), which are counted. All counts rest on the same decisions.
-Cost: one monitor for each change. So there are at most ROWS decisions and COLUMNS columns, fewer
-decisions, down to LEAST, and then fewer columns, where a rule has many (CELLS), and fewer decisions
-once more while the changed rules together find more than PAIRS pairs. None of these bounds is a
-time, so the same decisions give the same counts on every machine. A model embeds each text or
-picture once. A call to a monitor finds at most some millions of pairs.
-Not here: keys, windows, and words for what was found (reports/sensitivity_section.py).
+Invariant: every count is what a `Monitor` with the changed rule and `comparable=True` says about
+the same first decisions; those without direction under a changed rule are left out and counted.
+Cost: one monitor for each change, within the bounds `MOST_…` (see `vary`).
+Not here: keys, windows, and words for the results (reports/sensitivity_section.py)
 """
 
 import math
@@ -25,7 +16,7 @@ import numpy as np
 
 from likewise.errors import BadRule, WrongShape
 from likewise.monitor.monitor import Monitor
-from likewise.monitor.readers.embedded_columns import EmbeddedColumn, EmbeddedValue
+from likewise.monitor.readers.embedded_columns import EmbeddedColumn, pair_embedded
 from likewise.monitor.readers.embedded_reader import embed_many
 from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.monitor.sensitivity_table import SensitivityTable, Variant, VariantCounts
@@ -38,15 +29,15 @@ from likewise.tables.model_names import check_names
 from likewise.tables.normalize import sequence_of, to_number_array
 
 MOST_ROWS = 10_000
-"""Decisions that are looked at, the first ones."""
+"""How many decisions are used at most, the first ones."""
 MOST_COLUMNS = 40
-"""Columns that are changed, the first that are compared; and coordinates, if they have names."""
+"""How many columns, or named coordinates, are changed at most, the first that are compared."""
 MOST_CELLS = 6_000_000
-"""Values that are read, over all changed rules."""
+"""How many values are read at most, over all changed rules."""
 LEAST_ROWS = 500
-"""Decisions that are looked at in any case; a very wide rule has fewer columns changed instead."""
+"""How many decisions are used in any case; in a very wide rule fewer columns are changed."""
 MOST_PAIRS = 10_000_000
-"""Contradicting pairs that are looked at, over all changed rules."""
+"""How many contradicting pairs are found at most, over all changed rules."""
 _MOST_PAIRS_PER_CALL = 2_000_000  # pairs that a call to a monitor finds at most
 _ROWS_PER_CALL = (50, 2_000)  # decisions in such a call
 _SHORTEST = (
@@ -69,17 +60,25 @@ def vary(
     models: str | Sequence[str | None] | None = None,
     threads: int | None = None,
 ) -> SensitivityTable:
-    """What a rule comes to if a column of it is ignored, its tolerance halved, or doubled.
+    """Count comparable and contradicting decisions under a rule, and with each line changed.
 
-    x, z      decisions in order, as `Monitor.observe_many` takes them.
+    For each column: how many decisions would be comparable, and how many would contradict an
+    earlier one, if the column were ignored, or its tolerance halved or doubled (rule/variation.py).
+
+    x, z      decisions in order, as for `Monitor.observe_many`
     columns   names of coordinates, for a rule without features. Without names, or with more than
-              `most_columns`, epsilon is halved and doubled instead.
-    together  columns that are changed as one, by the name they get: {"job": ["job_a", "job_b"]}.
-    changes   some of "ignored", "halved", "doubled"; none for the rule as it is alone.
-    within    how long before a decision those are that it is compared with, as a `Monitor` takes
-              it; then `times` has a time for each.
-    models    which model made each, as `Monitor.observe_many` takes it.
-    threads   how many cores may share the work; all of them unless told otherwise.
+              `most_columns`, epsilon is halved and doubled instead
+    together  columns that are changed as one, by the name they get: {"job": ["job_a", "job_b"]}
+    changes   some of "ignored", "halved", "doubled"; an empty list for the unchanged rule alone
+    within    how long before a decision the past begins that it is compared with, as for `Monitor`;
+              then `times` has a time for each
+    models    which model made each, as for `Monitor.observe_many`
+    threads   how many cores may share the work; all of them by default
+
+    If a rule has many columns (MOST_CELLS), fewer decisions are used, down to LEAST_ROWS, and then
+    fewer columns are changed; still fewer decisions are used if the changed rules together find
+    more than MOST_PAIRS pairs. No bound is a time, so the same decisions give the same counts on
+    every machine. A model embeds each text or picture once.
 
     >>> people = [
     ...     {"age": 30, "paid": 50, "ok": "no"},
@@ -99,13 +98,13 @@ def vary(
     >>> [(one.column, one.how, one.comparable, one.contradicting) for one in found.variants[:3]]
     [('age', 'ignored', 2, 1), ('age', 'halved', 1, 0), ('age', 'doubled', 2, 1)]
     """
-    odd = [one for one in changes if one not in CHANGE_KINDS]
-    if odd:
-        raise BadRule(
-            f"changes has {odd[0]!r}; expected some of {', '.join(CHANGE_KINDS)}"
-            + did_you_mean(odd[0], CHANGE_KINDS),
-            setting="changes",
-        )
+    for change in changes:
+        if change not in CHANGE_KINDS:
+            raise BadRule(
+                f"changes has {change!r}; expected some of {', '.join(CHANGE_KINDS)}"
+                + did_you_mean(change, CHANGE_KINDS),
+                setting="changes",
+            )
     if not isinstance(rule, Rule):
         raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
     if columns is not None and len(columns) > most_columns:
@@ -113,31 +112,29 @@ def vary(
     parts = list_parts(rule, columns if rule.features is None else None, together)
     width = len(rule.features or columns or ()) or 1
     most = min(most_columns, max(1, MOST_CELLS // (LEAST_ROWS * width * max(1, len(changes)))))
-    some, rest = parts[:most], parts[most:]
     decisions = _Decisions.read(rule, x, z, most_rows)
     if within is not None:
         decisions = with_other(decisions, within=within, times=times)
-    decisions = with_other(decisions, models=check_names(models, decisions.given))
-    made = list_changes(decisions.rule, some, columns, changes)
-    rules = [decisions.rule, *(change.rule for change in made)]
+    decisions = with_other(decisions, models=check_names(models, decisions.given_count))
+    rule_changes = list_changes(decisions.rule, parts[:most], columns, changes)
+    rules = [decisions.rule, *(change.rule for change in rule_changes)]
     rows = min(len(decisions), max(LEAST_ROWS, MOST_CELLS // (width * len(rules)) // 100 * 100))
-    outcomes = _outcomes(rules, decisions, rows, threads)
-    variants = tuple(map(Variant, made, outcomes[1:]))
-    unchanged = tuple(name for part in rest for name in part.columns)
-    return SensitivityTable(
-        rule, outcomes[0], variants, decisions.given, unchanged
-    ).in_order_of_effect()
+    counts = _count_all(rules, decisions, rows, threads)
+    variants = tuple(map(Variant, rule_changes, counts[1:]))
+    unchanged = tuple(name for part in parts[most:] for name in part.columns)
+    table = SensitivityTable(rule, counts[0], variants, decisions.given_count, unchanged)
+    return table.in_order_of_effect()
 
 
 @dataclass(frozen=True, eq=False)
 class _Decisions:
-    """Decisions, read once, so that many monitors can take them."""
+    """Holds decisions that were read once, so that many monitors can take them."""
 
     rule: Rule
-    """By which a monitor takes them: no keys, no model to be asked."""
+    """The rule by which a monitor takes them: without keys or models to load."""
     x: Any
     z: Any
-    given: int
+    given_count: int
     within: str | None = None
     times: Any = None
     models: list[str | None] | None = None
@@ -147,25 +144,25 @@ class _Decisions:
 
     @classmethod
     def read(cls, rule: Rule, x: Any, z: Any, most: int) -> "_Decisions":
-        """The first decisions, `most` of them."""
+        """Read the first `most` decisions."""
         outputs = None if z is FROM_ROW else sequence_of(z)
         if rule.features is not None:
-            made = cls._of_table(rule, x, apart=outputs is not None, most=most)
+            decisions = cls._read_table(rule, x, apart=outputs is not None, most=most)
         elif rule.embed is not None:
             x = sequence_of(x)
             vectors = embed_many(rule, x[:most])
-            made = cls(with_other(rule, embed=None), vectors, FROM_ROW, len(x))
+            decisions = cls(with_other(rule, embed=None), vectors, FROM_ROW, len(x))
         else:
             x = to_number_array(x, "the input")
-            made = cls(rule, x[:most], FROM_ROW, len(x))
+            decisions = cls(rule, x[:most], FROM_ROW, len(x))
         if outputs is None:
-            return made
-        if len(outputs) != made.given:
+            return decisions
+        if len(outputs) != decisions.given_count:
             raise WrongShape(
-                f"there are {made.given} inputs and {len(outputs)} outputs; expected one output"
-                " for each input."
+                f"there are {decisions.given_count} inputs and {len(outputs)} outputs; expected one"
+                " output for each input."
             )
-        return with_other(made, z=outputs[:most])
+        return with_other(decisions, z=outputs[:most])
 
     def first_with_direction(self, rule: Rule, rows: int) -> "_Decisions":
         """Return the first rows, without those that have no direction under a changed rule."""
@@ -173,42 +170,38 @@ class _Decisions:
             return with_other(self, x=self.x[:rows])
         stored = np.float32 if rule.storage == "float32" else np.float64
         squares = self.x[:rows].astype(stored).astype(np.float64) ** 2
-        kept = np.flatnonzero(squares @ np.array(rule.weights) > _SHORTEST).tolist()
+        rest = np.flatnonzero(squares @ np.array(rule.weights) > _SHORTEST).tolist()
 
         def select(values: Any) -> Any:
-            return None if values is None else [values[i] for i in kept]
+            return None if values is None else [values[i] for i in rest]
 
         z = self.z if self.z is FROM_ROW else select(self.z)
         return with_other(
-            self, x=self.x[kept], z=z, times=select(self.times), models=select(self.models)
+            self, x=self.x[rest], z=z, times=select(self.times), models=select(self.models)
         )
 
     @classmethod
-    def _of_table(cls, rule: Rule, table: Any, *, apart: bool, most: int) -> "_Decisions":
+    def _read_table(cls, rule: Rule, table: Any, *, apart: bool, most: int) -> "_Decisions":
+        """Read a table; `apart` says that outputs were given beside it."""
         features: dict[str, Feature] = dict(rule.features or {})
         outputs = rule.output_columns
-        named = [name for name, one in features.items() if one.kind not in ("key", "ignore")]
-        wanted = named if apart else [*named, *outputs]
+        names = [name for name, feature in features.items() if feature.is_kept]
         known = None if rule.extra == "ignore" else [*features, *outputs]
-        columns = columns_of(table, wanted, known)
+        columns = columns_of(table, names if apart else [*names, *outputs], known)
         count = len(next(iter(columns.values())))
         columns = {name: column[:most] for name, column in columns.items()}
         for name, feature in features.items():
             if feature.embed is not None:
-                kept, vectors = EmbeddedColumn(name, feature).read(columns[name])
-                columns[name] = [
-                    None if value is None else EmbeddedValue(value, vector)
-                    for value, vector in zip(kept, vectors, strict=True)
-                ]
+                columns[name] = pair_embedded(*EmbeddedColumn(name, feature).read(columns[name]))
             elif feature.kind == "key":
                 features[name] = Feature("ignore")
         return cls(with_other(rule, features=features), ColumnTable(columns), FROM_ROW, count)
 
 
-def _outcomes(
+def _count_all(
     rules: Sequence[Rule], decisions: _Decisions, rows: int, threads: int | None
 ) -> list[VariantCounts]:
-    """What each rule comes to for the first rows; fewer rows where there are too many pairs."""
+    """Count under each rule the first rows; fewer rows if there are too many pairs."""
     while True:
         runs: list[_Run] = []
         pairs = 0
@@ -226,7 +219,7 @@ def _outcomes(
 
 
 def _reduce_rows(rows: int, runs: Sequence["_Run"], rules: int) -> int:
-    """So few rows that all rules together should stay within PAIRS: half of them at most.
+    """Return so few rows that all rules together should find MOST_PAIRS: at most half of them.
 
     Pairs grow with the square of the rows.
     """
@@ -237,7 +230,7 @@ def _reduce_rows(rows: int, runs: Sequence["_Run"], rules: int) -> int:
 
 @dataclass(frozen=True)
 class _Run:
-    """What a monitor found in the first rows."""
+    """Holds what a monitor found in the first rows."""
 
     rows: int
     comparable: int
@@ -249,7 +242,7 @@ class _Run:
 def _run(
     rule: Rule, decisions: _Decisions, rows: int, threads: int | None, most_pairs: int
 ) -> _Run:
-    """A rule tried on the first rows; on fewer if there are more than `most_pairs`."""
+    """Try a rule on the first rows; stop early after more than `most_pairs` pairs."""
     comparable = contradicting = pairs = done = 0
     decisions = decisions.first_with_direction(rule, rows)
     without_direction, rows = rows - len(decisions), len(decisions)

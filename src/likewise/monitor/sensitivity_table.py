@@ -1,7 +1,6 @@
-"""What a rule comes to with each line of it changed: the answer of `vary` (sensitivity.py), as
-values.
+"""Hold the result of `vary` (sensitivity.py): the counts of a rule, and with each line changed.
 
-Invariant: all counts of a `Varied` rest on the same decisions.
+Invariant: all counts of a `SensitivityTable` are about the same decisions.
 """
 
 from dataclasses import dataclass, replace
@@ -14,24 +13,24 @@ from likewise.tables.printing import with_bounded_repr
 
 @dataclass(frozen=True)
 class VariantCounts:
-    """What a rule comes to."""
+    """Counts the decisions under one rule."""
 
     decisions: int
     comparable: int
-    """Had an earlier like case, whatever its output."""
+    """How many had an earlier similar case, whatever its output."""
     contradicting: int
-    """Contradict an earlier like case."""
+    """How many contradict an earlier similar case."""
     without_direction: int = 0
-    """Decisions that were left out: under cosine, all that the rule looks at is zero in them."""
+    """How many were left out: under cosine, all values that the rule compares are zero in them."""
 
     @property
     def share(self) -> float:
-        """Of all decisions, those that are comparable."""
+        """The share of all decisions that are comparable."""
         return self.comparable / self.decisions if self.decisions else 0.0
 
     @property
     def rate(self) -> float | None:
-        """Of the comparable decisions, those that contradict one; None if none is comparable."""
+        """The share of the comparable decisions that contradict one; None if none is comparable."""
         return self.contradicting / self.comparable if self.comparable else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -46,14 +45,14 @@ class VariantCounts:
 @with_bounded_repr
 @dataclass(frozen=True)
 class Variant:
-    """A rule with one line changed, and what it comes to."""
+    """Holds a rule with one line changed, and its counts."""
 
     change: RuleChange
     outcome: VariantCounts
 
     @property
     def column(self) -> str | None:
-        """What was changed; None for epsilon."""
+        """The column that was changed; None for epsilon."""
         return self.change.column
 
     @property
@@ -90,30 +89,30 @@ class Variant:
 @with_bounded_repr
 @dataclass(frozen=True)
 class SensitivityTable:
-    """What a rule comes to as it is, and with each line of it changed.
+    """Holds the counts of a rule as it is, and with each line of it changed.
 
-    Variants of a column stand together. Columns come in order of their effect: the largest
+    Variants of a column are next to each other. Columns are in order of their effect: the largest
     difference that a change of the column makes to one of the two counts.
 
-    as_it_is  what the rule itself comes to: `comparable` and `contradicting` decisions.
-    variants  each with its `column` (None for epsilon), `how` it was changed, and the same counts.
+    baseline  the counts of the rule itself: `comparable` and `contradicting` decisions
+    variants  each with its `column` (None for epsilon), `how` it was changed, and the same counts
     """
 
     rule: Rule
     baseline: VariantCounts
     variants: tuple[Variant, ...]
     given_count: int
-    """Decisions that there were; the first `decisions` of them were looked at."""
+    """How many decisions were given; the first `decisions` of them were used."""
     unchanged: tuple[str, ...] = ()
     """Columns that are compared and were not changed, since there are too many."""
 
     @property
     def decisions(self) -> int:
-        """From which everything was computed."""
+        """How many decisions everything was computed from."""
         return self.baseline.decisions
 
     def effect(self, variant: Variant) -> int:
-        """The larger of the differences that a change makes to the two counts."""
+        """Return the larger of the differences that a change makes to the two counts."""
         base = self.baseline
         return max(
             abs(variant.comparable - base.comparable),
@@ -121,12 +120,12 @@ class SensitivityTable:
         )
 
     def rank_blocking_columns(self) -> tuple[Variant, ...]:
-        """Columns ignored, those first without which most decisions would be comparable."""
+        """List the ignored columns, in order of how many decisions are comparable without each."""
         ignored = [one for one in self.variants if one.how == "ignored"]
         return tuple(sorted(ignored, key=lambda one: -one.comparable))
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the table for JSON."""
         return {
             **self.baseline.to_dict(),
             "given": self.given_count,
@@ -135,13 +134,11 @@ class SensitivityTable:
         }
 
     def in_order_of_effect(self) -> "SensitivityTable":
-        """The same, the column first whose changes make the largest difference."""
+        """Sort the variants: the column first whose changes make the largest difference."""
         effects: dict[tuple[str, ...], int] = {}
-        for one in self.variants:
-            columns = one.change.columns
-            effects[columns] = max(effects.get(columns, 0), self.effect(one))
-        places = {
-            columns: i for i, columns in enumerate(sorted(effects, key=lambda one: -effects[one]))
-        }
-        ordered = sorted(self.variants, key=lambda one: places[one.change.columns])
+        for variant in self.variants:
+            columns = variant.change.columns
+            effects[columns] = max(effects.get(columns, 0), self.effect(variant))
+        order = sorted(effects, key=lambda columns: -effects[columns])
+        ordered = sorted(self.variants, key=lambda one: order.index(one.change.columns))
         return replace(self, variants=tuple(ordered))

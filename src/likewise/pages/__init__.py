@@ -1,1 +1,1 @@
-"""The pages that `likewise serve` shows at /: look at contradictions, decide, answer."""
+"""The pages of `likewise serve`: people look at contradictions here, and review them."""

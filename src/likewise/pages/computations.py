@@ -1,10 +1,9 @@
-"""What takes seconds: computed aside, one at a time, and kept until somebody asks for it again.
+"""Computations that take seconds run in the background, and their results are kept.
 
-A page never waits for it longer than a moment. It shows what was computed before, and from how many
-decisions; or that it is being computed.
-
+A page waits only a moment. It then shows the last result and how many decisions that is based on,
+or that the computation is still running.
 Invariant: one computation runs at a time, in a thread of its own; a page only reads its result.
-Bound: one result for each monitor and question; how much a question may look at is its own.
+Bound: one result for each monitor and question; each question limits what it reads.
 """
 
 import asyncio
@@ -18,15 +17,17 @@ from likewise.errors import LikewiseError
 from likewise.runtime.log import logger
 from likewise.service.served_monitor import ServedMonitor
 
-_MOMENT = 0.15  # seconds that a page waits: small histories are answered at once
+_WAIT_SECONDS = 0.15  # small histories are answered within the first request
+
+_RETRY_SECONDS = 10.0
 
 
 @dataclass
 class Computation:
-    """A question, and its answer once it is there."""
+    """Holds a question, and its answer once there is one."""
 
     rows: int
-    """How many decisions there were when it was asked."""
+    """How many decisions there were when the computation began."""
     begun: float
     future: "Future[Any]"
     seconds: float | None = None
@@ -39,7 +40,7 @@ class Computation:
 
     @property
     def value(self) -> Any:
-        """The answer; None before it is there."""
+        """The answer; None until there is one."""
         return self.future.result() if self.state == "done" else None
 
     @property
@@ -49,6 +50,11 @@ class Computation:
         if error is None:
             return None
         return str(error) if isinstance(error, LikewiseError) else type(error).__name__
+
+    @property
+    def may_be_retried(self) -> bool:
+        """Whether it failed, and long enough ago to try again."""
+        return self.state == "failed" and clock.monotonic() - self.begun > _RETRY_SECONDS
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -60,36 +66,35 @@ class Computation:
 
 
 class ComputationQueue:
-    """All questions of one service that take long."""
+    """Runs the computations of one service, one after another."""
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="likewise-aside")
-        self._asked: dict[ServedMonitor, dict[str, Computation]] = {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="likewise-computing")
+        self._computations: dict[ServedMonitor, dict[str, Computation]] = {}
 
     async def ask(
         self,
-        hosted: ServedMonitor,
+        served: ServedMonitor,
         question: str,
         call: Callable[[], Any],
         *,
         recompute: bool = False,
     ) -> Computation:
-        """The answer, or that it is being computed.
+        """Return the last computation of a question, or a new one, which may still be running.
 
-        anew: ask again, unless it is being computed
+        recompute: start again, unless it is being computed
         """
-        asked = self._asked.setdefault(hosted, {})
-        found = asked.get(question)
-        again = recompute or (found is not None and found.state == "failed" and _older(found))
-        if found is None or (again and found.state != "computing"):
-            found = asked[question] = self._start(hosted, call)
-        if found.state == "computing":
-            done = asyncio.wrap_future(found.future)
-            done.add_done_callback(lambda one: one.cancelled() or one.exception())  # else it logs
-            await asyncio.wait([done], timeout=_MOMENT)
-        return found
+        computations = self._computations.setdefault(served, {})
+        last = computations.get(question)
+        if last is None or (last.state != "computing" and (recompute or last.may_be_retried)):
+            last = computations[question] = self._start(served, call)
+        if last.state == "computing":
+            future = asyncio.wrap_future(last.future)
+            future.add_done_callback(lambda it: it.cancelled() or it.exception())  # else it logs
+            await asyncio.wait([future], timeout=_WAIT_SECONDS)
+        return last
 
-    def _start(self, hosted: ServedMonitor, call: Callable[[], Any]) -> Computation:
+    def _start(self, served: ServedMonitor, call: Callable[[], Any]) -> Computation:
         begun = clock.monotonic()
 
         def run_timed() -> Any:
@@ -99,23 +104,19 @@ class ComputationQueue:
             except LikewiseError:
                 raise
             except Exception:
-                logger.exception("a fault of likewise, while computing for %s", hosted.name)
+                logger.exception("a fault of likewise, while computing for %s", served.name)
                 raise
             finally:
                 computation.seconds = round(clock.thread_time() - start, 3)
 
-        computation = Computation(hosted.next_row, begun, Future())
+        computation = Computation(served.next_row, begun, Future())
         computation.future = self._thread.submit(run_timed)
         return computation
 
-    def forget(self, hosted: ServedMonitor) -> None:
-        """Drop the answers about a monitor, also those that are being computed."""
-        self._asked.pop(hosted, None)
+    def forget(self, served: ServedMonitor) -> None:
+        """Drop the computations about a monitor, also those that are running."""
+        self._computations.pop(served, None)
 
     def close(self) -> None:
-        """Drop what has not begun. What runs is not waited for, so that ledgers close soon."""
+        """Drop what has not begun, and do not wait for the rest, so that ledgers close soon."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-def _older(found: Computation) -> bool:
-    return clock.monotonic() - found.begun > 10.0

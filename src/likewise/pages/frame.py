@@ -1,10 +1,9 @@
-"""What all pages have in common: header, navigation, content policy, static files.
+"""All pages share this frame: header, navigation, content policy and static files.
 
-The address of a static file names its content, so a browser may keep it for good; a new version has
-another address. What we did not write is vendored with its licence, and its checksum is tested.
-
-Templates escape every value (verdict/html.py). The policy forbids scripts and styles in the
-page itself, so text that were markup by mistake could still run nothing.
+The address of a static file contains a hash of its content, so browsers may cache it for ever.
+Third-party files are vendored with their licence, and a test checks their checksums.
+Templates escape every value (verdict/html.py), and the policy forbids scripts and styles inside a
+page, so that a value could not run anything even if it were markup.
 """
 
 import hashlib
@@ -44,15 +43,15 @@ NAVIGATION = (
     ("health", "Health"),
 )
 DONE = {
-    "reviewed": "Written down. It is in the ledger's chain.",
-    "undone": "Taken back, as a new entry of the ledger's chain.",
-    "erased": "Erased: inputs, outputs and keys are destroyed, and the chain says so.",
-    "erased-later": "Erased. Somebody still reads an old state of the ledger: erase it again later,"
-    " so that nothing of it stays in its files.",
+    "reviewed": "Review saved. It is part of the ledger's chain.",
+    "undone": "Review withdrawn. The ledger's chain records that as a new entry.",
+    "erased": "Erased: inputs, outputs and keys are destroyed, and the ledger's chain records it.",
+    "erased-later": "Erased. Another process still reads an old state of the ledger: erase the key"
+    " again later, so that nothing of it stays in the files.",
     "assigned": "Assigned.",
     "verified": "The ledger was verified.",
 }
-"""What a page says after a form was sent, by the word `done` of its address."""
+"""What a page says after a form was sent, by the parameter `done` of its address."""
 _FILES = {
     "style.css": ("likewise.reports", "style.css", "text/css"),
     "pages.css": ("likewise.pages", "static/pages.css", "text/css"),
@@ -69,27 +68,27 @@ def make_page_response(
     *,
     visit: Visit | None = None,
     viewer: Viewer | None = None,
-    here: str = "",
+    section: str = "",
     status: int = 200,
     assets: Sequence[str] = (),
     **data: Any,
 ) -> Response:
-    """A page from a template that extends frame.html.
+    """Render a template that extends frame.html.
 
-    visit    what it is about; without one, the page is about no monitor, and for `viewer`
-    here     the first part of its path, for the navigation
+    visit    the request for a monitor; a page about no monitor has only a `viewer`
+    section  the entry of the navigation to mark
     """
     monitors: list[tuple[str, str]] = []
     if visit is not None:
         viewer = visit.viewer
         names = [name for name in visit.service.monitors if viewer.allows("read", name)]
-        monitors = [(name, page_url(name, here)) for name in names]
+        monitors = [(name, page_url(name, section)) for name in names]
     text = render(
         template,
         title=title,
         visit=visit,
         viewer=viewer,
-        here=here,
+        current=section,
         done=visit and DONE.get(visit.query.get("done", "")),
         monitors=monitors,
         navigation=NAVIGATION,
@@ -103,14 +102,14 @@ def make_page_response(
 
 @cache
 def static_file(name: str) -> bytes:
-    """The content of a file; KeyError if it is none of ours."""
+    """Return the content of a static file; KeyError if there is no such file."""
     package, path, _ = _FILES[name]
     return (files(package) / path).read_bytes()
 
 
 @cache
 def static_url(name: str) -> str:
-    """Where a file is."""
+    """Return the address of a static file."""
     return f"/static/{name}?v={hashlib.sha256(static_file(name)).hexdigest()[:12]}"
 
 

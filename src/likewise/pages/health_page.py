@@ -1,7 +1,7 @@
-"""Is the service well: queue, disk, memory, index, losses, and whether the ledger is what it was.
+"""The page of the service's health: queue, disk, memory, index, losses, and the ledger's chain.
 
-Verifying walks the whole chain, which takes long for a large ledger: it goes on beside everything
-else, one ledger at a time, and the page says how far that is.
+Cost: verifying walks the whole chain, which takes long for a large ledger. It runs in the
+background, one ledger at a time, and the page shows its state.
 """
 
 import asyncio
@@ -24,26 +24,26 @@ from likewise.tables.printing import format_number
 from likewise.tables.times import iso_text_of_seconds
 
 _TEMPLATE = "pages/health.html"
-_PATIENCE_SECONDS = 2.0
+_HEAD_SECONDS = 2.0
 
 
 async def load(visit: Visit) -> PageData:
-    """All that the page says; None where the monitor was too busy to answer."""
-    hosted, service = visit.hosted, visit.service
-    monitor, counts, limits = hosted.monitor, hosted.counts, hosted.limits
+    """Collect the data of the page; None where the monitor was too busy to answer."""
+    served, service = visit.served, visit.service
+    monitor, counts, limits = served.monitor, served.counts, served.limits
     buckets, calls = counts.commit_durations.buckets, sum(counts.commit_durations.buckets)
     data: dict[str, Any] = {
-        "monitor": hosted.name,
+        "monitor": served.name,
         "durable": monitor.durable,
-        "waiting": hosted.waiting_rows,
+        "waiting": served.waiting_rows,
         "waiting_most": limits.waiting_rows,
-        "oldest_seconds": hosted.oldest_wait_seconds,
+        "oldest_seconds": served.oldest_wait_seconds,
         "readers": service.readers,
         "readers_most": limits.readers,
         "requests": service.active_requests,
         "requests_most": limits.requests,
         "waiting_events": counts.waiting_events,
-        "commits": {  # how long calls of the monitor took, with their writing
+        "commits": {  # how long calls of the monitor took, including writing
             "calls": calls,
             "mean_seconds": counts.commit_durations.total / calls if calls else None,
             "half_within_seconds": quantile(buckets, BUCKET_SECONDS, 0.5),
@@ -51,12 +51,12 @@ async def load(visit: Visit) -> PageData:
         },
         "refused": dict(counts.refused),
         "dropped": dict(counts.dropped),
-        "rows": hosted.next_row,
+        "rows": served.next_row,
         "accepted": 0,
     }
     if monitor.durable:
-        data["accepted"] = await hosted.read_ledger(lambda ledger: ledger.pending)
-    reading = await visit.live.readings.read(hosted)
+        data["accepted"] = await served.read_ledger(lambda ledger: ledger.pending)
+    reading = await visit.live.readings.read(served)
     disk = None if reading is None else reading.disk
     data |= {
         "missing": None if reading is None else reading.missing,
@@ -75,9 +75,9 @@ async def load(visit: Visit) -> PageData:
     }
     if monitor.durable:
         with suppress(TimeoutError, LikewiseError, Refusal):
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                data["head"] = str(await hosted.run_in_turn(monitor.head))
-        last = visit.live.verifications.get(hosted.name)
+            async with asyncio.timeout(_HEAD_SECONDS):
+                data["head"] = str(await served.run_in_turn(monitor.head))
+        last = visit.live.verifications.get(served.name)
         data["verified"] = last and {
             "begun": iso_text_of_seconds(last.begun, "seconds"),
             "ended": _iso(last.ended),
@@ -99,7 +99,7 @@ def _iso(seconds: float | None) -> str | None:
 
 
 def quantile(buckets: Sequence[int], edges: Sequence[float], share: float) -> float | None:
-    """The edge within which a share of what was counted lies; None beyond the last, or of nothing.
+    """Return the edge below which a share of the counts lies; None beyond the last edge.
 
     >>> quantile([5, 4, 1], [0.1, 1.0], 0.9)
     1.0
@@ -113,14 +113,14 @@ def quantile(buckets: Sequence[int], edges: Sequence[float], share: float) -> fl
 
 
 def format_duration(seconds: float) -> str:
-    """A duration as a person would write it."""
+    """Write a duration as a person would."""
     if seconds < 0.001:
         return f"{seconds * 1e6:.3g} µs"
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def format_bytes(size: float) -> str:
-    """A size as a person would write it."""
+    """Write a size as a person would."""
     for factor, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if size >= factor:
             return f"{format_number(float(f'{size / factor:.3g}'))} {unit}"
@@ -128,7 +128,7 @@ def format_bytes(size: float) -> str:
 
 
 async def stream_parts(visit: Visit) -> EventStream:
-    blocks = ("figures", "ledger") if visit.hosted.monitor.durable else ("figures",)
+    blocks = ("figures", "ledger") if visit.served.monitor.durable else ("figures",)
     return stream_blocks(visit, "health", load, _TEMPLATE, blocks)
 
 
@@ -136,26 +136,26 @@ async def stream_parts(visit: Visit) -> EventStream:
 
 
 async def verify(visit: Visit, _: Fields) -> str:
-    """Begin to walk the chain; the page says what came of it."""
-    hosted, service = visit.hosted, visit.service
-    require_ledger(hosted)
+    """Begin to verify the chain; the page shows the result."""
+    served, service = visit.served, visit.service
+    require_ledger(served)
     if service.verify_lock.locked():
-        raise Refusal(503, "a ledger is being verified already; one at a time.", retry_seconds=10.0)
+        raise Refusal(503, "another ledger is being verified; try again later.", retry_seconds=10.0)
     await service.verify_lock.acquire()
-    verifying = visit.live.verifications[hosted.name] = VerificationStatus(clock.time())
+    verifying = visit.live.verifications[served.name] = VerificationStatus(clock.time())
     try:
         await visit.record_action("verify")
     except BaseException:
         service.verify_lock.release()
-        del visit.live.verifications[hosted.name]
+        del visit.live.verifications[served.name]
         raise
 
     async def walk() -> None:
         try:
-            verified = await hosted.run_in_thread(hosted.monitor.verify)
+            verified = await served.run_in_thread(served.monitor.verify)
             verifying.ok, verifying.message = verified.ok, str(verified)
         except Exception as error:
-            logger.error("verifying %s failed: %s", hosted.name, type(error).__name__)
+            logger.error("verifying %s failed: %s", served.name, type(error).__name__)
             verifying.ok, verifying.message = False, f"It could not be verified: {error}"
         finally:
             verifying.ended = clock.time()

@@ -1,11 +1,9 @@
-"""Who works on which pair: for a while, so that no two reviewers have the same one at once.
+"""A reviewer leases a pair for a while, so that no two reviewers work on the same one.
 
-A reviewer has one pair at a time. Whoever goes away loses it after `seconds`; whoever looks at it
-again keeps it. All of it is in memory: a restart of the server gives every pair back, and nothing
-is lost by that, since what was reviewed is in the ledger.
-
-Invariant: a row that is taken by somebody is given to nobody else before its time is over.
-Bound: one row for each reviewer, and `MOST_SKIPPED` that each has put aside.
+A reviewer has one pair at a time. It is released after `seconds` unless the reviewer opens it
+again. Leases are in memory: a restart of the server releases all, and no review is lost by that.
+Invariant: a leased row is given to nobody else before the lease expires.
+Bound: one row for each reviewer, and `MOST_SKIPPED` that each has skipped.
 """
 
 import threading
@@ -20,7 +18,7 @@ MOST_SKIPPED = 10_000
 
 @dataclass(frozen=True)
 class Lease:
-    """A row, who works on it, and until when."""
+    """Says who works on a row, and until when."""
 
     row: int
     reviewer: str
@@ -28,7 +26,7 @@ class Lease:
 
 
 class Leases:
-    """The rows of one monitor that somebody works on."""
+    """Holds the leases of one monitor."""
 
     def __init__(
         self, seconds: float = SECONDS, now: Callable[[], float] = clock.monotonic
@@ -40,10 +38,10 @@ class Leases:
         self._lock = threading.Lock()
 
     def claim(self, row: int, reviewer: str) -> bool:
-        """Take a row, or take it again; whether that could be done. Any other one is given back."""
+        """Lease a row, or renew the lease, and release any other; False if somebody else has it."""
         with self._lock:
-            held = self._holder(row)
-            if held is not None and held.reviewer != reviewer:
+            lease = self._find_lease(row)
+            if lease is not None and lease.reviewer != reviewer:
                 return False
             before = self._by_reviewer.get(reviewer)
             if before is not None and before != row:
@@ -53,26 +51,26 @@ class Leases:
             return True
 
     def find_row(self, reviewer: str) -> int | None:
-        """The row that somebody works on."""
+        """Return the row that a reviewer works on."""
         with self._lock:
             row = self._by_reviewer.get(reviewer)
-            return None if row is None or self._holder(row) is None else row
+            return None if row is None or self._find_lease(row) is None else row
 
     def find_holder(self, row: int) -> str | None:
-        """Who works on a row."""
+        """Return who works on a row."""
         with self._lock:
-            held = self._holder(row)
-            return None if held is None else held.reviewer
+            lease = self._find_lease(row)
+            return None if lease is None else lease.reviewer
 
     def release(self, row: int, reviewer: str) -> None:
-        """Give a row back."""
+        """Release a row."""
         with self._lock:
-            held = self._by_row.get(row)
-            if held is not None and held.reviewer == reviewer:
+            lease = self._by_row.get(row)
+            if lease is not None and lease.reviewer == reviewer:
                 self._drop(row)
 
     def skip(self, row: int, reviewer: str) -> None:
-        """Give a row back, and not have it again for now."""
+        """Release a row, and do not offer it to this reviewer for now."""
         self.release(row, reviewer)
         with self._lock:
             skipped = self._skipped.setdefault(reviewer, OrderedDict())
@@ -85,7 +83,7 @@ class Leases:
             return row in self._skipped.get(reviewer, ())
 
     def restore_skipped(self, reviewer: str) -> int:
-        """Have all rows again that somebody has put aside; how many these are."""
+        """Offer a reviewer all skipped rows again; return how many these are."""
         with self._lock:
             return len(self._skipped.pop(reviewer, ()))
 
@@ -94,20 +92,20 @@ class Leases:
             return len(self._skipped.get(reviewer, ()))
 
     def list_leases(self) -> list[tuple[Lease, float]]:
-        """Every lease, with the seconds that it has left."""
+        """Return every lease with the seconds that it has left."""
         with self._lock:
             now = self._now()
-            held = [one for row in list(self._by_row) if (one := self._holder(row)) is not None]
-            return [(one, one.expires_at - now) for one in held]
+            leases = [self._find_lease(row) for row in list(self._by_row)]
+            return [(lease, lease.expires_at - now) for lease in leases if lease is not None]
 
-    def _holder(self, row: int) -> Lease | None:
-        held = self._by_row.get(row)
-        if held is not None and self._now() >= held.expires_at:
+    def _find_lease(self, row: int) -> Lease | None:
+        lease = self._by_row.get(row)
+        if lease is not None and self._now() >= lease.expires_at:
             self._drop(row)
             return None
-        return held
+        return lease
 
     def _drop(self, row: int) -> None:
-        held = self._by_row.pop(row, None)
-        if held is not None and self._by_reviewer.get(held.reviewer) == row:
-            del self._by_reviewer[held.reviewer]
+        lease = self._by_row.pop(row, None)
+        if lease is not None and self._by_reviewer.get(lease.reviewer) == row:
+            del self._by_reviewer[lease.reviewer]

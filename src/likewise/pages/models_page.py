@@ -1,4 +1,4 @@
-"""Models and versions: what each decided over one history, within itself and across models."""
+"""The page of models: what each decided, and what contradicts within and across models."""
 
 from likewise.pages.page_state import Visit
 from likewise.pages.running_tally import count_totals
@@ -8,26 +8,26 @@ from likewise.verdict.model_counts import ModelCounts, ModelSide
 
 
 async def load(visit: Visit) -> PageData:
-    hosted = visit.hosted
-    compare = hosted.monitor.rule.compare
-    counts = await count_totals(hosted, visit.state.tally)
-    if hosted.monitor.durable:
+    served = visit.served
+    compare = served.monitor.rule.compare
+    totals = await count_totals(served, visit.state.tally)
+    if served.monitor.durable:
         by_model = (await visit.state.tally.read()).by_model(compare)
-    else:  # a monitor in memory does not know whom a model's decisions contradict
-        nothing, violations = ModelSide(False, None, 0, 0), hosted.counts.violations
+    else:  # in memory it is not stored whether a model contradicts itself or another one
+        unknown, violations = ModelSide(False, None, 0, 0), served.counts.violations
         by_model = [
-            ModelCounts(name or None, many, None, violations[name], 0, nothing, nothing)
-            for name, many in hosted.counts.decisions.most_common()
+            ModelCounts(name or None, count, None, violations[name], 0, unknown, unknown)
+            for name, count in served.counts.decisions.most_common()
         ]
     data = {
-        "monitor": hosted.name,
-        "source": "ledger" if hosted.monitor.durable else "memory",
+        "monitor": served.name,
+        "source": "ledger" if served.monitor.durable else "memory",
         "compare": compare,
-        "counts": counts,
-        "models": [one.to_dict() for one in by_model],
+        "counts": totals,
+        "models": [model.to_dict() for model in by_model],
     }
-    named = [one.model for one in by_model if one.model is not None]
-    return PageData(data, lambda: {"named": named, "by_model": model_section(by_model, compare)})
+    names = [counts.model for counts in by_model if counts.model is not None]
+    return PageData(data, lambda: {"names": names, "by_model": model_section(by_model, compare)})
 
 
 PARTS: tuple[PagePart, ...] = (

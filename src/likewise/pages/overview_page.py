@@ -1,9 +1,8 @@
-"""How a monitor is doing, now: the rate of contradictions against what is usual.
+"""The page of a monitor's state: the rate of contradictions now, against its usual band.
 
-The parts with an id are sent again as they change (live_parts.py). The chart is drawn by the
-browser from the table below it, which says the same without a script.
-
-Cost: counts that are at hand; no ledger is read for this page.
+Parts with an id are sent again as they change (live_parts.py). The browser draws the chart from the
+numbers of the table below it, which shows the same without a script.
+Cost: counts in memory; no ledger is read for this page.
 """
 
 import math
@@ -23,22 +22,22 @@ from likewise.tables.times import describe_age, iso_text_of_seconds
 
 _TEMPLATE = "pages/overview.html"
 _LATEST = 8
-_PLOTTED = 10  # comparable decisions of a window in the chart, at least
+_LEAST_PLOTTED = 10  # comparable decisions of a window in the chart
 _LIVE = ("now", "spans", "rates", "series", "latest", "totals")
 """Blocks of the template that change while somebody looks, by the id of their element."""
 
 
 async def load(visit: Visit) -> PageData:
-    hosted = visit.hosted
+    served = visit.served
     now = clock.time()
-    windows, reading = visit.live.read_windows(hosted), visit.live.readings.last(hosted)
+    windows, reading = visit.live.read_windows(served), visit.live.readings.last(served)
     span = windows.choose_span(visit.query.get("span"), now)
-    counts, monitor, last = hosted.counts, hosted.monitor, windows.last_decision
+    counts, monitor, last = served.counts, served.monitor, windows.last_decision
     age = max(0.0, now - last) if last else None
     recent, closed = windows.find_recent_rate(span, now), windows.list_windows(span, now)[:-1]
     data: dict[str, Any] = {
-        "monitor": hosted.name,
-        "rows": hosted.next_row,
+        "monitor": served.name,
+        "rows": served.next_row,
         "exact": True,
         "asks_comparable": monitor.comparable,
         "missing": None if reading is None else reading.missing,
@@ -50,7 +49,7 @@ async def load(visit: Visit) -> PageData:
             "rate": recent.counts.rate,
             "finding": recent.conclusion.finding,
             "because": recent.conclusion.because,
-            **_usual(recent.conclusion),
+            **_describe_band(recent.conclusion),
         },
         "decisions_a_second": windows.decisions_per_second(now),
         "last_decision": iso_text_of_seconds(last, "seconds") if last else None,
@@ -66,15 +65,15 @@ async def load(visit: Visit) -> PageData:
         "refused": dict(counts.refused),
         "dropped": dict(counts.dropped),
         "span": span.key,
-        "spans": {one.key: one.words for one in SPANS},
+        "spans": {choice.key: choice.words for choice in SPANS},
         "windows": [
             {
-                "start": iso_text_of_seconds(one.start, "seconds"),
-                **one.counts._asdict(),
-                "rate": one.counts.rate,
-                **_usual(one.conclusion),
+                "start": iso_text_of_seconds(window.start, "seconds"),
+                **window.counts._asdict(),
+                "rate": window.counts.rate,
+                **_describe_band(window.conclusion),
             }
-            for one in closed
+            for window in closed
         ],
         "latest": [
             {
@@ -83,37 +82,40 @@ async def load(visit: Visit) -> PageData:
                 "distance": json_value(verdict.witnesses.input_distances.min(initial=math.inf)),
                 "model": verdict.model,
             }
-            for verdict in reversed(hosted.recent.latest(_LATEST))
+            for verdict in reversed(served.recent.latest(_LATEST))
             if verdict.row is not None
         ],
         "rule": describe_rule(monitor.rule),
     }
 
     def more() -> dict[str, Any]:
-        shares = [one.counts.rate if one.counts.comparable >= _PLOTTED else None for one in closed]
-        lows, highs = (
-            [one[name] for one in data["windows"]] for name in ("usual_low", "usual_high")
-        )
-        columns = [[float(one.start) for one in closed], shares, lows, highs]
+        columns = [
+            [float(window.start) for window in closed],
+            [
+                window.counts.rate if window.counts.comparable >= _LEAST_PLOTTED else None
+                for window in closed
+            ],
+            *([window[name] for window in data["windows"]] for name in ("usual_low", "usual_high")),
+        ]
         return {
             "last_decision": "none yet" if age is None else describe_age(age),
-            "plotted": _PLOTTED,
+            "plotted": _LEAST_PLOTTED,
             "series": msgspec.json.encode(columns).decode(),
         }
 
     return PageData(data, more)
 
 
-def _usual(conclusion: RateConclusion | None) -> dict[str, float | None]:
-    """The band in which the rate usually lies; None where that cannot be concluded."""
+def _describe_band(conclusion: RateConclusion | None) -> dict[str, float | None]:
+    """Return the band in which the rate usually lies; None where that cannot be concluded."""
     if conclusion is None or conclusion.because:
         return {"usual_low": None, "usual_high": None}
     return {"usual_low": conclusion.low, "usual_high": conclusion.high}
 
 
 async def stream_parts(visit: Visit) -> EventStream:
-    asked = visit.query.get("span")
-    place = asked if asked in {span.key for span in SPANS} else "any"
+    key = visit.query.get("span")
+    place = key if key in {span.key for span in SPANS} else "any"
     return stream_blocks(visit, f"overview {place}", load, _TEMPLATE, _LIVE)
 
 

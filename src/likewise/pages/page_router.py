@@ -1,7 +1,7 @@
-"""All pages, put together: what `likewise serve` adds to the routes of the service.
+"""The router of all pages: the routes that `likewise serve` adds to those of the service.
 
-Invariant: nothing is shown or done before it was asked who it is, whether they may, and, of a
-form, whether it came from a page of theirs.
+Invariant: every request is authenticated and authorised first, and the CSRF token of every form is
+checked.
 """
 
 from functools import partial
@@ -34,6 +34,7 @@ from likewise.pages.signing_in import CSRF_FIELD, PageAuthenticator, Viewer
 from likewise.service.body_types import encode
 from likewise.service.http_errors import Refusal, http_error, message_of
 from likewise.service.operations import AppContext, Operation
+from likewise.service.request_guard import find_header
 from likewise.service.served_monitor import ServedMonitor
 
 PARTS: tuple[PagePart, ...] = tuple(
@@ -57,7 +58,7 @@ OPERATIONS = [
         "GET",
         f"/m/{{name}}/{part.path}.json",
         part.scope,
-        f"What the page {part.path} says",
+        f"The data of the page {part.path}",
         answers=dict[str, Any],
     )
     for part in PARTS
@@ -71,22 +72,22 @@ def routes(serving: AppContext) -> list[BaseRoute]:
 
 
 class PageRouter:
-    """Makes routes of screens, forms and files: asks who it is, and tells refusals as pages."""
+    """Makes routes of screens, forms and downloads, and answers refusals as pages."""
 
     def __init__(self, serving: AppContext, settings: PagesSettings) -> None:
         self._service, self._guard = serving.service, serving.guard
         self._settings = settings
         self._signing_in = PageAuthenticator(serving.service, settings)
         self._live = LiveUpdates(serving.service)
-        self._computing = ComputationQueue()
+        self._computations = ComputationQueue()
         self._states: dict[ServedMonitor, PageState] = {}
-        serving.service.on_close.append(self._computing.close)
+        serving.service.on_close.append(self._computations.close)
         serving.service.on_open.append(self._forget_on_erase)
 
     def routes(self) -> list[BaseRoute]:
-        made: list[BaseRoute] = [
+        routes: list[BaseRoute] = [
             Route("/", self._index, methods=["GET"]),
-            Route("/m/{name}", self._monitor, methods=["GET"]),
+            Route("/m/{name}", self._redirect_to_overview, methods=["GET"]),
             Route("/sign-in", self._show_sign_in, methods=["GET"]),
             Route("/sign-in", self._sign_in, methods=["POST"]),
             Route("/sign-out", self._sign_out, methods=["POST"]),
@@ -95,28 +96,26 @@ class PageRouter:
         for part in PARTS:
             path = f"/m/{{name}}/{part.path}"
             if isinstance(part, Screen):
-                made.append(
-                    Route(f"{path}.json", partial(self._answer_json, part), methods=["GET"])
-                )
-                made.append(Route(path, partial(self._page, part), methods=["GET"]))
+                routes.append(Route(f"{path}.json", partial(self._answer_json, part)))
+                routes.append(Route(path, partial(self._answer_page, part)))
             elif isinstance(part, Form):
-                made.append(Route(path, partial(self._form, part), methods=["POST"]))
+                routes.append(Route(path, partial(self._handle_form, part), methods=["POST"]))
             else:
-                made.append(Route(path, partial(self._download, part), methods=["GET"]))
-        return made
+                routes.append(Route(path, partial(self._download, part)))
+        return routes
 
-    def _forget_on_erase(self, hosted: ServedMonitor) -> None:
-        """Have pages forget what they keep of a monitor when something is erased there."""
+    def _forget_on_erase(self, served: ServedMonitor) -> None:
+        """Drop what pages remember about a monitor when something is erased there."""
 
         def forget(_: Any) -> None:
-            self._computing.forget(hosted)
+            self._computations.forget(served)
             self._live.forget()
 
-        hosted.monitor.erasure_listeners.append(forget)
+        served.monitor.erasure_listeners.append(forget)
 
-    # What each kind of part answers
+    # The kinds of parts
 
-    async def _page(self, screen: Screen, request: Request) -> Response:
+    async def _answer_page(self, screen: Screen, request: Request) -> Response:
         if wants_json(request):
             return await self._answer_json(screen, request)
         visit = None
@@ -127,13 +126,13 @@ class PageRouter:
                 screen.template,
                 screen.title.format_map(data),
                 visit=visit,
-                here=screen.section,
+                section=screen.section,
                 assets=screen.assets,
                 data=data,
                 **more(),
             )
         except (LikewiseError, Refusal) as error:
-            return self._refusal(request, error, visit, screen.section)
+            return self._refuse(request, error, visit, screen.section)
         self._signing_in.refresh_cookie(request, response)
         return response
 
@@ -141,38 +140,38 @@ class PageRouter:
         data, _ = await screen.load(self._visit(request, screen.scope))
         return Response(encode(data), 200, HEADERS, "application/json")
 
-    async def _form(self, form: Form, request: Request) -> Response:
+    async def _handle_form(self, form: Form, request: Request) -> Response:
         visit = None
         try:
             visit = self._visit(request, form.scope)
-            to = await form.handle(visit, await self._fields(request))
+            url = await form.handle(visit, await self._read_form(request))
         except (LikewiseError, Refusal) as error:
-            return self._refusal(request, error, visit, form.path.partition("/")[0])
-        return RedirectResponse(to, 303, HEADERS)
+            return self._refuse(request, error, visit, form.path.partition("/")[0])
+        return RedirectResponse(url, 303, HEADERS)
 
     async def _download(self, download: Download, request: Request) -> Response:
         return await download.answer(self._visit(request, download.scope))
 
-    # Who may
+    # Authorisation
 
     def _visit(self, request: Request, scope: str) -> Visit:
-        """Who looks at what; Refusal if they may not."""
-        viewer = self._viewer(request)
+        """Return who looks at what; Refusal if they may not."""
+        viewer = self._identify(request)
         name = request.path_params["name"]
         if not viewer.allows(scope, name):
             raise Refusal(403, f"{viewer.name!r} may not {scope} with the monitor {name!r}.")
-        hosted = self._service.get_monitor(name)
-        if hosted not in self._states:
-            self._states[hosted] = PageState(hosted)
+        served = self._service.get_monitor(name)
+        if served not in self._states:
+            self._states[served] = PageState(served)
         return Visit(
             request,
             self._service,
             self._settings,
             viewer,
-            hosted,
+            served,
             self._live,
-            self._computing,
-            self._states[hosted],
+            self._computations,
+            self._states[served],
             partial(self._is_still_allowed, request, scope, name),
         )
 
@@ -183,33 +182,34 @@ class PageRouter:
             return False
         return viewer is not None and viewer.allows(scope, name)
 
-    def _viewer(self, request: Request) -> Viewer:
-        """Who asks, and one request more of theirs; Refusal if they have to sign in, or wait."""
+    def _identify(self, request: Request) -> Viewer:
+        """Return who asks, and count the request; Refusal if they have to sign in, or wait."""
         viewer = self._signing_in.identify(request)
         if viewer is None:
             raise Refusal(401, "sign in first, with a token of the service.")
-        if self._service.tokens or self._settings.proxy_header is not None:
+        if not self._service.tokens.is_empty or self._settings.proxy_header is not None:
             self._guard.count_request(viewer.name)
         return viewer
 
-    async def _fields(self, request: Request) -> Fields:
-        """What a form sent; Refusal if it is not from a page of ours."""
-        body = await self._guard.read_body(request.scope, request.receive)
+    async def _read_form(self, request: Request) -> Fields:
+        """Return what a form sent; Refusal if it is not from a page of this session."""
+        length = find_header(request.scope, b"content-length")
+        body = await self._guard.read_body(length, request.scope, request.receive)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/x-www-form-urlencoded":
             raise Refusal(415, "expected a form (application/x-www-form-urlencoded).")
-        sent = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-        self._signing_in.check_csrf(request, sent.pop(CSRF_FIELD, ""))
-        return sent
+        fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+        self._signing_in.check_csrf(request, fields.pop(CSRF_FIELD, ""))
+        return fields
 
-    def _refusal(
+    def _refuse(
         self,
         request: Request,
         error: LikewiseError | Refusal,
         visit: Visit | None = None,
-        here: str = "",
+        section: str = "",
     ) -> Response:
-        """Why it is refused, as a page; whoever can sign in is led there."""
+        """Answer with a page that says why, or redirect to the page to sign in."""
         status, _, retry = http_error(error)
         if status == 401:
             back = request.url.path if request.method == "GET" else "/"
@@ -218,9 +218,9 @@ class PageRouter:
             return RedirectResponse(f"/sign-in?next={quote(back, safe='')}", 303, HEADERS)
         response = make_page_response(
             "pages/refused.html",
-            "This was refused",
+            "Request refused",
             visit=visit,
-            here=here,
+            section=section,
             status=status,
             why=message_of(error),
         )
@@ -228,18 +228,18 @@ class PageRouter:
             return response
         if retry is not None:
             response.headers["retry-after"] = str(max(1, round(retry)))
-        if status == 503 and request.method == "GET":  # such as while ledgers are opened
+        if status == 503 and request.method == "GET":  # for example while ledgers are being opened
             response.headers["refresh"] = "3"
         return response
 
-    # The way in and out
+    # The index and signing in
 
     async def _index(self, request: Request) -> Response:
-        """The monitor's overview, or the monitors to choose from."""
+        """Redirect to the only monitor, or list the monitors."""
         try:
-            viewer = self._viewer(request)
+            viewer = self._identify(request)
         except Refusal as error:
-            return self._refusal(request, error)
+            return self._refuse(request, error)
         names = [name for name in self._service.settings.monitors if viewer.allows("read", name)]
         if len(names) == 1:
             return RedirectResponse(page_url(names[0], "overview"), 303, HEADERS)
@@ -250,32 +250,33 @@ class PageRouter:
         self._signing_in.refresh_cookie(request, response)
         return response
 
-    async def _monitor(self, request: Request) -> Response:
+    async def _redirect_to_overview(self, request: Request) -> Response:
         return RedirectResponse(page_url(request.path_params["name"], "overview"), 303, HEADERS)
 
     async def _show_sign_in(self, request: Request, why: str = "", status: int = 200) -> Response:
-        where = quote(_local_path(request.query_params.get("next", "/")))
+        target = quote(_local_path(request.query_params.get("next", "/")))
         csrf = self._signing_in.csrf_token(request)
         response = make_page_response(
-            "pages/sign_in.html", "Sign in", status=status, why=why, where=where, csrf=csrf
+            "pages/sign_in.html", "Sign in", status=status, why=why, target=target, csrf=csrf
         )
         self._signing_in.refresh_cookie(request, response)
         return response
 
     async def _sign_in(self, request: Request) -> Response:
         try:
-            fields = await self._fields(request)
-            to = RedirectResponse(_local_path(request.query_params.get("next", "/")), 303, HEADERS)
-            self._signing_in.sign_in(request, fields.get("token", ""), to)
+            fields = await self._read_form(request)
+            path = _local_path(request.query_params.get("next", "/"))
+            response = RedirectResponse(path, 303, HEADERS)
+            self._signing_in.sign_in(request, fields.get("token", ""), response)
         except Refusal as error:
             return await self._show_sign_in(request, str(error), error.status)
-        return to
+        return response
 
     async def _sign_out(self, request: Request) -> Response:
         try:
-            await self._fields(request)
+            await self._read_form(request)
         except Refusal as error:
-            return self._refusal(request, error)
+            return self._refuse(request, error)
         response = RedirectResponse("/sign-in", 303, HEADERS)
         self._signing_in.sign_out(request, response)
         return response
@@ -287,6 +288,6 @@ def wants_json(request: Request) -> bool:
 
 
 def _local_path(path: str) -> str:
-    """A path of this server; / if it is none, so that nobody is led elsewhere."""
+    """Return a path of this server; / if it is none, so that nobody is redirected elsewhere."""
     plain = path.isascii() and path.isprintable() and "\\" not in path
     return path if plain and path.startswith("/") and not path.startswith("//") else "/"

@@ -1,7 +1,7 @@
-"""One look at the pages: who looks, at which monitor, and what a screen needs to answer.
+"""A visit is one request to the pages: the viewer, the monitor, and what a screen needs.
 
-visit.url("violations", model="v2")     an address of the same monitor
-await visit.acted("review", row=17)     an event of the ledger, before something is done
+visit.url("violations", model="v2")             an address of the same monitor
+await visit.record_action("review", row=17)     an event of the ledger, before an action
 """
 
 from collections.abc import Callable, Mapping
@@ -24,54 +24,54 @@ from likewise.service.service import Service
 
 
 class PageState:
-    """What the pages remember about one monitor between requests, in memory."""
+    """Holds what the pages remember about one monitor between requests, in memory."""
 
-    def __init__(self, hosted: ServedMonitor) -> None:
+    def __init__(self, served: ServedMonitor) -> None:
         self.leases, self.reviews = Leases(), ReviewLog()
-        self.tally = BackgroundTally(hosted)
+        self.tally = BackgroundTally(served)
 
 
 @dataclass(frozen=True)
 class Visit:
-    """Who asks for what."""
+    """Says who asks for what, and gives access to what a screen needs."""
 
     request: Request
     service: Service
     settings: PagesSettings
     viewer: Viewer
-    hosted: ServedMonitor
+    served: ServedMonitor
     live: LiveUpdates
     computations: ComputationQueue
     state: PageState
     is_still_allowed: Callable[[], bool]
-    """Whether the viewer would be admitted again, with the tokens of now."""
+    """Whether the viewer would be admitted again with the current tokens."""
 
     @property
     def query(self) -> Mapping[str, str]:
         return self.request.query_params
 
     def allows(self, scope: str) -> bool:
-        """Whether the viewer may do that with this monitor."""
-        return self.viewer.allows(scope, self.hosted.name)
+        """Tell whether the viewer has a scope for this monitor."""
+        return self.viewer.allows(scope, self.served.name)
 
     def url(self, path: str, **query: Any) -> str:
-        """An address of this monitor's pages; what is None is left out."""
-        return page_url(self.hosted.name, path, **query)
+        """Return an address of this monitor's pages; parameters that are None are left out."""
+        return page_url(self.served.name, path, **query)
 
     async def record_action(self, what: str, **more: Any) -> None:
-        """Have the ledger's chain say that the viewer asks for something; no values of people."""
-        await self.hosted.run_in_turn(
-            lambda: record_action(self.hosted, self.viewer.actor, what, **more)
+        """Record an action of the viewer in the ledger's chain, without values of people."""
+        await self.served.run_in_turn(
+            lambda: record_action(self.served, self.viewer.actor, what, **more)
         )
 
     async def record_look(self, screen: str, **more: Any) -> None:
-        """The same of a look at a person's data, where the settings say so."""
-        if self.settings.record_looks and self.hosted.monitor.durable:
+        """Record that the viewer saw a person's data, if the settings say so."""
+        if self.settings.record_looks and self.served.monitor.durable:
             await self.record_action("look", screen=screen, **more)
 
 
 def page_url(monitor: str, path: str, **query: Any) -> str:
-    """Where a page of a monitor is."""
-    given = {name: value for name, value in query.items() if value is not None and value != ""}
-    asked = f"?{urlencode(given)}" if given else ""
-    return f"/m/{quote(monitor, safe='')}/{quote(path)}{asked}"
+    """Return the address of a page; parameters that are None or empty are left out."""
+    values = {name: value for name, value in query.items() if value is not None and value != ""}
+    suffix = f"?{urlencode(values)}" if values else ""
+    return f"/m/{quote(monitor, safe='')}/{quote(path)}{suffix}"

@@ -1,16 +1,17 @@
-"""One pair: the two decisions side by side, other witnesses, and all that people said of it.
+"""The page of one pair: both decisions side by side, other witnesses, and all reviews.
 
-With a ledger it is read from there, so also what no monitor remembers any more can be seen. In
-memory the values are those that the monitor has, and the verdict is one of the latest.
+With a ledger the pair is read from there, so it can be shown even if the monitor has forgotten it.
+A monitor in memory shows the values it remembers, and only pairs of its latest verdicts.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from likewise.errors import BadRow
 from likewise.explaining.pair_card import DecisionOrigin, pair_card
 from likewise.explaining.pairs import make_pair
-from likewise.ledger.ledger import Ledger
+from likewise.explaining.past import Past
+from likewise.ledger.ledger import Entry, Ledger
 from likewise.ledger.notes import Review
 from likewise.pages.page_state import Visit
 from likewise.pages.review_form import CHOICES
@@ -30,7 +31,7 @@ MOST_OTHERS = 50
 
 @dataclass(frozen=True)
 class PairDetails:
-    """What is known of a pair."""
+    """Holds what is known about a pair."""
 
     rule: Rule
     row: int
@@ -40,19 +41,19 @@ class PairDetails:
     later: DecisionOrigin
     earlier: DecisionOrigin
     keys: tuple[Any, Any]
-    """Of the later and of the earlier one."""
+    """The keys of the later and of the earlier decision."""
     count: int
-    """How many decisions it contradicts, those that are not kept included."""
+    """How many decisions the later one contradicts, including those that are not stored."""
     comparable: bool | None
     missing: int
     others: tuple[dict[str, Any], ...]
     """The other witnesses, the nearest first."""
     reviews: tuple[Review, ...]
-    """Of the later decision, whichever of its witnesses they name; in order."""
+    """Reviews of the later decision, whichever of its witnesses they name; in order."""
 
     @property
     def last_review_event(self) -> int:
-        """The number of the last review's event: whether something has been said since."""
+        """The number of the last review's event; -1 if there is no review."""
         return max((review.event for review in self.reviews), default=-1)
 
     @property
@@ -60,12 +61,11 @@ class PairDetails:
         return self.reviews[-1].disposition if self.reviews else "open"
 
     def card(self) -> str:
-        """As HTML; only while there is a pair."""
+        """Return the pair as HTML; there must be a pair."""
         assert self.pair is not None
         return pair_card(self.pair, self.rule, later=self.later, earlier=self.earlier)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "row": self.row,
             "witness": self.witness.row,
@@ -79,30 +79,18 @@ class PairDetails:
             "missing": self.missing,
             "others": list(self.others),
             "disposition": self.disposition,
-            "reviews": [
-                {
-                    "event": review.event,
-                    "row": review.row,
-                    "witness": review.witness,
-                    "disposition": review.disposition,
-                    "reason": review.reason,
-                    "reviewer": review.reviewer,
-                    "verified": review.verified,
-                    "time": review.time,
-                }
-                for review in self.reviews
-            ],
+            "reviews": [asdict(review) for review in self.reviews],
         }
 
 
-async def load_pair(hosted: ServedMonitor, row: int, witness: int | None) -> PairDetails:
-    """A pair by its rows; without a witness, the decision beside its nearest one."""
-    hosted.monitor.insist_on_contradictions()
-    if not hosted.monitor.durable:
-        verdict = hosted.recent.find(row)
-        return await hosted.run_in_thread(lambda: _load_memory_pair(hosted, row, witness, verdict))
-    await hosted.flush()
-    return await hosted.read_ledger(lambda ledger: load_ledger_pair(ledger, row, witness))
+async def load_pair(served: ServedMonitor, row: int, witness: int | None) -> PairDetails:
+    """Load a pair by its rows; without a witness, the decision beside its nearest one."""
+    served.monitor.insist_on_contradictions()
+    if not served.monitor.durable:
+        verdict = served.recent.find(row)
+        return await served.run_in_thread(lambda: _load_memory_pair(served, row, witness, verdict))
+    await served.flush()
+    return await served.read_ledger(lambda ledger: load_ledger_pair(ledger, row, witness))
 
 
 def _select_witness(row: int, witness: int | None, nearest: tuple[Witness, ...]) -> Witness:
@@ -110,9 +98,10 @@ def _select_witness(row: int, witness: int | None, nearest: tuple[Witness, ...])
         if witness is None or one.row == witness:
             return one
     if not nearest:
-        raise BadRow(f"row {row} contradicts no earlier one that is known here.", row=row)
+        raise BadRow(f"row {row} contradicts no earlier decision that is known here.", row=row)
     raise BadRow(
-        f"row {witness} is not among those known here that row {row} contradicts.", row=witness
+        f"row {witness} is not among the decisions known here that row {row} contradicts.",
+        row=witness,
     )
 
 
@@ -132,38 +121,54 @@ def load_ledger_pair(ledger: Ledger, row: int, witness: int | None) -> PairDetai
         entry.count or 0,
         entry.comparable,
         entry.missing,
-        tuple(_other(ledger, one) for one in others[:MOST_OTHERS]),
+        tuple(_describe_other(ledger, one) for one in others[:MOST_OTHERS]),
         tuple(ledger.reviews(row)),
     )
 
 
-def _other(ledger: Ledger, witness: Witness) -> dict[str, Any]:
+def _describe_other(ledger: Ledger, witness: Witness) -> dict[str, Any]:
+    """Describe a further witness; its distance stays if its decision is gone."""
     entry = entry_of(ledger, witness.row)
-    if entry is None:
-        return _other_witness(witness, None, None, None, None, erased=True)
-    return _other_witness(
-        witness, entry.output, entry.key, entry.model, entry.time, erased=entry.erased
+    decision = (
+        {"key": None, "time": None, "output": None, "model": None, "erased": True}
+        if entry is None
+        else describe_entry(entry)
     )
+    return decision | {"row": witness.row, "distance": json_value(witness.input_distance)}
 
 
-def _other_witness(
-    witness: Witness, output: Any, key: Any, model: str | None, time: str | None, *, erased: bool
-) -> dict[str, Any]:
+def describe_entry(entry: Entry) -> dict[str, Any]:
+    """Describe a decision of a ledger for a page."""
     return {
-        "row": witness.row,
-        "distance": json_value(witness.input_distance),
-        "output": json_value(output),
-        "key": json_value(key),
-        "model": model,
-        "time": time,
-        "erased": erased,
+        "row": entry.row,
+        "key": json_value(entry.key),
+        "time": entry.time,
+        "output": json_value(entry.output),
+        "model": entry.model,
+        "erased": entry.erased,
     }
 
 
+def describe_rows(past: Past, rows: list[int]) -> list[dict[str, Any]]:
+    """Describe decisions that a monitor in memory remembers, as `describe_entry` does."""
+    columns = past.keys(rows), past.outputs(rows), past.models(rows), past.alive(rows)
+    return [
+        {
+            "row": row,
+            "key": json_value(key),
+            "time": None,
+            "output": json_value(output),
+            "model": model,
+            "erased": not alive,
+        }
+        for row, key, output, model, alive in zip(rows, *columns, strict=True)
+    ]
+
+
 def _load_memory_pair(
-    hosted: ServedMonitor, row: int, witness: int | None, verdict: Verdict | None
+    served: ServedMonitor, row: int, witness: int | None, verdict: Verdict | None
 ) -> PairDetails:
-    monitor = hosted.monitor
+    monitor = served.monitor
     if verdict is None:
         raise BadRow(
             f"the verdict of row {row} is not among the latest, which are all that a monitor in"
@@ -173,9 +178,7 @@ def _load_memory_pair(
     chosen = _select_witness(row, witness, nearest)
     rows = [row, chosen.row]
     others = [one for one in nearest if one.row != chosen.row]
-    told = [one.row for one in others]
-    sides = past.outputs(told), past.keys(told), past.models(told), past.alive(told)
-    columns = zip(others, *sides, strict=True)
+    decisions = describe_rows(past, [one.row for one in others])
     return PairDetails(
         monitor.rule,
         row,
@@ -188,8 +191,8 @@ def _load_memory_pair(
         verdict.comparable,
         verdict.missing,
         tuple(
-            _other_witness(one, output, key, model, None, erased=not alive)
-            for one, output, key, model, alive in columns
+            decision | {"distance": json_value(one.input_distance)}
+            for one, decision in zip(others, decisions, strict=True)
         ),
         (),
     )
@@ -199,18 +202,18 @@ def _load_memory_pair(
 
 
 async def load(visit: Visit) -> PageData:
-    told = visit.request.path_params
-    row = parse_whole("the row", told["row"])
-    witness = parse_whole("the witness", told["witness"]) if "witness" in told else None
-    look = await load_pair(visit.hosted, row, witness)
-    await visit.record_look("pair", row=row, witness=look.witness.row)
+    path = visit.request.path_params
+    row = parse_whole("the row", path["row"])
+    witness = parse_whole("the witness", path["witness"]) if "witness" in path else None
+    details = await load_pair(visit.served, row, witness)
+    await visit.record_look("pair", row=row, witness=details.witness.row)
     return PageData(
-        look.to_dict(),
+        details.to_dict(),
         lambda: {
-            "look": look,
-            "missing": missing_in_words(look.missing),
-            "more": look.count - 1 - len(look.others),
-            "holder": visit.state.leases.find_holder(look.row),
+            "details": details,
+            "missing": missing_in_words(details.missing),
+            "more": details.count - 1 - len(details.others),
+            "holder": visit.state.leases.find_holder(details.row),
             "dispositions": CHOICES,
         },
     )

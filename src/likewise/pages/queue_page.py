@@ -1,10 +1,13 @@
-"""The queue: the next pair that nobody has decided, the nearest first, for whoever may review.
+"""The page of the queue: the next pair to review, the nearest first.
 
-Each reviewer gets another pair (leases.py). "A second look" gives pairs that one other reviewer has
-decided, so that it can be said how far reviewers agree (review_log.py).
-
-Cost: the index of distances is followed past those that are reviewed, or that others work on.
+Each reviewer gets a different pair (leases.py). "A second look" offers pairs that only one other
+reviewer has reviewed, to measure how far reviewers agree (review_log.py).
+Cost: the index of distances is read past pairs that are reviewed, or that others work on.
 """
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
 
 from likewise.errors import BadRow
 from likewise.ledger.ledger import Ledger
@@ -19,57 +22,53 @@ from likewise.pages.running_tally import count_totals
 from likewise.pages.screen import PageData, PagePart, Screen
 from likewise.service.http_errors import Refusal
 
-_AT_ONCE = 50
+_PAGE_ROWS = 50
 
 
 async def load(visit: Visit) -> PageData:
-    hosted, viewer = visit.hosted, visit.viewer
-    hosted.monitor.insist_on_contradictions()
+    served, viewer = visit.served, visit.viewer
+    served.monitor.insist_on_contradictions()
     state = visit.query.get("state", "") or "open"
     if state not in STATES:
         raise Refusal(400, f"state: expected one of {', '.join(STATES)}.")
-    may = visit.allows("review")
+    may_review = visit.allows("review")
     leases, log = visit.state.leases, visit.state.reviews
-    look, may_be_more = None, False
-    if hosted.monitor.durable:
-        await hosted.flush()
+    details, may_be_more = None, False
+    if served.monitor.durable:
+        await served.flush()
 
         def next_pair(ledger: Ledger) -> tuple[PairDetails | None, bool]:
             log.catch_up(ledger)
-            return _find_next(ledger, leases, log, viewer.name, state) if may else (None, False)
+            if not may_review:
+                return None, False
+            return _find_next(ledger, leases, log, viewer.name, state)
 
-        look, may_be_more = await hosted.read_ledger(next_pair)
-        if look is not None:
-            await visit.record_look("queue", row=look.row, witness=look.witness.row)
+        details, may_be_more = await served.read_ledger(next_pair)
+        if details is not None:
+            await visit.record_look("queue", row=details.row, witness=details.witness.row)
     last = log.find_last(viewer.name)
     data = {
-        "monitor": hosted.name,
+        "monitor": served.name,
         "state": state,
         "reviewer": viewer.name,
-        "may_review": may,
-        "pair": None if look is None else look.to_dict(),
-        "counts": await count_totals(hosted, visit.state.tally),
+        "may_review": may_review,
+        "pair": details and details.to_dict(),
+        "counts": await count_totals(served, visit.state.tally),
         "reviewed": log.count_by_disposition(),
         "reviewers": log.count_by_reviewer(),
         "reviewer_agreement": log.reviewer_agreement()._asdict(),
         "working": [
-            {"reviewer": one.reviewer, "row": one.row, "seconds_left": round(left)}
-            for one, left in leases.list_leases()
+            {"reviewer": lease.reviewer, "row": lease.row, "seconds_left": round(left)}
+            for lease, left in leases.list_leases()
         ],
         "put_aside": leases.count_skipped(viewer.name),
-        "last": last
-        and {  # what this reviewer wrote last, which can be taken back
-            "row": last.row,
-            "witness": last.witness,
-            "disposition": last.disposition,
-            "event": last.event,
-        },
+        "last": last and asdict(last),  # this reviewer's last review, which can be undone
         "may_be_more": may_be_more,
     }
     return PageData(
         data,
         lambda: {
-            "look": look,
+            "details": details,
             "states": STATES,
             "final": FINAL,
             "dispositions": CHOICES,
@@ -82,52 +81,50 @@ async def load(visit: Visit) -> PageData:
 def _find_next(
     ledger: Ledger, leases: Leases, log: ReviewLog, reviewer: str, state: str
 ) -> tuple[PairDetails | None, bool]:
-    """The pair that this reviewer works on, or the next one; and whether there may be more."""
-    held = leases.find_row(reviewer)
-    if held is not None and _is_still_queued(ledger, log, held, reviewer, state):
-        look = _claim_pair(ledger, leases, held, reviewer)
-        if look is not None:
-            return look, False
+    """Return the pair that this reviewer works on, or the next one; and if there may be more."""
+    leased = leases.find_row(reviewer)
+    if leased is not None and _is_still_queued(ledger, log, leased, reviewer, state):
+        details = _claim_first(ledger, leases, [leased], reviewer)
+        if details is not None:
+            return details, False
     if state == "second":
-        for row in log.find_second_look_rows(reviewer):
-            look = _claim_pair(ledger, leases, row, reviewer)
-            if look is not None:
-                return look, False
-        return None, False
+        rows = log.find_second_look_rows(reviewer)
+        return _claim_first(ledger, leases, rows, reviewer), False
     behind: PageCursor | None = None
     while True:
         query = ViolationQuery("nearest", review=state)
-        page = ledger.violations_page(query, behind=behind, limit=_AT_ONCE)
-        for row in page.rows:
-            if state == "unclear" and reviewer in log.by_row.get(row, {}):
-                continue  # somebody else is to say more
-            look = _claim_pair(ledger, leases, row, reviewer)
-            if look is not None:
-                return look, False
+        page = ledger.violations_page(query, behind=behind, limit=_PAGE_ROWS)
+        rows = page.rows
+        if state == "unclear":  # another reviewer has to look at these
+            rows = [row for row in rows if reviewer not in log.by_row.get(row, {})]
+        details = _claim_first(ledger, leases, rows, reviewer)
+        if details is not None:
+            return details, False
         if page.next is None or not page.rows:
             return None, page.next is not None
         behind = page.next
 
 
 def _is_still_queued(ledger: Ledger, log: ReviewLog, row: int, reviewer: str, state: str) -> bool:
-    """Whether a row that is held still belongs to the queue that is asked for."""
+    """Tell whether a leased row still belongs to the queue of this state."""
     if state == "second":
         return row in log.find_second_look_rows(reviewer)
     return ledger.dispositions([row]).get(row, "open") == state
 
 
-def _claim_pair(ledger: Ledger, leases: Leases, row: int, reviewer: str) -> PairDetails | None:
-    """A pair, if it is this reviewer's from now on, and there is something to see."""
-    if leases.is_skipped(row, reviewer) or not leases.claim(row, reviewer):
-        return None
-    try:
-        look = load_ledger_pair(ledger, row, None)
-    except BadRow:  # it has left the window meanwhile
-        look = None
-    if look is None or look.pair is None:
+def _claim_first(
+    ledger: Ledger, leases: Leases, rows: Sequence[int], reviewer: str
+) -> PairDetails | None:
+    """Lease the first row that is free and whose pair can be shown; return that pair."""
+    for row in rows:
+        if leases.is_skipped(row, reviewer) or not leases.claim(row, reviewer):
+            continue
+        with suppress(BadRow):  # the pair has left the window
+            details = load_ledger_pair(ledger, row, None)
+            if details.pair is not None:
+                return details
         leases.release(row, reviewer)
-        return None
-    return look
+    return None
 
 
 PARTS: tuple[PagePart, ...] = (

@@ -1,11 +1,9 @@
-"""Reviews: what becomes of the form under a pair (review.html).
+"""This handles the review form under a pair (review.html).
 
 Every review goes through `Monitor.review` and is an event of the ledger's chain, with the name of
-whoever is signed in, or marked as unverified where nobody has to sign in. An undone review stays
-there; "open" is a new entry.
-
-Invariant: nobody's word is overwritten unseen. A form says which review was the last one when it
-was made; if another has come since, or somebody else works on the pair, nothing is written.
+the viewer, marked as unverified where nobody has to sign in. Undoing adds an "open" entry.
+Invariant: no review is overwritten unseen. A form says which review was the last when the page was
+made; if another was saved since, or somebody else works on the pair, nothing is written.
 """
 
 from collections.abc import Mapping
@@ -22,15 +20,12 @@ FINAL = tuple(one for one in DISPOSITIONS if one != "open")
 CHOICES = (
     ("justified", "j", "there is a good reason for the difference"),
     ("error", "e", "one of the two is a mistake"),
-    ("unfair", "f", "like cases were treated differently, and should not be"),
-    ("duplicate", "d", "the same as a pair that was reviewed already"),
-    ("unclear", "u", "cannot be said from what is here"),
+    ("unfair", "f", "similar cases were treated differently, and should not have been"),
+    ("duplicate", "d", "the same as a pair that was already reviewed"),
+    ("unclear", "u", "cannot be decided from the information here"),
 )
-"""Dispositions, what each is chosen with on a keyboard, and what it means."""
+"""Dispositions, each with its key on the keyboard and its meaning."""
 STATES = {"open": "not reviewed", "unclear": "unclear", "second": "a second look"}
-
-
-# What is sent
 
 
 async def review(visit: Visit, fields: Mapping[str, str]) -> str:
@@ -47,8 +42,8 @@ async def undo(visit: Visit, fields: Mapping[str, str]) -> str:
 
 
 async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> str:
-    hosted, reviewer = visit.hosted, visit.viewer.name
-    require_ledger(hosted)
+    served, reviewer = visit.served, visit.viewer.name
+    require_ledger(served)
     row = parse_whole("row", fields.get("row", ""))
     witness = parse_whole("witness", fields["witness"]) if fields.get("witness") else None
     reason = fields.get("reason", "").replace("\r\n", "\n").strip()
@@ -56,25 +51,25 @@ async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> s
     holder = leases.find_holder(row)
     if not leases.claim(row, reviewer):
         raise Refusal(
-            409, f"{holder!r} works on row {row}. Nothing was written: take another pair."
+            409, f"{holder!r} works on row {row}. Nothing was saved: choose another pair."
         )
     try:
         seen = fields.get("seen", "")
-        said: list[Review] = await hosted.read_ledger(lambda ledger: ledger.reviews(row))
-        last = str(said[-1].event) if said else "-1"
-        if last != seen:
-            who = said[-1].reviewer if said else "somebody"
+        reviews: list[Review] = await served.read_ledger(lambda ledger: ledger.reviews(row))
+        last = reviews[-1] if reviews else None
+        if seen != ("-1" if last is None else str(last.event)):
+            who = "somebody" if last is None else last.reviewer
             raise Refusal(
                 409,
-                f"{who[:100]!r} has reviewed row {row} since you opened it. Nothing was written:"
+                f"{who[:100]!r} has reviewed row {row} since you opened it. Nothing was saved:"
                 " look at it again.",
             )
-        if disposition == "open" and (not said or said[-1].reviewer != reviewer):
-            raise Refusal(409, "only the last review can be taken back, by whoever wrote it.")
+        if disposition == "open" and (last is None or last.reviewer != reviewer):
+            raise Refusal(409, "only the last review can be undone, by the person who wrote it.")
 
         def write() -> None:
-            record_action(hosted, visit.viewer.actor, "review", row=row)
-            hosted.monitor.review(
+            record_action(served, visit.viewer.actor, "review", row=row)
+            served.monitor.review(
                 row,
                 witness,
                 disposition,
@@ -83,7 +78,7 @@ async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> s
                 verified=visit.viewer.verified,
             )
 
-        await hosted.run_in_turn(write)
+        await served.run_in_turn(write)
     finally:
         leases.release(row, reviewer)
     return _next_url(visit, fields, row, witness, "undone" if disposition == "open" else "reviewed")

@@ -1,12 +1,9 @@
-"""What reviewers said, by row: read from the chain once, and then what has come since.
+"""The log of reviews by row, read from the ledger's chain, and how far reviewers agree.
 
-Do reviewers agree? `share` is how often two reviewers of the same pair said the same. Kappa takes
-off what they would agree on by chance: of two reviewers Cohen's (1960), of more Fleiss' (1971),
-here for a number of reviewers that differs from pair to pair: the agreement of each pair counts
-once, and chance is from all answers together.
-
-Invariant: of each row and reviewer the last word; an undone review is none.
-Cost: a read of each review's event once; a few words for each row and reviewer.
+`share` is how often two reviewers of the same pair agree. Kappa corrects that for chance: Cohen's
+(1960) for two reviewers, Fleiss' (1971) for more, where every pair counts once, however many
+reviewers it has, and chance comes from all answers together.
+Invariant: the last review of each row and reviewer counts. Cost: each event is read once.
 """
 
 import threading
@@ -20,12 +17,12 @@ from likewise.ledger.ledger import Ledger
 
 
 class ReviewerAgreement(NamedTuple):
-    """How far reviewers agree, and what that rests on."""
+    """Says how far reviewers agree, and how many pairs that is based on."""
 
     pairs: int
-    """Pairs of decisions that two or more have reviewed."""
+    """Pairs of decisions that two or more reviewers have reviewed."""
     reviewers: int
-    """Who have reviewed any of these."""
+    """Reviewers of any of these pairs."""
     share: float | None
     kappa: float | None
     method: str | None
@@ -33,12 +30,12 @@ class ReviewerAgreement(NamedTuple):
 
 
 def measure_reviewer_agreement(items: Iterable[Mapping[str, str]]) -> ReviewerAgreement:
-    """Of pairs, each with the last word of every reviewer; free of their order.
+    """Measure agreement on pairs, given the last disposition of every reviewer of each.
 
-    None where nothing can be said: no such pair, or all always the same.
+    Numbers are None where nothing can be said: no such pair, or all answers are the same.
 
-    >>> said = [{"ana": "error", "bo": "error"}, {"ana": "error", "bo": "unfair"}]
-    >>> measure_reviewer_agreement(said).share
+    >>> reviews = [{"ana": "error", "bo": "error"}, {"ana": "error", "bo": "unfair"}]
+    >>> measure_reviewer_agreement(reviews).share
     0.5
     """
     several = [item for item in items if len(item) >= 2]
@@ -55,9 +52,9 @@ def measure_reviewer_agreement(items: Iterable[Mapping[str, str]]) -> ReviewerAg
 
 
 def _measure_share(item: Mapping[str, str]) -> float:
-    """The share of two reviewers of this pair who said the same."""
-    both = list(combinations(item.values(), 2))
-    return sum(one == other for one, other in both) / len(both)
+    """Return the share of all two reviewers of a pair who agree."""
+    answers = list(combinations(item.values(), 2))
+    return sum(one == other for one, other in answers) / len(answers)
 
 
 def _chance_of_two(items: list[Mapping[str, str]], people: list[str]) -> float:
@@ -72,7 +69,7 @@ def _chance_of_all(items: list[Mapping[str, str]]) -> float:
 
 @dataclass(frozen=True)
 class LastReview:
-    """The last word of a reviewer on a row."""
+    """Holds the last review of a row by one reviewer."""
 
     event: int
     row: int
@@ -82,60 +79,59 @@ class LastReview:
 
 @dataclass
 class ReviewLog:
-    """The reviews of one ledger."""
+    """Holds the last reviews of one ledger, by row and reviewer."""
 
     by_row: dict[int, dict[str, LastReview]] = field(default_factory=dict)
     _next: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def catch_up(self, ledger: Ledger) -> None:
-        """Read what was said since."""
+        """Read the reviews that were added since the last time."""
         with self._lock:
             for event in ledger.reader.events("review", first=self._next):
                 self._next = event.number + 1
                 row, witness = event.get_integer("row"), event.body.get("witness")
                 reviewer = str(event.body.get("reviewer"))
                 disposition = str(event.body.get("disposition"))
-                said = dict(self.by_row.get(row, {}))
-                said.pop(reviewer, None)
+                reviews = dict(self.by_row.get(row, {}))  # a copy: readers see one state
+                reviews.pop(reviewer, None)
                 if disposition != "open":
-                    said[reviewer] = LastReview(event.number, row, witness, disposition)
-                if said:
-                    self.by_row[row] = said  # a new one: whoever reads has one state
+                    reviews[reviewer] = LastReview(event.number, row, witness, disposition)
+                if reviews:
+                    self.by_row[row] = reviews
                 else:
                     self.by_row.pop(row, None)
 
     def find_last(self, reviewer: str) -> LastReview | None:
-        """What somebody said last, and has not undone."""
+        """Return the last review of a reviewer that was not undone."""
         with self._lock:
-            mine = [said[reviewer] for said in self.by_row.values() if reviewer in said]
-        return max(mine, key=lambda word: word.event, default=None)
+            own = [by[reviewer] for by in self.by_row.values() if reviewer in by]
+        return max(own, key=lambda review: review.event, default=None)
 
     def find_second_look_rows(self, reviewer: str) -> list[int]:
-        """Rows that one other reviewer has reviewed, and nobody else; the oldest review first."""
+        """Return rows that only one other reviewer has reviewed; the oldest review first."""
         with self._lock:
-            words = [
-                next(iter(said.values()))
-                for said in self.by_row.values()
-                if len(said) == 1 and reviewer not in said
+            reviews = [
+                next(iter(by.values()))
+                for by in self.by_row.values()
+                if len(by) == 1 and reviewer not in by
             ]
-        return [word.row for word in sorted(words, key=lambda word: word.event)]
+        return [review.row for review in sorted(reviews, key=lambda review: review.event)]
 
     def count_by_disposition(self) -> dict[str, int]:
-        """How many rows have which last word."""
+        """Count rows by their last disposition."""
         with self._lock:
-            last = [max(said.values(), key=lambda w: w.event) for said in self.by_row.values()]
-        return dict(Counter(word.disposition for word in last).most_common())
+            last = [max(by.values(), key=lambda it: it.event) for by in self.by_row.values()]
+        return dict(Counter(review.disposition for review in last).most_common())
 
     def count_by_reviewer(self) -> dict[str, int]:
         with self._lock:
-            return dict(
-                Counter(name for said in self.by_row.values() for name in said).most_common()
-            )
+            reviewers = Counter(name for by in self.by_row.values() for name in by)
+        return dict(reviewers.most_common())
 
     def reviewer_agreement(self) -> ReviewerAgreement:
         with self._lock:
             rows = list(self.by_row.values())
         return measure_reviewer_agreement(
-            {name: word.disposition for name, word in said.items()} for said in rows
+            {name: review.disposition for name, review in by.items()} for by in rows
         )

@@ -1,11 +1,8 @@
-"""How many decisions of each model could be compared, and how many contradict, as they come.
+"""The tally of a ledger counts decisions, comparable ones and contradictions by model.
 
-A ledger of ten million decisions is not read for a page. It is counted once, in steps, beside
-whatever else goes on; afterwards only what has come since is read. Until then a page shows what has
-been counted, and says how far that is.
-
-Invariant: the counts are those of rows `first` to `upto`, each counted once; rows that have left
-the window since are still counted. Within and across are the witnesses that the ledger keeps.
+A ledger is counted once, in the background and in steps; afterwards only new rows are read. Until
+then a page shows the counts so far. Invariant: rows `first` to `upto` are counted once each, also
+those that have left the window. "Within" and "across" count the witnesses that the ledger stores.
 Cost: a read of each record once, `STEP` rows at a time; two bytes for each decision.
 """
 
@@ -30,7 +27,7 @@ _COUNTED = 10  # numbers of each model, in the order of `RunningTally._add`
 
 @dataclass
 class RunningTally:
-    """Counts by the code of a model, up to a row."""
+    """Counts the decisions of a ledger by the code of their model, up to a row."""
 
     first: int = 0
     upto: int = 0
@@ -40,48 +37,47 @@ class RunningTally:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def step(self, ledger: Ledger, steps: int = 1) -> bool:
-        """Count further rows; whether there are more. Another thread that counts is not waited for.
+        """Count further rows; return whether there are more. Return at once if a thread counts.
 
-        The sums are replaced, not changed, so whoever reads them sees one state.
+        The sums are replaced, not changed, so that readers see one state.
         """
         if not self._lock.acquire(blocking=False):
             return False
         try:
             reader = ledger.reader
             stop = min(ledger.rows, reader.state().judged)
-            if self.upto < ledger.first:  # the window has moved on while nobody looked
+            if self.upto < ledger.first:  # the window has moved on meanwhile
                 self.first, self.upto, self._sums = ledger.first, ledger.first, {}
                 self._models = np.empty(0, np.int16)
             for _ in range(steps):
                 if self.upto >= stop:
                     break
                 end = min(stop, self.upto + STEP)
-                some = reader.decisions(self.upto, end, keys=False, witnesses=True)
-                self._add(some)
+                self._add(reader.decisions(self.upto, end, keys=False, witnesses=True))
                 self.upto = end
             self.names = reader.names("model").listed
             return self.upto < stop
         finally:
             self._lock.release()
 
-    def _add(self, some: StoredDecisions) -> None:
-        count = len(some)
-        models = some.models
-        self._remember(some.first, models)
-        owners, rows = some.witnesses.owners, some.witnesses.records["row"]
-        same = self._model_of(rows) == models[owners]
+    def _add(self, decisions: StoredDecisions) -> None:
+        count = len(decisions)
+        models = decisions.models
+        self._remember_models(decisions.first, models)
+        owners, rows = decisions.witnesses.owners, decisions.witnesses.records["row"]
+        same = self._find_models(rows) == models[owners]
         within = np.bincount(owners[same], minlength=count)
         across = np.bincount(owners[~same], minlength=count)
-        asked = some.facts["comparable"]
-        judged = some.counts != NOT_JUDGED
-        flagged = some.counts > 0
+        comparable = decisions.facts["comparable"]
+        judged = decisions.counts != NOT_JUDGED
+        flagged = decisions.counts > 0
         columns = (
             np.ones(count, np.int64),  # decisions
             judged,
-            asked >= 0,
-            asked > 0,  # comparable
+            comparable >= 0,  # it was counted whether they are
+            comparable > 0,
             flagged,
-            np.where(flagged, some.counts, 0),  # pairs
+            np.where(flagged, decisions.counts, 0),  # pairs
             within > 0,
             within,
             across > 0,
@@ -89,13 +85,13 @@ class RunningTally:
         )
         sums = dict(self._sums)
         for code in np.unique(models).tolist():
-            mine = models == code
-            found = np.array([int(column[mine].sum()) for column in columns], np.int64)
-            sums[code] = sums[code] + found if code in sums else found
+            own = models == code
+            added = np.array([int(column[own].sum()) for column in columns], np.int64)
+            sums[code] = sums[code] + added if code in sums else added
         self._sums = sums
 
-    def _remember(self, first: int, models: Any) -> None:
-        """Which model decided each row, for those that it will be a witness of."""
+    def _remember_models(self, first: int, models: Any) -> None:
+        """Remember which model decided each row, for later decisions that name it as a witness."""
         begin = first - self.first
         fits = np.int16 if models.max(initial=0) < 2**15 - 1 else np.int32
         kind = np.promote_types(fits, self._models.dtype)
@@ -105,60 +101,61 @@ class RunningTally:
             self._models = larger
         self._models[begin : begin + len(models)] = models
 
-    def _model_of(self, rows: Any) -> Any:
-        """Codes; -2 of rows before those that were counted."""
+    def _find_models(self, rows: Any) -> Any:
+        """Return the codes of the models of rows; -2 for rows before `first`."""
         places = rows - self.first
-        known = (places >= 0) & (places < len(self._models))
-        return np.where(known, self._models[np.where(known, places, 0)], -2)
-
-    # What was counted
+        is_counted = (places >= 0) & (places < len(self._models))
+        return np.where(is_counted, self._models[np.where(is_counted, places, 0)], -2)
 
     def totals(self) -> dict[str, Any]:
         sums = sum(self._sums.values(), np.zeros(_COUNTED, np.int64)).tolist()
-        decisions, judged, asked, count, flagged = sums[:5]
-        comparable = count if asked == judged > 0 else None
-        return _shares(self.first, self.upto, decisions, judged, comparable, flagged)
+        decisions, judged, counted, count, flagged = sums[:5]
+        comparable = count if counted == judged > 0 else None
+        return _describe_totals(self.first, self.upto, decisions, judged, comparable, flagged)
 
     def by_model(self, compare: str) -> list[ModelCounts]:
-        """The model with the most decisions first."""
+        """Return the counts of every model; the one with the most decisions first."""
         counts = []
         for code, sums in self._sums.items():
-            decisions, judged, asked, count, flagged, pairs, *apart = sums.tolist()
-            comparable = count if asked == judged else None
+            decisions, judged, counted, count, flagged, pairs, *sides = sums.tolist()
+            comparable = count if counted == judged else None
             own = comparable if compare == "within" else None
             others = comparable if compare == "across" else None
-            within = ModelSide(compare != "across", own, *apart[:2])
-            across = ModelSide(compare != "within", others, *apart[2:])
+            within = ModelSide(compare != "across", own, *sides[:2])
+            across = ModelSide(compare != "within", others, *sides[2:])
             name = self.names[code] if 0 <= code < len(self.names) else None
             counts.append(ModelCounts(name, decisions, comparable, flagged, pairs, within, across))
-        return sorted(counts, key=lambda one: (-one.decisions, one.model or ""))
+        return sorted(counts, key=lambda model: (-model.decisions, model.model or ""))
 
 
 class BackgroundTally:
-    """The tally of one monitor's ledger, counted on in the background until it is complete."""
+    """Counts one monitor's ledger in the background until its tally is complete."""
 
-    def __init__(self, hosted: ServedMonitor) -> None:
-        self._hosted = hosted
+    def __init__(self, served: ServedMonitor) -> None:
+        self._served = served
         self._tally = RunningTally()
         self._counting: asyncio.Task[None] | None = None
 
     async def read(self) -> RunningTally:
         """Return what is counted by now; the monitor must have a ledger."""
-        more = await self._hosted.read_ledger(self._tally.step)
+        more = await self._served.read_ledger(self._tally.step)
         if more and (self._counting is None or self._counting.done()):
             self._counting = asyncio.create_task(self._count_in_background())
         return self._tally
 
     async def _count_in_background(self) -> None:
-        hosted, tally = self._hosted, self._tally
+        served, tally = self._served, self._tally
         try:
-            while await hosted.read_ledger(lambda ledger: tally.step(ledger, 4)):
+            while await served.read_ledger(lambda ledger: tally.step(ledger, 4)):
                 await asyncio.sleep(_PAUSE)
-        except (LikewiseError, RuntimeError) as error:  # closed, or altered: the next look says so
-            logger.info("counting %s stopped: %s", hosted.name, type(error).__name__)
+        except (
+            LikewiseError,
+            RuntimeError,
+        ) as error:  # closed, or altered: the next request reports it
+            logger.info("counting %s stopped: %s", served.name, type(error).__name__)
 
 
-def _shares(
+def _describe_totals(
     first: int, upto: int, decisions: int, judged: int, comparable: int | None, violations: int
 ) -> dict[str, Any]:
     return {
@@ -173,14 +170,14 @@ def _shares(
     }
 
 
-async def count_totals(hosted: ServedMonitor, tally: BackgroundTally) -> dict[str, Any]:
-    """Return the decisions, comparables and contradictions, and of which rows that is known."""
-    hosted.monitor.insist_on_contradictions()
-    if hosted.monitor.durable:
-        await hosted.flush()
-        return {"of": "ledger", "rows": hosted.next_row, **(await tally.read()).totals()}
-    counts, rows = hosted.counts, hosted.next_row
+async def count_totals(served: ServedMonitor, tally: BackgroundTally) -> dict[str, Any]:
+    """Return the counts of decisions, comparable ones and contradictions, and of which rows."""
+    served.monitor.insist_on_contradictions()
+    if served.monitor.durable:
+        await served.flush()
+        return {"of": "ledger", "rows": served.next_row, **(await tally.read()).totals()}
+    counts, rows = served.counts, served.next_row
     decisions, violations = counts.decisions.total(), counts.violations.total()
-    comparable = counts.comparable if hosted.monitor.comparable else None
-    shares = _shares(rows - decisions, rows, decisions, decisions, comparable, violations)
-    return {"of": "process", "rows": rows, **shares}
+    comparable = counts.comparable if served.monitor.comparable else None
+    totals = _describe_totals(rows - decisions, rows, decisions, decisions, comparable, violations)
+    return {"of": "process", "rows": rows, **totals}

@@ -1,8 +1,7 @@
-"""What a screen is, said once: its address, who may see it, what it knows, and how that is shown.
+"""Pages are declared as screens, forms and downloads: address, scope, data and template.
 
-One `Screen` gives a page, /m/NAME/PATH, and its twin, /m/NAME/PATH.json: the page shows what the
-twin says, since it is made of nothing else. A `Form` is where a form of a page is sent; it is
-answered by a redirect, so that everything works without a script. A `Download` is a file.
+A `Screen` makes a page, /m/NAME/PATH, and /m/NAME/PATH.json with the same data. A `Form` handles
+what a form of a page sends and answers with a redirect, so that pages work without a script.
 
     Screen("violations", "read", "Violations", load=async_function, template="pages/x.html")
 """
@@ -18,14 +17,14 @@ from likewise.service.routes.verdict_events import EventStream
 from likewise.verdict.html import render_block
 
 Fields = Mapping[str, str]
-"""What a form sent, without what only the frame needs."""
+"""The fields that a form sent, without the CSRF token."""
 
 
 class PageData(NamedTuple):
-    """What a screen knows.
+    """Holds the data of a screen.
 
-    data  what its twin says, and `data` in its template
-    more  computes what only the template needs; it follows from the same
+    data  the JSON of the screen, and `data` in its template
+    more  computes further values for the template
     """
 
     data: Mapping[str, Any]
@@ -37,13 +36,13 @@ Load = Callable[[Visit], Awaitable[PageData]]
 
 @dataclass(frozen=True)
 class Screen:
-    """A page and its twin.
+    """Declares a page and its JSON.
 
     path      below /m/NAME/, such as "violations" or "pairs/{row}"
-    scope     what the viewer must be allowed
-    title     what the page is called; {names} stand for what its data says
-    load      computes what it knows
-    template  shows it; `visit` is who looks
+    scope     the scope that the viewer needs
+    title     of the page; {names} stand for values of its data
+    load      computes its data
+    template  renders the data; `visit` is the request
     assets    further style sheets and scripts (frame.py)
     """
 
@@ -56,13 +55,13 @@ class Screen:
 
     @property
     def section(self) -> str:
-        """The screen's place in the navigation."""
+        """The entry of the navigation that the screen belongs to."""
         return self.path.partition("/")[0]
 
 
 @dataclass(frozen=True)
 class Form:
-    """What is done with a form, and to which address its sender is led then (`Visit.url`)."""
+    """Declares what a form does; `handle` returns the address to redirect to (`Visit.url`)."""
 
     path: str
     scope: str
@@ -71,7 +70,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Download:
-    """Anything that is no page: a file, a stream."""
+    """Declares an answer that is no page: a file or a stream."""
 
     path: str
     scope: str
@@ -81,18 +80,28 @@ class Download:
 PagePart = Screen | Form | Download
 
 
+def recompute_form(screen: str, request: Callable[[Visit, bool], Awaitable[object]]) -> Form:
+    """Declare the form of a screen that computes its results again; request(visit, recompute)."""
+
+    async def recompute(visit: Visit, _: Fields) -> str:
+        await request(visit, True)
+        return visit.url(screen)
+
+    return Form(f"{screen}/again", "read", recompute)
+
+
 def stream_blocks(
     visit: Visit, place: str, load: Load, template: str, blocks: tuple[str, ...]
 ) -> EventStream:
-    """Send blocks of a template again as they change, each by the id of its element.
+    """Stream the blocks of a template as they change, each by the id of its element.
 
-    place: what is shown; those with the same place share it
+    place: names what is rendered; streams of the same place share the result
     """
 
     async def render_blocks() -> Mapping[str, str]:
         data, more = await load(visit)
-        told = {"data": data, "visit": visit, **more()}
-        return {name: render_block(template, name, **told) for name in blocks}
+        values = {"data": data, "visit": visit, **more()}
+        return {name: render_block(template, name, **values) for name in blocks}
 
-    place = f"{place} {visit.hosted.name}"
+    place = f"{place} {visit.served.name}"
     return visit.live.stream(place, render_blocks, visit.is_still_allowed)

@@ -1,4 +1,4 @@
-"""The table [pages] of the settings: who may look at the pages, and what is written down of it.
+"""The table [pages] of the settings says who may see the pages, and whether that is recorded.
 
 [pages]
 enabled = true
@@ -28,21 +28,21 @@ _HEADER = re.compile(r"[A-Za-z0-9-]+")
 
 
 class PagesSettings(SettingsTable, frozen=True):
-    """How the pages are served."""
+    """Settings of the pages."""
 
     enabled: bool = True
     session_hours: Positive = 12.0
-    """After so long one has to sign in again."""
+    """Hours after which people have to sign in again."""
     sessions: Count = 1_000
-    """Signed in at once; one more ends the oldest."""
+    """The most sessions at once; a further one ends the oldest."""
     proxy_header: str | None = None
-    """The header in which a proxy in front says who it is; it removes what clients put there."""
+    """The header in which a proxy names the user; the proxy must remove it from client requests."""
     proxy_addresses: tuple[str, ...] = ("127.0.0.1", "::1")
-    """Where that header is believed from."""
+    """Addresses of proxies whose header is trusted."""
     record_looks: bool = False
-    """Whether every look at a person's data is an event of the ledger."""
+    """Whether every view of a person's data is an event of the ledger."""
     roles: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What those may do whom the proxy names; "*" for all others."""
+    """Scopes of the users whom the proxy names; "*" for all others."""
 
     def __post_init__(self) -> None:
         for address in self.proxy_addresses:
@@ -59,17 +59,17 @@ class PagesSettings(SettingsTable, frozen=True):
                 setting="proxy_header",
             )
         if self.roles and self.proxy_header is None:
-            raise BadRule("roles are for those whom a proxy names; give proxy_header too")
+            raise BadRule("roles are for users whom a proxy names; give proxy_header too")
         if self.proxy_header is not None and not self.roles:
             raise BadRule(
                 "proxy_header without roles: nobody could do anything. Say in [pages.roles]"
-                ' what those may do whom it names, such as "*" = ["read"].'
+                ' what its users may do, such as "*" = ["read"].'
             )
         for name, scopes in self.roles.items():
             check_scopes(f"the roles of {name!r}", scopes)
 
     def roles_of(self, name: str) -> tuple[str, ...]:
-        """What somebody may do whom the proxy names."""
+        """Return the scopes of a user whom the proxy names."""
         return self.roles.get(name, self.roles.get(EVERYBODY, ()))
 
 

@@ -1,25 +1,18 @@
-"""Who looks at a page, and whether a form comes from one of our pages.
+"""Viewers are identified by a proxy, a token or a session cookie; forms by a CSRF token.
 
-- **A proxy in front** names them in a header, which is believed from its address alone.
-- **A token** of the service is given once, in the form at /sign-in; from then on a cookie says it.
-- **Without tokens and without a proxy**, which only a server on loopback may do without, everybody
-  is "local" and may do everything (service/cross_site.py keeps pages of other sites out).
-
-The cookie holds a random id that changes every quarter of an hour. Of an id only the hash is
-kept, in memory: a restart of the server signs everybody out.
-
-Every form carries a token of its own: a keyed hash of what stays the same in a session, with a key
-that this process made. A page of another site cannot know it.
-
-Bound: `PagesSettings.sessions` sessions; each ends after `session_hours`.
+A proxy's header counts only from the proxy's addresses. Without tokens and proxy, which only a
+server on loopback allows, everybody is "local" and may do everything. A cookie holds a random id
+that changes every quarter of an hour; only its hash is stored, in memory. The CSRF token is a keyed
+hash of what stays the same in a session. Bound: `PagesSettings.sessions` sessions, by time too.
 """
 
 import hashlib
 import hmac
+import math
 import secrets
 import time as clock
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -33,49 +26,48 @@ from likewise.service.settings import SCOPES, Token, is_allowed
 LOCAL = "local"
 CSRF_FIELD = "csrf"
 _ROTATE_SECONDS = 900.0
-_GRACE_SECONDS = 60.0  # for requests that were sent with the id before
+_GRACE_SECONDS = 60.0  # for requests that were sent with the previous id
 
 
 @dataclass(frozen=True)
 class Viewer:
-    """Somebody who looks at the pages."""
+    """Identifies somebody who looks at the pages, and what they may do."""
 
     name: str
     scopes: tuple[str, ...]
     monitors: tuple[str, ...] | None
-    """All of them if None."""
+    """None: all monitors."""
     csrf: str
-    """Which every form has to bring along."""
+    """The CSRF token that every form must send."""
     signed_in: bool = False
-    """With a token, so that there is something to sign out of."""
+    """Whether there is a session to sign out of."""
     verified: bool = True
-    """Whether a token or a proxy says the name."""
+    """Whether a token or a proxy vouches for the name."""
 
     @property
     def actor(self) -> Actor:
-        """Who acts, as the ledger's chain records it."""
+        """The name that the ledger's chain records."""
         return Actor(self.name, self.verified)
 
     def allows(self, scope: str, monitor: str | None) -> bool:
-        """Whether they may do that."""
+        """Tell whether they may do that."""
         return is_allowed(self.scopes, self.monitors, scope, monitor)
 
 
 @dataclass
 class _Session:
-    """Of somebody who gave a token."""
+    """Holds what one id of a session stands for; a new id replaces it after a while."""
 
     token: Token
     family: str
-    """Stays when the id changes."""
+    """What all ids of the session have in common."""
     expires_at: float
-    rotated_at: float
-    id_expires_at: float | None = None
-    """When this id ends, if there is a newer one."""
+    rotates_at: float
+    """When a new id replaces this one; infinity once it was replaced."""
 
 
 class PageAuthenticator:
-    """All who are signed in, and how somebody gets there."""
+    """Signs viewers in and out, and identifies them by request."""
 
     def __init__(
         self,
@@ -94,58 +86,58 @@ class PageAuthenticator:
     # Who it is
 
     def identify(self, request: Request) -> Viewer | None:
-        """Who asks; None if they have to sign in first. Refusal if they cannot be let in."""
+        """Return who asks; None if they have to sign in first. Refusal if they have no access."""
         csrf = self.csrf_token(request)
-        named = self._named_by_proxy(request)
-        if named is not None:
-            scopes = self._settings.roles_of(named)
+        name = self._read_proxy_name(request)
+        if name is not None:
+            scopes = self._settings.roles_of(name)
             if not scopes:
-                raise Refusal(403, f"{named[:100]!r} has no role in [pages.roles].")
-            return Viewer(named, scopes, None, csrf)
-        if not self._service.tokens:
+                raise Refusal(403, f"{name[:100]!r} has no role in [pages.roles].")
+            return Viewer(name, scopes, None, csrf)
+        if self._service.tokens.is_empty:
             if self._settings.proxy_header is not None:
-                raise Refusal(403, "the proxy in front names nobody.")
+                raise Refusal(403, "the proxy in front does not say who you are.")
             return Viewer(LOCAL, SCOPES, None, csrf, verified=False)
         token = self._service.tokens.find(
             request.headers.get("authorization", "").encode("latin-1")
         )
         if token is not None:
             return Viewer(token.name, token.scopes, token.monitors, csrf)
-        session = self._session(_read_id(request, self.cookie_name(request)))
+        session = self._find_session(_read_id(request, self.cookie_name(request)))
         if session is None:
             return None
         token = session.token
         return Viewer(token.name, token.scopes, token.monitors, csrf, signed_in=True)
 
-    def _named_by_proxy(self, request: Request) -> str | None:
+    def _read_proxy_name(self, request: Request) -> str | None:
         header = self._settings.proxy_header
         if header is None:
             return None
-        said = request.headers.getlist(header)
-        if len(said) != 1 or not said[0].strip():
+        values = request.headers.getlist(header)
+        if len(values) != 1 or not values[0].strip():
             return None
         peer = request.scope.get("peer", request.scope.get("client"))
         if peer is not None and peer[0] not in self._settings.proxy_addresses:
-            return None  # no peer: a socket of the file system, which says who may connect
-        name: str = said[0].strip()
+            return None  # no peer: a Unix socket, whose permissions say who may connect
+        name: str = values[0].strip()
         return name[:200]
 
     # Sessions
 
     def sign_in(self, request: Request, token_text: str, response: Response) -> Token:
-        """Begin a session, whose cookie the response carries; Refusal if the token is not known."""
+        """Begin a session, whose cookie the response carries; Refusal if the token is unknown."""
         token = self._service.tokens.find(
             b"Bearer " + token_text.strip().encode("utf-8", "replace")
         )
         if token is None:
             raise Refusal(401, "this token is not known.")
         now = self._now()
-        self._forget_ended(now)
+        self._drop_sessions(lambda session: now >= session.expires_at)
         while len(self._sessions) >= self._settings.sessions:
             del self._sessions[next(iter(self._sessions))]
         self._end_session(request)
-        ends = now + self._settings.session_hours * 3600
-        session = _Session(token, secrets.token_urlsafe(32), ends, now)
+        family, expires_at = secrets.token_urlsafe(32), now + self._settings.session_hours * 3600
+        session = _Session(token, family, expires_at, rotates_at=now + _ROTATE_SECONDS)
         self._start_session(request, response, session)
         return token
 
@@ -154,20 +146,24 @@ class PageAuthenticator:
         response.delete_cookie(self.cookie_name(request), path="/")
 
     def refresh_cookie(self, request: Request, response: Response) -> None:
-        """Have the answer to a look carry a cookie: a first one, or one that is new in time."""
-        name = self.cookie_name(request)
-        sent = _read_id(request, name)
-        session = self._session(sent)
+        """Set a cookie where there is none, and replace an id that has been used for long.
+
+        The replaced id stays valid for some seconds, for requests that are already on their way.
+        """
+        sent = _read_id(request, self.cookie_name(request))
+        session = self._find_session(sent)
         now = self._now()
-        if session is None:
-            if sent is None:
-                self._set_cookie(request, response, _new_id(request))
-        elif session.id_expires_at is None and now - session.rotated_at >= _ROTATE_SECONDS:
-            session.id_expires_at = now + _GRACE_SECONDS
-            after = _Session(session.token, session.family, session.expires_at, now)
-            self._start_session(request, response, after)
+        if sent is None:
+            self._set_cookie(request, response, _new_id(request))
+        elif session is not None and now >= session.rotates_at:
+            self._start_session(
+                request, response, replace(session, rotates_at=now + _ROTATE_SECONDS)
+            )
+            session.rotates_at = math.inf
+            session.expires_at = min(session.expires_at, now + _GRACE_SECONDS)
 
     def _start_session(self, request: Request, response: Response, session: _Session) -> None:
+        """Store a session under a new id, which the response carries."""
         fresh = secrets.token_urlsafe(32)
         self._sessions[_hash_id(fresh)] = session
         self._set_cookie(request, response, fresh)
@@ -182,54 +178,46 @@ class PageAuthenticator:
             samesite="strict",
         )
 
-    def _session(self, sent: str | None) -> _Session | None:
+    def _find_session(self, sent: str | None) -> _Session | None:
         session = None if sent is None else self._sessions.get(_hash_id(sent))
-        if session is None:
+        if session is None or self._now() >= session.expires_at:
             return None
-        ends = (
-            session.expires_at
-            if session.id_expires_at is None
-            else min(session.expires_at, session.id_expires_at)
-        )
-        token = self._service.tokens.find_current(session.token)  # None if it was revoked
-        if token is None or self._now() >= ends:
+        token = self._service.tokens.find_current(session.token)
+        if token is None:  # it was revoked
             return None
         session.token = token
         return session
 
     def _end_session(self, request: Request) -> None:
         """End the session of a request, under all of its ids."""
-        session = self._session(_read_id(request, self.cookie_name(request)))
+        session = self._find_session(_read_id(request, self.cookie_name(request)))
         if session is not None:
-            for place in [k for k, s in self._sessions.items() if s.family == session.family]:
-                del self._sessions[place]
+            self._drop_sessions(lambda other: other.family == session.family)
 
-    def _forget_ended(self, now: float) -> None:
-        ended = [
-            place
-            for place, one in self._sessions.items()
-            if now >= one.expires_at or (one.id_expires_at is not None and now >= one.id_expires_at)
-        ]
-        for place in ended:
-            del self._sessions[place]
+    def _drop_sessions(self, is_over: Callable[[_Session], bool]) -> None:
+        self._sessions = {
+            id_hash: session for id_hash, session in self._sessions.items() if not is_over(session)
+        }
 
     # Forms
 
     def csrf_token(self, request: Request) -> str:
-        """What a form of this session carries."""
+        """Return the CSRF token for the forms of this session."""
         sent = _read_id(request, self.cookie_name(request)) or _new_id(request)
-        session = self._session(sent)
+        session = self._find_session(sent)
         family = sent if session is None else session.family
         return hmac.new(self._key, f"csrf {family}".encode(), hashlib.sha256).hexdigest()
 
     def check_csrf(self, request: Request, token: str) -> None:
-        """Refusal if a form does not come from a page of this session."""
-        known = _read_id(request, self.cookie_name(request)) is not None
-        if not known or not hmac.compare_digest(self.csrf_token(request).encode(), token.encode()):
+        """Raise Refusal if a form does not come from a page of this session."""
+        has_cookie = _read_id(request, self.cookie_name(request)) is not None
+        if not has_cookie or not hmac.compare_digest(
+            self.csrf_token(request).encode(), token.encode()
+        ):
             raise Refusal(
                 403,
-                "this form is from another session, or from before the server was started again."
-                " Nothing was done: go back, load the page again, and send it once more.",
+                "this form is from another session, or from before the server was restarted."
+                " Nothing was done: go back, reload the page, and send it again.",
             )
 
     def cookie_name(self, request: Request) -> str:
@@ -240,13 +228,13 @@ class PageAuthenticator:
 
 
 def _read_id(request: Request, name: str) -> str | None:
-    """The id that a request sends; nothing that is longer than one of ours."""
+    """Return the id in the cookie of a request; None if it cannot be one of ours."""
     sent = request.cookies.get(name)
     return sent if sent is not None and 20 <= len(sent) <= 100 else None
 
 
 def _new_id(request: Request) -> str:
-    """An id for somebody without one; the same wherever one request asks."""
+    """Return an id for a request without one; always the same for one request."""
     fresh: str | None = getattr(request.state, "likewise_id", None)
     if fresh is None:
         fresh = request.state.likewise_id = secrets.token_urlsafe(32)

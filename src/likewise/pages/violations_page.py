@@ -1,4 +1,9 @@
-"""The contradictions: a list with filters in its address, and the same as CSV and for Excel."""
+"""The page of contradictions: a list with filters in its address, also as CSV and for Excel.
+
+A ledger finds the lines of a page by its indexes. A monitor in memory knows only its recent
+verdicts, which are filtered and sorted here.
+Cost: `SECONDS` for a page; a file may take longer, and says whether it is complete.
+"""
 
 import csv
 import io
@@ -40,100 +45,93 @@ SECONDS = 0.15
 
 @dataclass(frozen=True)
 class ViolationsRequest:
-    """Which contradictions, in which order, from where on."""
+    """A list of contradictions, as an address asks for it."""
 
-    order: str
+    query: ViolationQuery
+    """Order and filters, except the group, which only a ledger can read."""
     lines: int
     filters: Mapping[str, str]
-    """What a line has to be, by the names in FILTERS, as the address says it."""
+    """The filters as the address writes them, by the names in FILTERS."""
     behind: PageCursor | None
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> "ViolationsRequest":
-        """From an address; Refusal where it makes no sense. What is empty is not asked for."""
-        told = {name: value for name, value in query.items() if value != ""}
-        order = told.get("order", "newest")
+        """Read an address; Refusal if it makes no sense. Empty parameters are ignored."""
+        values = {name: value for name, value in query.items() if value != ""}
+        order = values.get("order", "newest")
         if order not in ORDERS:
             raise Refusal(400, f"order: expected one of {', '.join(ORDERS)}.")
-        if told.get("review", DISPOSITIONS[0]) not in DISPOSITIONS:
+        if values.get("review", DISPOSITIONS[0]) not in DISPOSITIONS:
             raise Refusal(400, f"review: expected one of {', '.join(DISPOSITIONS)}.")
-        if ":" not in told.get("group", ":"):
+        if ":" not in values.get("group", ":"):
             raise Refusal(400, "group: expected column:value.")
-        for name in ("since", "until"):
-            if name in told:
-                parse_time(name, told[name])
-        lines = parse_whole("lines", told["lines"]) if "lines" in told else LINES
+        lines = parse_whole("lines", values["lines"]) if "lines" in values else LINES
         if not 1 <= lines <= MOST_LINES:
             raise Refusal(400, f"lines is {lines}; expected 1 to {MOST_LINES}.")
-        if "within" in told:
-            parse_number("within", told["within"])
-        filters = {name: told[name] for name in FILTERS if name in told}
         return cls(
-            order, lines, filters, _parse_cursor(told["from"], order) if "from" in told else None
+            ViolationQuery(
+                order,
+                since=parse_time("since", values["since"]) if "since" in values else None,
+                until=parse_time("until", values["until"]) if "until" in values else None,
+                model=values.get("model"),
+                review=values.get("review"),
+                within=parse_number("within", values["within"]) if "within" in values else None,
+                output=values.get("output"),
+            ),
+            lines,
+            {name: values[name] for name in FILTERS if name in values},
+            _parse_cursor(values["from"], order) if "from" in values else None,
         )
 
     def to_query(self) -> dict[str, Any]:
-        """As an address says it."""
-        order = {} if self.order == "newest" else {"order": self.order}
+        """Return the parameters of the address, without the cursor."""
+        order = {} if self.query.order == "newest" else {"order": self.query.order}
         lines = {} if self.lines == LINES else {"lines": self.lines}
         return {**order, **lines, **self.filters}
 
-    @property
-    def within(self) -> float | None:
-        return parse_number("within", self.filters["within"]) if "within" in self.filters else None
-
     def to_ledger_query(self, ledger: Ledger) -> ViolationQuery:
-        """What a ledger is asked."""
-        told = self.filters
-        column, _, value = told.get("group", "").partition(":")
-        since, until = (parse_time(n, told[n]) if n in told else None for n in ("since", "until"))
-        return ViolationQuery(
-            self.order,
-            since,
-            until,
-            told.get("model"),
-            ledger.group_of_text(column, value) if "group" in told else None,
-            told.get("review"),
-            self.within,
-            told.get("output"),
-        )
+        if "group" not in self.filters:
+            return self.query
+        column, _, value = self.filters["group"].partition(":")
+        return replace(self.query, group=ledger.group_of_text(column, value))
 
 
 def _parse_cursor(text: str, order: str) -> PageCursor:
-    """Where to go on: a row; or a distance and a row."""
+    """Read where the next page begins: a row, or a distance and a row."""
     distance, comma, row = text.rpartition(",")
     if bool(comma) != (order == "nearest"):
         raise Refusal(400, f"from is {text[:100]!r}, which is no place in this order.")
     return PageCursor(parse_whole("from", row), parse_number("from", distance) if comma else None)
 
 
-def format_cursor(place: PageCursor | None) -> str | None:
-    if place is None:
+def format_cursor(cursor: PageCursor | None) -> str | None:
+    if cursor is None:
         return None
-    return str(place.row) if place.distance is None else f"{place.distance!r},{place.row}"
+    return str(cursor.row) if cursor.distance is None else f"{cursor.distance!r},{cursor.row}"
 
 
 @dataclass(frozen=True)
 class ViolationsPage:
-    """Lines of a list, and where to go on."""
+    """Holds lines of a list, and the cursor of the next page."""
 
     lines: list[dict[str, Any]]
     next: str | None
     source: str
-    """ledger, or memory: then only the latest are known."""
+    """"ledger" or "memory"; in memory only the latest contradictions are known."""
     has_forgotten: bool
-    """Whether there were earlier ones, which are no longer known."""
+    """Whether there were earlier contradictions, which are no longer known."""
 
 
 def list_from_ledger(
-    ledger: Ledger, wanted: ViolationsRequest, seconds: float = SECONDS
+    ledger: Ledger, request: ViolationsRequest, seconds: float = SECONDS
 ) -> ViolationsPage:
-    rows, behind = ledger.violations_page(
-        wanted.to_ledger_query(ledger), behind=wanted.behind, limit=wanted.lines, seconds=seconds
+    query = request.to_ledger_query(ledger)
+    rows, following = ledger.violations_page(
+        query, behind=request.behind, limit=request.lines, seconds=seconds
     )
     reviews = ledger.dispositions(rows)
     lines = [_stored_line(ledger, ledger.entry(row), reviews.get(row, "open")) for row in rows]
-    return ViolationsPage(lines, format_cursor(behind), "ledger", ledger.first > 0)
+    return ViolationsPage(lines, format_cursor(following), "ledger", ledger.first > 0)
 
 
 def _line(
@@ -142,10 +140,10 @@ def _line(
     before: tuple[str | None, Any] | None,
     review: str | None,
 ) -> dict[str, Any]:
-    """A line of the list.
+    """Make a line of the list.
 
-    decided, before  time and output of the decision, and of the nearest that it contradicts; None
-                     if that has left the window
+    decided  time and output of the decision
+    before   those of the nearest decision that it contradicts; None if that has left the window
     """
     body = write_body(verdict, 1)
     nearest = body["witnesses"][0] if body["witnesses"] else {}
@@ -179,90 +177,102 @@ def _stored_line(ledger: Ledger, entry: Entry, review: str) -> dict[str, Any]:
 
 
 def list_from_memory(
-    hosted: ServedMonitor, wanted: ViolationsRequest, recent: Sequence[Verdict], has_forgotten: bool
+    served: ServedMonitor,
+    request: ViolationsRequest,
+    recent: Sequence[Verdict],
+    has_forgotten: bool,
 ) -> ViolationsPage:
-    """recent: the verdicts that the monitor has, in order; gone: whether there were earlier ones"""
+    """List the contradictions among the recent verdicts, as a ledger would list them.
+
+    recent         the verdicts that the monitor remembers, in order
+    has_forgotten  whether there were earlier ones
+    """
     for name in ("since", "until", "group", "review"):
-        if name in wanted.filters:
+        if name in request.filters:
             raise Refusal(400, f"{name} needs a ledger, and this monitor is in memory.")
-    nearest, last = wanted.order == "nearest", wanted.behind
-    verdicts = [one for one in recent if one.violation and _is_match(hosted, one, wanted)]
-    if nearest:  # not those whose distances were destroyed (ledger/violation_query.py)
-        verdicts = [one for one in verdicts if not math.isnan(_rank(one, "nearest")[0])]
-    verdicts.sort(key=lambda one: _rank(one, wanted.order))
-    if last is not None:
-        rank = (last.distance, last.row) if nearest else (0.0, -last.row)
-        verdicts = [one for one in verdicts if _rank(one, wanted.order) > rank]
-    some = verdicts[: wanted.lines]
-    following = None
-    if len(verdicts) > len(some):
-        distance = _rank(some[-1], wanted.order)[0] if nearest else None
-        following = format_cursor(PageCursor(some[-1].row or 0, distance))
-    lines = [_remembered_line(hosted, verdict) for verdict in some]
+    query, behind = request.query, request.behind
+    matches = [
+        (_make_cursor(verdict, query.order), verdict)
+        for verdict in recent
+        if verdict.violation and _is_match(served, verdict, query)
+    ]
+    matches.sort(key=lambda match: _rank(match[0]))
+    if behind is not None:
+        matches = [match for match in matches if _rank(match[0]) > _rank(behind)]
+    page = matches[: request.lines]
+    following = format_cursor(page[-1][0]) if len(matches) > len(page) else None
+    lines = [_remembered_line(served, verdict) for _, verdict in page]
     return ViolationsPage(lines, following, "memory", has_forgotten)
 
 
-def _rank(verdict: Verdict, order: str) -> tuple[float, int]:
-    row = verdict.row or 0
-    if order == "newest":
-        return 0.0, -row
-    return float(verdict.witnesses.input_distances.min()), row
+def _make_cursor(verdict: Verdict, order: str) -> PageCursor:
+    return PageCursor(verdict.row or 0, _nearest_distance(verdict) if order == "nearest" else None)
 
 
-def _is_match(hosted: ServedMonitor, verdict: Verdict, wanted: ViolationsRequest) -> bool:
-    filters, within = wanted.filters, wanted.within
-    if verdict.model != filters.get("model", verdict.model):
+def _rank(cursor: PageCursor) -> tuple[float, int]:
+    """Return what lists are sorted by: the distance, or the newest row first."""
+    return (0.0, -cursor.row) if cursor.distance is None else (cursor.distance, cursor.row)
+
+
+def _nearest_distance(verdict: Verdict) -> float:
+    return float(verdict.witnesses.input_distances.min())
+
+
+def _is_match(served: ServedMonitor, verdict: Verdict, query: ViolationQuery) -> bool:
+    if query.model is not None and verdict.model != query.model:
         return False
-    if within is not None and not verdict.witnesses.input_distances.min() <= within:
+    if query.within is not None and not _nearest_distance(verdict) <= query.within:
         return False
-    past = hosted.monitor.past
-    return "output" not in filters or (
-        to_query_text(past.outputs([verdict.row or 0])[0]) == filters["output"]
-    )
+    if query.order == "nearest" and math.isnan(_nearest_distance(verdict)):
+        return False  # its distances were destroyed with a person's data
+    if query.output is None:
+        return True
+    return to_query_text(served.monitor.past.outputs([verdict.row or 0])[0]) == query.output
 
 
-def _remembered_line(hosted: ServedMonitor, verdict: Verdict) -> dict[str, Any]:
+def _remembered_line(served: ServedMonitor, verdict: Verdict) -> dict[str, Any]:
     nearest = verdict.witnesses.nearest(1)[0]
-    mine, other = hosted.monitor.past.outputs([verdict.row or 0, nearest.row])
+    mine, other = served.monitor.past.outputs([verdict.row or 0, nearest.row])
     return _line(verdict, (None, mine), (None, other), None)
 
 
 async def list_violations(
-    hosted: ServedMonitor, wanted: ViolationsRequest, seconds: float = SECONDS
+    served: ServedMonitor, request: ViolationsRequest, seconds: float = SECONDS
 ) -> ViolationsPage:
-    """The list that an address asks for."""
-    hosted.monitor.insist_on_contradictions()
-    if not hosted.monitor.durable:
-        recent, gone = (
-            hosted.recent.after(-1),
-            hosted.recent.last_dropped >= 0,
-        )  # only here: it grows
-        return await hosted.run_in_thread(lambda: list_from_memory(hosted, wanted, recent, gone))
-    await hosted.flush()
-    return await hosted.read_ledger(lambda ledger: list_from_ledger(ledger, wanted, seconds))
+    """Return the list that an address asks for."""
+    served.monitor.insist_on_contradictions()
+    if not served.monitor.durable:
+        recent = served.recent.after(-1)  # on the event loop: verdicts are added there
+        has_forgotten = served.recent.last_dropped >= 0
+        return await served.run_in_thread(
+            lambda: list_from_memory(served, request, recent, has_forgotten)
+        )
+    await served.flush()
+    return await served.read_ledger(lambda ledger: list_from_ledger(ledger, request, seconds))
 
 
 async def list_all_violations(
-    hosted: ServedMonitor, wanted: ViolationsRequest, most: int, seconds: float
+    served: ServedMonitor, request: ViolationsRequest, most: int, seconds: float
 ) -> tuple[list[dict[str, Any]], bool]:
-    """So many lines of a list, page after page, and whether these are all."""
+    """Return at most so many lines of a list, page after page, and whether these are all."""
     lines: list[dict[str, Any]] = []
     until = clock.monotonic() + seconds
-    wanted = replace(wanted, lines=MOST_LINES)
+    request = replace(request, lines=MOST_LINES)
     while len(lines) < most:
-        page = await list_violations(hosted, wanted, max(SECONDS, until - clock.monotonic()))
+        page = await list_violations(served, request, max(SECONDS, until - clock.monotonic()))
         lines += page.lines
         if page.next is None:
             return lines[:most], len(lines) <= most
-        wanted = replace(wanted, behind=_parse_cursor(page.next, wanted.order))
+        behind = _parse_cursor(page.next, request.query.order)
+        request = replace(request, behind=behind)
         if clock.monotonic() >= until:
             break
     return lines[:most], False
 
 
 MOST_IN_A_FILE = 10_000
-_SECONDS = 10.0  # that a file may take
-_CHOICES = 60  # values of a filter that are offered; others can be put into the address
+_FILE_SECONDS = 10.0
+_CHOICES = 60  # values that a filter offers; others can be written into the address
 _COLUMNS = (
     "row",
     "witness",
@@ -282,25 +292,25 @@ _COLUMNS = (
 
 
 async def load(visit: Visit) -> PageData:
-    hosted, wanted = visit.hosted, ViolationsRequest.of(visit.query)
-    page = await list_violations(hosted, wanted)
+    served, request = visit.served, ViolationsRequest.of(visit.query)
+    page = await list_violations(served, request)
     if page.lines:
         await visit.record_look("violations", count=len(page.lines))
-    if hosted.monitor.durable:
-        offered = await hosted.read_ledger(_find_filter_values)
+    if served.monitor.durable:
+        offered = await served.read_ledger(_find_filter_values)
     else:
         offered = {
-            "models": _limit_values(list(hosted.counts.decisions)),
+            "models": _limit_values(list(served.counts.decisions)),
             "outputs": [],
             "groups": [],
         }
     data = {
-        "monitor": hosted.name,
-        "order": wanted.order,
-        "filters": wanted.to_query(),
+        "monitor": served.name,
+        "order": request.query.order,
+        "filters": request.to_query(),
         "source": page.source,
         "earlier_gone": page.has_forgotten,
-        "counts": await count_totals(hosted, visit.state.tally),
+        "counts": await count_totals(served, visit.state.tally),
         "violations": page.lines,
         "next": page.next,
         "offered": offered,
@@ -308,17 +318,17 @@ async def load(visit: Visit) -> PageData:
     return PageData(
         data,
         lambda: {
-            "orders": [(one, f"{one} first") for one in ORDERS],
+            "orders": [(order, f"{order} first") for order in ORDERS],
             "offered": {
-                name: _filter_options(offered[f"{name}s"], wanted.filters.get(name))
+                name: _filter_options(offered[f"{name}s"], request.filters.get(name))
                 for name in ("model", "group", "output")
             },
-            "reviews": [("", "any"), *((one, one) for one in DISPOSITIONS)],
-            "filtered": bool(wanted.filters),
+            "reviews": [("", "any"), *zip(DISPOSITIONS, DISPOSITIONS, strict=True)],
+            "filtered": bool(request.filters),
             "has_keys": any(line["key"] is not None for line in page.lines),
             "has_models": any(line["model"] or line["witness_model"] for line in page.lines),
-            "query": wanted.to_query(),
-            "behind": wanted.behind is not None,
+            "query": request.to_query(),
+            "behind": request.behind is not None,
             "excel": find_spec("xlsxwriter") is not None,
             "most": MOST_IN_A_FILE,
         },
@@ -326,42 +336,44 @@ async def load(visit: Visit) -> PageData:
 
 
 def _filter_options(values: list[str], chosen: str | None) -> list[tuple[str, str]]:
-    """The choices of a filter, with the one that is chosen; none if nothing can be chosen."""
+    """Return the choices of a filter, with the chosen one; none if there is nothing to choose."""
     values = values if chosen is None or chosen in values else [*values, chosen]
-    options = [(one, one.replace(":", ": ", 1)) for one in values]
+    options = [(value, value.replace(":", ": ", 1)) for value in values]
     return [("", "any"), *options] if options else []
 
 
 def _find_filter_values(ledger: Ledger) -> dict[str, list[str]]:
-    """What can be filtered by."""
+    """Return the values that a list can be filtered by."""
     groups = []
     for column in protected_columns(ledger.rule):
         feature: Any = (ledger.rule.features or {})[column]
         values = feature.order or feature.values or ledger.known_words(column)
-        groups += [f"{column}:{to_query_text(one)}" for one in values if one is not None]
+        groups += [f"{column}:{to_query_text(value)}" for value in values if value is not None]
     outputs = ledger.known_words("") if ledger.rule.output == "label" else []
     return {
         "models": _limit_values(ledger.models()),
-        "outputs": _limit_values([to_query_text(one) for one in outputs if one is not None]),
+        "outputs": _limit_values([to_query_text(value) for value in outputs if value is not None]),
         "groups": _limit_values(groups),
     }
 
 
 def _limit_values(values: list[str]) -> list[str]:
-    return [one for one in values if one][:_CHOICES]
+    return [value for value in values if value][:_CHOICES]
 
 
 # Files
 
 
-async def _lines_of(visit: Visit) -> tuple[list[dict[str, Any]], bool]:
-    wanted = ViolationsRequest.of(visit.query)
-    lines, complete = await list_all_violations(visit.hosted, wanted, MOST_IN_A_FILE, _SECONDS)
+async def _list_for_file(visit: Visit) -> tuple[list[dict[str, Any]], bool]:
+    request = ViolationsRequest.of(visit.query)
+    lines, complete = await list_all_violations(
+        visit.served, request, MOST_IN_A_FILE, _FILE_SECONDS
+    )
     await visit.record_look("violations file", count=len(lines))
     return lines, complete
 
 
-def _answer(content: bytes, kind: str, name: str, complete: bool) -> Response:
+def _answer_file(content: bytes, kind: str, name: str, complete: bool) -> Response:
     headers = {
         **HEADERS,
         "content-disposition": f'attachment; filename="{name}"',
@@ -370,39 +382,41 @@ def _answer(content: bytes, kind: str, name: str, complete: bool) -> Response:
     return Response(content, 200, headers, kind)
 
 
-def _flat(told: Any) -> Any:
-    return ", ".join(map(str, told)) if isinstance(told, list) else told
+def _flatten(value: Any) -> Any:
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
 async def download_csv(visit: Visit) -> Response:
-    lines, complete = await _lines_of(visit)
+    lines, complete = await _list_for_file(visit)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(_COLUMNS)
     for line in lines:
-        writer.writerow([escape_cell(_flat(line[name])) for name in _COLUMNS])
-    return _answer(text.getvalue().encode(), "text/csv", "violations.csv", complete)
+        writer.writerow([escape_cell(_flatten(line[name])) for name in _COLUMNS])
+    return _answer_file(text.getvalue().encode(), "text/csv", "violations.csv", complete)
 
 
 async def download_workbook(visit: Visit) -> Response:
     if find_spec("xlsxwriter") is None:
         raise Refusal(
-            501, "a file for Excel needs xlsxwriter: pip install 'likewise[excel]'. CSV is there."
+            501,
+            "a file for Excel needs xlsxwriter on the server: pip install '.[excel]' in the clone"
+            " of likewise. CSV needs nothing.",
         )
-    lines, complete = await _lines_of(visit)
-    about = f"Contradictions of {visit.hosted.name}" + ("" if complete else ", not all of them")
-    content = await visit.hosted.run_in_thread(lambda: _workbook(lines, about))
+    lines, complete = await _list_for_file(visit)
+    about = f"Contradictions of {visit.served.name}" + ("" if complete else ", not all of them")
+    content = await visit.served.run_in_thread(lambda: _make_workbook(lines, about))
     kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-    return _answer(content, kind, "violations.xlsx", complete)
+    return _answer_file(content, kind, "violations.xlsx", complete)
 
 
-def _workbook(lines: list[dict[str, Any]], about: str) -> bytes:
+def _make_workbook(lines: list[dict[str, Any]], about: str) -> bytes:
     file = io.BytesIO()
     with (
         tempfile.TemporaryDirectory() as folder,
         closing(Workbook(file, Path(folder), about)) as book,
     ):
-        book.add(_COLUMNS, ([_flat(line[name]) for name in _COLUMNS] for line in lines))
+        book.add(_COLUMNS, ([_flatten(line[name]) for name in _COLUMNS] for line in lines))
         book.finish()
     return file.getvalue()
 

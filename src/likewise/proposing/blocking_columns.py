@@ -1,14 +1,12 @@
-"""Which columns stand between decisions where hardly any are alike: which should give way?
+"""Finds the columns that prevent comparisons, for a rule by which hardly any decisions are alike.
 
-Every pair of rows is looked at, column by column, and the columns in which it is not near are kept
-as a set. A row is comparable once one of its pairs has an empty set. Where no column alone stands
-in the way, and ignoring one would change nothing, these sets still tell which ones do most.
+For every pair of rows, the columns in which it is not near are its blocking set. A row is
+comparable if one of its pairs has an empty set. Where ignoring a single column changes nothing,
+these sets still tell which columns prevent most.
 
 Invariant: a row counts as comparable exactly if a monitor with the rule, which must have the metric
 linf, finds it so: each column is encoded by the rule's own encoder and compared by w|x-y| <= reach.
-Cost: rows² / 2 comparisons for each column; sets are kept of rows that are not comparable, and of
-their pairs with the fewest columns in between.
-Not here: what ignoring one column gives (monitor/sensitivity.py).
+Cost: rows² / 2 comparisons for each column; of rows that are not comparable, the smallest sets.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,26 +19,27 @@ from likewise.proposing.families import Family
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
 from likewise.rule.variation import RulePart, list_parts
+from likewise.tables.array_types import Floats, Rows
 from likewise.tables.frames import Column
 
-_BLOCK = 1 << 21  # pairs that are looked at together, times columns
+_BLOCK = 1 << 21  # pairs that are compared together, times columns
 
 Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class BlockingSets:
-    """What stands between the rows of a table that are not comparable and earlier rows."""
+    """Holds the smallest blocking sets of the rows of a table that are not comparable."""
 
     parts: tuple[RulePart, ...]
-    later: npt.NDArray[np.int64]
-    """The later row of each pair that is kept: it is not comparable, and with no earlier row has it
-    fewer parts in between."""
+    later: Rows
+    """The later row of each pair that is kept: it is not comparable, and no other earlier row has
+    a smaller set with it."""
     sets: Flags
-    """Of each such pair, the parts in which it is not near."""
+    """For each such pair, the parts in which it is not near."""
 
-    def weights(self) -> npt.NDArray[np.float64]:
-        """For each part, how much it prevents: 1 for each row of which it alone is in the way, half
+    def weights(self) -> Floats:
+        """Weigh how much each part prevents: 1 for each row for which it alone is in the way, half
         for each where it is one of two, and so on.
         """
         worth = 0.5 ** (self.sets.sum(axis=1) - 1.0)
@@ -52,7 +51,7 @@ class BlockingSets:
 
 
 def parts_with_families(rule: Rule, families: Sequence[Family]) -> tuple[RulePart, ...]:
-    """The columns that are compared, in their order; a one-hot family is ignored as one."""
+    """List the columns that are compared, in their order; a one-hot family is one part."""
     together: dict[str, list[str]] = {}
     for family in families:
         together.setdefault(family.name, []).extend(family.columns)
@@ -62,7 +61,7 @@ def parts_with_families(rule: Rule, families: Sequence[Family]) -> tuple[RulePar
 def find_blocking_sets(
     rule: Rule, columns: Mapping[str, Column], parts: Sequence[RulePart], most: int
 ) -> BlockingSets:
-    """What stands between the first rows of a table, `most` of them."""
+    """Find the blocking sets of the first `most` rows of a table."""
     rows = min(most, len(next(iter(columns.values()))))
     coordinates = [_coordinates(rule, columns, part, rows) for part in parts]
     reach = rule.epsilon * (1.0 + rule.slack_for("float64"))
@@ -81,14 +80,14 @@ def find_blocking_sets(
     return BlockingSets(tuple(parts), np.concatenate(later), np.concatenate(sets))
 
 
-Coordinate = tuple[float, npt.NDArray[np.float64]]
+Coordinate = tuple[float, Floats]
 """A weight, and the numbers of all rows."""
 
 
 def _coordinates(
     rule: Rule, columns: Mapping[str, Column], part: RulePart, rows: int
 ) -> list[Coordinate]:
-    """The columns of a part as the rule's own encoder has them."""
+    """Encode the columns of a part with the rule's own encoder."""
     from likewise.monitor.readers.encoding import Encoder
 
     features: dict[str, Feature] = {name: (rule.features or {})[name] for name in part.columns}
@@ -97,10 +96,8 @@ def _coordinates(
     return list(zip(encoder.weights, read.vectors.T, strict=True))
 
 
-def _far(
-    parts: Sequence[Sequence[Coordinate]], reach: float, block: npt.NDArray[np.int64]
-) -> Flags:
-    """For rows of a block and all rows before its last: the parts in which they are not near."""
+def _far(parts: Sequence[Sequence[Coordinate]], reach: float, block: Rows) -> Flags:
+    """Tell for rows of a block and all rows before its last in which parts they are not near."""
     earlier = int(block[-1])
     far = np.zeros((len(block), earlier, len(parts)), dtype=np.bool_)
     for i, coordinates in enumerate(parts):

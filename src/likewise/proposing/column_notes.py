@@ -1,7 +1,7 @@
-"""What a proposal says about columns: one note for each thing that a person should look at.
+"""Notes on columns: one for each thing in a proposal that a person should look at.
 
-Invariant: the texts are ours; names and values from the data stand in `columns`, or in the text as
-their repr, and whoever shows a note makes it safe.
+Invariant: names and values from the data are in `columns`, or in the text as their repr; whoever
+shows a note has to escape it.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ About: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class ColumnNote:
-    """Something about one column or several."""
+    """Says something about one column or several."""
 
     about: About
     columns: tuple[str, ...]
     text: str
 
     def to_dict(self) -> dict[str, object]:
-        """As JSON has it."""
+        """Return plain values for JSON."""
         return {"about": self.about, "columns": list(self.columns), "text": self.text}

@@ -1,12 +1,12 @@
-"""What one column is proposed as, and why: a feature, notes, the reason for a tolerance.
+"""Proposes what one column is, and why: a feature, notes, the reason for a tolerance.
 
-A column is left out because it is no input (nested, empty, a time, a truth, another decision, a
-score, a survey's weight, constant, an index, an identifier, text that hardly repeats, or it gives
-the output away: leakage.py); it is a category if it is text or its numbers are codes; else a number
-with a tolerance from its spread (tolerances.py).
+A column is left out if it is no input (nested, empty, a time, a truth, another decision, a score, a
+survey weight, constant, an index, an identifier, text that hardly repeats, or it gives the output
+away: leakage.py). It is a category if it is text or its numbers are codes; else a number with a
+tolerance from its spread (tolerances.py).
 
-Invariant: a column that is left out has a note that says why. With few rows nothing is left out
-for what its values are: they tell too little.
+Invariant: a column that is left out has a note that says why. With few rows no column is left out
+because of its values.
 """
 
 import datetime
@@ -26,23 +26,23 @@ from likewise.proposing.tolerances import tolerance_of
 from likewise.rule.feature import Feature, Missing
 
 ROWS = 20
-"""With fewer, values say too little about what a column is."""
+"""With fewer rows, values say too little about what a column is."""
 FEW = 3
-"""Different numbers that are codes whatever they are called."""
+"""Up to so many different numbers are codes, whatever the column is called."""
 CODES = 10
-"""Different whole numbers that are codes unless their name counts something."""
-_REPEATS = 5  # how often a code comes at least, on average
+"""Up to so many different whole numbers are codes unless the column's name counts something."""
+_REPEATS = 5  # how often a code repeats at least, on average
 _DIFFERENT = 0.9  # the share of different values from which text hardly repeats
-_FREE = 0.5  # the same for text of several words
-_BY_CHANCE = 7.0  # numbers without a repeat, although about exp(-7) of such columns have none
-_MANY = 50  # values of an identifier that several rows share
+_FREE = 0.5  # the same share for text of several words
+_BY_CHANCE = 7.0  # repeats to expect; by chance only about exp(-7) of such columns have none
+_MANY = 50  # the most values of an identifier that several rows share
 _TIME = re.compile(
     r"\s*(\d{4}-\d\d?-\d\d?|\d\d?\.\d\d?\.\d{4}|\d\d?/\d\d?/\d{4}|\d{4}/\d\d?/\d\d?)([T\s].*)?\s*"
 )
 
 
 def is_time(profile: Profile) -> bool:
-    """Whether all values are times, text that begins like one, or numbers that are called so."""
+    """Tell whether all values are times, text that begins with a time, or numbers named so."""
     if all(isinstance(one, datetime.date | datetime.time) for one in profile.different):
         return True
     if all(isinstance(one, str) and _TIME.fullmatch(one) for one in profile.different):
@@ -52,7 +52,7 @@ def is_time(profile: Profile) -> bool:
 
 
 def is_row_counter(profile: Profile) -> bool:
-    """Whether each row has the number after that of the row before, or is called an index."""
+    """Tell whether the column counts the rows, or its name says so and no value repeats."""
     if not profile.whole or not profile.unique or column_names.is_identifier(profile.name):
         return False
     if column_names.is_index(profile.name):
@@ -65,7 +65,7 @@ def is_row_counter(profile: Profile) -> bool:
 
 
 def key_rank(profile: Profile) -> int | None:
-    """How sure it is that a column names decisions, 0 the surest; None if it does not."""
+    """Rank how sure it is that a column identifies decisions, 0 the surest; None if it does not."""
     if not profile.unique or len(profile) <= FEW or (profile.numeric and not profile.whole):
         return None
     if column_names.is_identifier(profile.name):
@@ -79,7 +79,7 @@ def key_rank(profile: Profile) -> int | None:
 
 
 def _span(profile: Profile) -> float:
-    """How many whole numbers there are from the smallest to the largest."""
+    """Count the whole numbers from the smallest to the largest."""
     try:
         return float(max(profile.different) - min(profile.different)) + 1.0
     except OverflowError:
@@ -92,25 +92,25 @@ def _like_a_key(value: Any) -> bool:
 
 
 def why_hardly_repeats(profile: Profile) -> str | None:
-    """Of text, and of what is called an identifier."""
+    """Say why text, or what is called an identifier, is no input; None if it may be."""
     share = len(profile.different) / len(profile.known)
     if column_names.is_identifier(profile.name) and not profile.unique:
         if len(profile.different) > _MANY or share > _FREE:
             return (
-                "By its name it names a person or a thing, which several decisions share. If it"
-                ' tells people apart: kind = "person", so that nobody is compared with themselves.'
+                "By its name it identifies a person or a thing that several decisions share. If it"
+                ' identifies people: kind = "person", so that nobody is compared with themselves.'
             )
         return None
     if profile.numeric or key_rank(profile) is not None:
         return None
     words = sum(len(str(one).split()) for one in profile.different) / len(profile.different)
     if share >= _DIFFERENT or (share >= _FREE and words >= FEW):
-        return f"{share:.0%} of its values are different: nothing would be like another."
+        return f"{share:.0%} of its values are different: no two decisions would be alike."
     return None
 
 
-def codes_why(profile: Profile) -> str | None:
-    """Why numbers are taken for codes, if they are."""
+def why_codes(profile: Profile) -> str | None:
+    """Say why numbers are taken for codes, if they are."""
     if not profile.whole or column_names.is_score(profile.name):
         return None
     if column_names.is_code(profile.name) or column_names.is_identifier(profile.name):
@@ -128,20 +128,20 @@ _IGNORE = Feature("ignore")
 
 @dataclass(frozen=True)
 class ColumnProposal:
-    """One column."""
+    """Proposes a feature for one column."""
 
     feature: Feature
     notes: tuple[ColumnNote, ...] = ()
     reason: str = ""
     """Where the tolerance comes from."""
     key_rank: int | None = None
-    """How well the column would do as the key, 0 the best; None if it would not."""
+    """How well the column would do as the key, 0 the best; None if not at all."""
 
 
 def propose_column(
     profile: Profile, outputs: Sequence[Profile], *, numeric_output: bool, one_hot: bool
 ) -> ColumnProposal:
-    """What an input is proposed as.
+    """Propose a feature for an input.
 
     one_hot: whether it is one of a family of columns, whose name ends in a value
     """
@@ -157,7 +157,7 @@ def propose_column(
     if profile.is_mostly_rounded:
         text = "Whole numbers beyond 2**53 cannot be compared as float64."
         return ColumnProposal(_IGNORE, (_note("rounded", profile, text),))
-    why = codes_why(profile)
+    why = why_codes(profile)
     if why is not None:
         text = f'{why}. If they are amounts: kind = "number" and a tolerance.'
         return ColumnProposal(Feature("category", missing=missing), (_note("code", profile, text),))
@@ -165,16 +165,16 @@ def propose_column(
 
 
 def missing_of(profile: Profile) -> Missing:
-    """What a missing place means at first: a value of its own, where there is any."""
+    """Return what a missing value means at first: a value of its own, if any is missing."""
     return "mismatch" if profile.has_missing else "reject"
 
 
 def _left_out(
     profile: Profile, outputs: Sequence[Profile], numeric_output: bool, one_hot: bool
 ) -> tuple[About, str] | None:
-    """Why a column is no input, if it is none."""
+    """Say why a column is no input, if it is none."""
     if not profile.comparable:
-        return "nested", "It holds lists or the like, which cannot be compared."
+        return "nested", "It holds lists or other nested values, which cannot be compared."
     if not profile.known:
         return "empty", "It has no values."
     if is_time(profile):
@@ -211,12 +211,12 @@ def _left_out_by_name(profile: Profile) -> tuple[About, str] | None:
     if profile.numeric and column_names.is_score_of_a_model(name) and _may_be_score(profile):
         return "score", "By its name a score of the model, which is no input."
     if profile.numeric and column_names.is_survey_weight(name):
-        return "weight", "By its name how many people a row of a survey stands for."
+        return "weight", "By its name the number of people that a row of a survey stands for."
     return None
 
 
 def _may_be_score(profile: Profile) -> bool:
-    """Whether a column that is called p1 holds probabilities; other names need no proof."""
+    """Tell whether a column that is called p1 holds probabilities; other names need no proof."""
     if not column_names.is_probability_of_class(profile.name):
         return True
     return bool(min(profile.different) >= 0 and max(profile.different) <= 1)
@@ -224,7 +224,7 @@ def _may_be_score(profile: Profile) -> bool:
 
 def _number(profile: Profile, missing: Missing) -> ColumnProposal:
     numbers = profile.numbers[~np.isnan(profile.numbers)]
-    figure = tolerance_of(numbers, whole=profile.whole)
+    suggested = tolerance_of(numbers, whole=profile.whole)
     notes = []
     if profile.whole and len(profile.different) <= 2 * CODES and len(profile) >= ROWS:
         text = (
@@ -235,8 +235,8 @@ def _number(profile: Profile, missing: Missing) -> ColumnProposal:
     if column_names.is_score(profile.name):
         text = 'A score, taken for an input. If the model made it, it is none: kind = "ignore".'
         notes.append(_note("score", profile, text))
-    feature = Feature("number", tolerance=figure.value, missing=missing)
-    return ColumnProposal(feature, tuple(notes), figure.why)
+    feature = Feature("number", tolerance=suggested.value, missing=missing)
+    return ColumnProposal(feature, tuple(notes), suggested.why)
 
 
 def _note(about: About, profile: Profile, text: str) -> ColumnNote:

@@ -1,10 +1,9 @@
-"""Words in names of columns, by what they tell, in seven languages: the data behind
-column_names.py.
+"""Words in names of columns, by meaning, in seven languages: the data of column_names.py.
 
 English, German, French, Spanish, Italian, Dutch and Portuguese; lower case, without accents (ä is
 a, ß is ss; where people also write ae, both are here). A stem stands for every word that begins
-with it. Words of which the meaning depends on the rest of the name are left out: a wrong silence is
-seen in the written rule, a wrong claim is believed.
+with it. Words whose meaning depends on the rest of the name are left out: people notice in the
+written rule what is missing, but believe a wrong claim.
 """
 
 

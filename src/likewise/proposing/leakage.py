@@ -1,4 +1,4 @@
-"""Columns that give the output away: scores, copies and complements of it, what is known after it.
+"""Detects columns that give the output away: scores, copies, complements, what is known later.
 
 Decisions that agree in such a column agree in their output, so as an input it would hide every
 contradiction. A column gives the output away if
@@ -18,45 +18,41 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.proposing.column_names import is_score
-from likewise.proposing.profile import Codes, Floats, Profile
+from likewise.proposing.profile import Profile
+from likewise.tables.array_types import Floats, Rows
 
 EACH = 8  # rows with an output; by chance 8 and 8 are separated once in 12,870 columns
-_FEW = 20  # values of a column that stand for outputs
+_FEW = 20  # the most values of a column that may stand for outputs
 _ROWS_FOR_EACH = 5
-_LABELS = 10  # outputs that a threshold may separate
-_RANKED = 0.97  # of pairs with different outputs, by a score
+_LABELS = 10  # the most outputs that a threshold may separate
+_RANKED = 0.97  # the share of pairs with different outputs that a score ranks
 
 
 def leak_of(column: Profile, output: Profile, *, numeric: bool) -> str | None:
-    """How a column gives the output away; None if it does not.
+    """Say how a column gives the output away; None if it does not.
 
     numeric: whether the output is a number
     """
     if numeric:
-        return _of_number(column, output)
-    there = output.codes >= 0
-    labels = output.codes[there]
-    if _rare(labels):
+        return _leak_of_number(column, output)
+    known = output.codes >= 0
+    labels = output.codes[known]
+    if _are_rare(labels):
         return None
-    codes = column.codes[there]
-    found = _by_value(codes, labels) or _by_absence(codes, labels)
-    if (
-        found is None
-        and column.numeric
-        and not column.is_mostly_rounded
-        and len(column.different) > 2
-    ):
-        found = _by_threshold(column.numbers[there], labels, called_score=is_score(column.name))
-    return found
+    codes = column.codes[known]
+    leak = _by_value(codes, labels) or _by_absence(codes, labels)
+    if leak is None and column.is_measurable and len(column.different) > 2:
+        leak = _by_threshold(column.numbers[known], labels, called_score=is_score(column.name))
+    return leak
 
 
-def _rare(labels: Codes) -> bool:
-    """Whether fewer than two outputs have enough rows to tell anything."""
+def _are_rare(labels: Rows) -> bool:
+    """Tell whether fewer than two outputs have enough rows to conclude anything."""
     counts = np.sort(np.bincount(labels)) if len(labels) else np.zeros(0)
     return len(counts) < 2 or int(counts[-2]) < EACH
 
 
-def _by_value(codes: Codes, labels: Codes) -> str | None:
+def _by_value(codes: Rows, labels: Rows) -> str | None:
     many = int(codes.max()) + 2  # with one for missing values
     outputs = int(labels.max()) + 1
     if not outputs <= many <= _FEW + 1 or len(codes) < _ROWS_FOR_EACH * many:
@@ -71,18 +67,18 @@ def _by_value(codes: Codes, labels: Codes) -> str | None:
     return "Each of its values goes with one output: it is made from the output, or the reason"
 
 
-def _by_absence(codes: Codes, labels: Codes) -> str | None:
+def _by_absence(codes: Rows, labels: Rows) -> str | None:
     known, missing = labels[codes >= 0], labels[codes < 0]
     if min(len(known), len(missing)) < EACH or np.intersect1d(known, missing).size:
         return None
     return "It is known for some outputs only, so it came after the decision"
 
 
-def _by_threshold(numbers: Floats, labels: Codes, *, called_score: bool) -> str | None:
+def _by_threshold(numbers: Floats, labels: Rows, *, called_score: bool) -> str | None:
     known = ~np.isnan(numbers)
     numbers, labels = numbers[known], labels[known]
     present = np.unique(labels)
-    if len(present) > _LABELS or len(present) < 2 or _rare(labels):
+    if len(present) > _LABELS or len(present) < 2 or _are_rare(labels):
         return None
     lowest = np.array([numbers[labels == one].min() for one in present])
     highest = np.array([numbers[labels == one].max() for one in present])
@@ -97,23 +93,23 @@ def _by_threshold(numbers: Floats, labels: Codes, *, called_score: bool) -> str 
 
 
 def _measure_ranking(low: Floats, high: Floats) -> float:
-    """The share of pairs in which the first is the smaller; ties count half."""
+    """Return the share of pairs in which the first is the smaller; ties count half."""
     ordered = np.sort(low)
     below = np.searchsorted(ordered, high, side="left")
     up_to = np.searchsorted(ordered, high, side="right")
     return float((below + up_to).mean()) / (2.0 * len(low))
 
 
-def _of_number(column: Profile, output: Profile) -> str | None:
-    if output.is_mostly_rounded or not output.numeric:
+def _leak_of_number(column: Profile, output: Profile) -> str | None:
+    if not output.is_measurable:
         return None
     numbers = output.numbers
     if len(column.different) <= _LABELS:
-        there = (column.codes >= 0) & ~np.isnan(numbers)
-        codes = column.codes[there]
-        if not _rare(codes) and _by_threshold(numbers[there], codes, called_score=False):
+        known = (column.codes >= 0) & ~np.isnan(numbers)
+        codes = column.codes[known]
+        if not _are_rare(codes) and _by_threshold(numbers[known], codes, called_score=False):
             return "Each of its values goes with a range of the output: it is made from the output"
-    elif column.numeric and not column.is_mostly_rounded and len(output.different) > _LABELS:
+    elif column.is_measurable and len(output.different) > _LABELS:
         both = ~np.isnan(numbers) & ~np.isnan(column.numbers)
         if int(both.sum()) >= 2 * EACH and _goes_with(numbers[both], column.numbers[both]):
             return "It goes up or down with the output: its complement, or made from it"
@@ -121,7 +117,7 @@ def _of_number(column: Profile, output: Profile) -> str | None:
 
 
 def _goes_with(numbers: Floats, others: Floats) -> bool:
-    """Whether one order fits both, up or down."""
+    """Tell whether one order fits both, up or down."""
 
     def is_rising(one: Floats) -> bool:
         order: npt.NDArray[np.int64] = np.lexsort((one, numbers))

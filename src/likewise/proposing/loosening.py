@@ -1,16 +1,14 @@
-"""Where hardly anything can be compared: wider tolerances, then fewer columns, until it can.
+"""Loosens a rule by which hardly anything can be compared: wider tolerances, then fewer columns.
 
-A rule under which no two cases are alike finds nothing and says nothing. First every tolerance goes
-up one step (1, 2, 5, 10). Then one column after the other gives way, the one first that prevents
-most comparisons for what it tells about the output: what the answer may rest on stays. (Several at
-once while hardly anything is alike.) A number goes up another step, and is left out when its turn
-comes again; a category is left out.
+First every tolerance goes up one step (1, 2, 5, 10). Then one column after the other is loosened
+(several at once while hardly anything is comparable): first those that prevent most comparisons and
+tell least about the output. A number goes up another step, and is left out when its turn comes
+again; a category is left out.
 
-Invariant: each step is said. What is left out here is a guess that a person has to agree to: a
-column that is a good reason belongs back.
+Invariant: each change has a note. A column that is left out is a guess that a person has to check.
 Cost: one count (monitor/sensitivity.py) and one look at some pairs (blocking_columns.py) for each
-step, STEPS at most, and no further step after SECONDS; so a slow machine may stop earlier. At the
-end, what ignoring each column would give.
+of at most STEPS steps, and no further step after SECONDS: a slow machine may stop earlier. At the
+end, one count for each column ignored.
 """
 
 import time
@@ -19,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from likewise.monitor.sensitivity import vary
 from likewise.monitor.sensitivity_table import SensitivityTable, VariantCounts
@@ -35,21 +32,22 @@ from likewise.proposing.tolerances import widen_tolerance
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
 from likewise.rule.variation import RulePart
+from likewise.tables.array_types import Rows
 from likewise.tables.frames import Column
 from likewise.tables.printing import percent
 
 ROWS = 20_000
-"""Rows that a rule is tried on, the first of the file: "earlier" means above."""
+"""How many rows a rule is tried on, the first of the file: "earlier" means above."""
 USEFUL = 0.05
 """The share of decisions that should be comparable; below it a rule is loosened."""
 STEPS = 24
 SECONDS = 15.0
-_ROWS = 1_500  # whose pairs are looked at in a step
-_MOST_UNITS = 100  # columns, or families, each of which is ignored once
+_ROWS = 1_500  # rows whose pairs are compared in a step
+_MOST_UNITS = 100  # at most so many columns, or families, are ignored once each
 _LEFT = 2  # columns that stay
-_FAR = 0.25  # of what is useful: below this, several columns give way in a step
-_AT_ONCE = 8  # an eighth of them
-_NOISE = 0.05  # an association that is none
+_FAR = 0.25  # below this part of USEFUL, several columns are loosened in a step
+_AT_ONCE = 8  # one in so many of them
+_NOISE = 0.05  # an association that may be chance
 _BINS = 10
 _WIDEST = 2  # steps that a tolerance goes up before its column is left out
 _WIDER = (
@@ -57,59 +55,60 @@ _WIDER = (
 )
 _LEFT_OUT = (
     "Left out so that decisions can be compared: it prevents many comparisons and tells little"
-    " about the output. If it is a good reason for another answer, put it back."
+    " about the output. If it is a good reason for a different answer, put it back."
 )
 
 
 @dataclass(frozen=True)
 class LoosenedRule:
-    """A rule that was tried, and what was changed so that it compares anything."""
+    """Holds a rule that was tried, and what was changed so that it compares anything."""
 
     rule: Rule
     trial: VariantCounts
     before: VariantCounts
-    """Of the rule as it was proposed."""
+    """The counts of the rule as it was proposed."""
     notes: tuple[ColumnNote, ...]
     varied: SensitivityTable
-    """Each column, or family, ignored; of the first rows."""
+    """The counts with each column, or family, ignored, computed from the first rows."""
     rows: int
-    """Of the whole table; the rule may have been tried on the first of them."""
+    """The rows of the whole table; the rule may have been tried on the first of them."""
     widened: Mapping[str, int] = field(default_factory=dict)
     """By column, how many steps its tolerance went up."""
 
     def sentences(self) -> list[str]:
-        """For people."""
-        first = "" if self.trial.decisions == self.rows else "the first "
-        found = self.trial
-        rows = f"{first}{found.decisions:,} rows"
-        if found.rate is None:
+        """Describe the trial for people."""
+        trial = self.trial
+        first = "" if trial.decisions == self.rows else "the first "
+        rows = f"{first}{trial.decisions:,} rows"
+        if trial.rate is None:
             lines = [
                 f"Tried on {rows}: NOTHING COULD BE COMPARED, so nothing follows. No decision has"
-                " an earlier one about a like case. Widen tolerances, or leave columns out."
+                " an earlier one about a similar case. Widen tolerances, or leave columns out."
             ]
         else:
-            verb = "contradicts" if found.contradicting == 1 else "contradict"
+            verb = "contradicts" if trial.contradicting == 1 else "contradict"
             lines = [
-                f"Tried on {rows}: {found.comparable:,} decisions ({percent(found.share)}) had an"
-                f" earlier like case; {found.contradicting:,} of those ({percent(found.rate)})"
+                f"Tried on {rows}: {trial.comparable:,} decisions ({percent(trial.share)}) had an"
+                f" earlier similar case; {trial.contradicting:,} of those ({percent(trial.rate)})"
                 f" {verb} one."
             ]
-        if self.before is not self.trial:
+        if self.before is not trial:
             lines.append(
-                f"As first proposed the rule compared {self.before.comparable:,}: it was loosened."
+                f"The rule as first proposed compared {self.before.comparable:,} decisions, so it"
+                " was loosened."
             )
         most = self._prevents_most()
         if most is not None:
-            looked_at = self.varied.decisions
-            part = "the first " * (bool(first) or looked_at < found.decisions)
+            tried = self.varied.decisions
+            part = "the first " * (bool(first) or tried < trial.decisions)
             lines.append(
                 f"The column that prevents most comparisons: {most['column']!r}; without it"
-                f" {most['more']:,} more of {part}{looked_at:,} rows."
+                f" {most['more']:,} more of {part}{tried:,} rows could be compared."
             )
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return plain values for JSON."""
 
         def outcome_to_dict(one: VariantCounts) -> dict[str, Any]:
             return {
@@ -128,7 +127,7 @@ class LoosenedRule:
         }
 
     def _list_prevented(self) -> list[dict[str, Any]]:
-        """By column or family: how many more would be comparable without it; most first."""
+        """List how many more would be comparable without each column or family; most first."""
         before = self.varied.baseline.comparable
         return [
             {
@@ -150,9 +149,10 @@ def loosen_rule(
     families: Sequence[Family],
     profiles: Mapping[str, Profile],
 ) -> LoosenedRule:
-    """The rule as it is if it is useful; else looser, or as it was if nothing helps.
+    """Return the rule as it is if it is useful; else loosened, or as it was if nothing helps.
 
-    table, columns  the rows that it is tried on; profiles: of the whole table
+    table, columns  the rows that it is tried on
+    profiles        of the whole table
     """
     rows = len(next(iter(profiles.values())))
     until = time.monotonic() + SECONDS
@@ -168,9 +168,9 @@ def loosen_rule(
         parts = parts_with_families(rule, families)
         if share >= USEFUL or len(parts) <= _LEFT or time.monotonic() > until:
             break
-        few = share >= _FAR * USEFUL
-        giving = _rank_parts(find_blocking_sets(rule, columns, parts, _ROWS), tells)
-        for part in giving[: 1 if few else max(1, len(parts) // _AT_ONCE)]:
+        at_once = 1 if share >= _FAR * USEFUL else max(1, len(parts) // _AT_ONCE)
+        ranked = _rank_parts(find_blocking_sets(rule, columns, parts, _ROWS), tells)
+        for part in ranked[:at_once]:
             column = part.columns[0]
             if widened.get(column, _WIDEST) < _WIDEST:
                 rule, widened[column] = _widen_tolerances(rule, part.columns), _WIDEST
@@ -183,20 +183,20 @@ def loosen_rule(
             proposed, first, first, (), _vary_ignoring(proposed, table, families), rows
         )
     steps = {name: count for name, count in widened.items() if name not in left_out}
-    told = ((tuple(steps), _WIDER), (tuple(left_out), _LEFT_OUT))
-    notes = tuple(ColumnNote("loosened", names, text) for names, text in told if names)
+    texts = ((tuple(steps), _WIDER), (tuple(left_out), _LEFT_OUT))
+    notes = tuple(ColumnNote("loosened", names, text) for names, text in texts if names)
     return LoosenedRule(
         rule, trial, first, notes, _vary_ignoring(rule, table, families), rows, steps
     )
 
 
 def _try_rule(rule: Rule, table: Any) -> VariantCounts:
-    """What the rule comes to."""
+    """Count what the rule compares and contradicts."""
     return vary(rule, table, changes=(), most_rows=ROWS).baseline
 
 
 def _vary_ignoring(rule: Rule, table: Any, families: Sequence[Family]) -> SensitivityTable:
-    """What the rule comes to without each column; families as one."""
+    """Count the same with each column ignored; families as one."""
     parts = parts_with_families(rule, families)
     together = {part.name or "": part.columns for part in parts if len(part.columns) > 1}
     return vary(
@@ -210,7 +210,7 @@ def _vary_ignoring(rule: Rule, table: Any, families: Sequence[Family]) -> Sensit
 
 
 def _widen_tolerances(rule: Rule, numbers: Sequence[str]) -> Rule:
-    """The tolerances of these columns one step wider."""
+    """Widen the tolerances of these columns by one step."""
     features: dict[str, Feature] = dict(rule.features or {})
     for name in numbers:
         tolerance = features[name].tolerance
@@ -225,7 +225,7 @@ def _ignore_part(rule: Rule, part: RulePart) -> Rule:
 
 
 def _rank_parts(ways: BlockingSets, tells: Mapping[RulePart, float]) -> list[RulePart]:
-    """The parts that prevent anything, those first that prevent most for what they tell."""
+    """Rank the parts that prevent anything: first what prevents most for what it tells."""
     prevents = {
         part: weight / (_NOISE + tells[part])
         for part, weight in zip(ways.parts, ways.weights(), strict=True)
@@ -238,7 +238,7 @@ def _rank_parts(ways: BlockingSets, tells: Mapping[RulePart, float]) -> list[Rul
 def _measure_association(
     parts: Sequence[RulePart], rule: Rule, profiles: Mapping[str, Profile]
 ) -> dict[RulePart, float]:
-    """How much each part tells about the output, from 0 to 1 (Cramér's V, corrected for size)."""
+    """Measure how much each part tells about the output, from 0 to 1 (Cramér's V, corrected)."""
     output = _bin_values(profiles[rule.output_columns[0]])
     return {
         part: max(_association(_bin_values(profiles[name]), output) for name in part.columns)
@@ -246,8 +246,8 @@ def _measure_association(
     }
 
 
-def _bin_values(profile: Profile) -> npt.NDArray[np.int64]:
-    """Codes of a column; numbers of many values in tenths."""
+def _bin_values(profile: Profile) -> Rows:
+    """Return codes of a column; numbers with many values are binned into tenths."""
     if not profile.numeric or len(profile.different) <= _BINS:
         return profile.codes + 1
     numbers = profile.numbers
@@ -256,7 +256,7 @@ def _bin_values(profile: Profile) -> npt.NDArray[np.int64]:
     return np.where(np.isnan(numbers), 0, bins).astype(np.int64)
 
 
-def _association(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> float:
+def _association(one: Rows, other: Rows) -> float:
     _, rows = np.unique(one, return_inverse=True)
     _, columns = np.unique(other, return_inverse=True)
     r, k, n = int(rows.max()) + 1, int(columns.max()) + 1, len(rows)

@@ -1,10 +1,10 @@
-"""Which column is the output, by its name; and which it may be, where names do not tell.
+"""Guesses which column is the output by its name, or lists candidates where names do not tell.
 
-What a model said and what was decided are outputs. An outcome or a result may be known later, a
-score may be one of several, a label is more often the truth than the decision: each of those is
-taken only if it is alone, and never without a note. Nothing else is.
+What a model predicted and what was decided are outputs. An outcome or a result may be known later,
+a score may be one of several, a label is more often the truth than the decision: each of those is
+taken only if it is the only one, and always with a note.
 
-Invariant: a column is chosen for one reason, which is said; in doubt none is.
+Invariant: a column is chosen for one reason, which the note says; in doubt none is chosen.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,34 +13,34 @@ from typing import Any, NamedTuple
 from likewise.proposing import column_names
 from likewise.proposing.leakage import leak_of
 from likewise.proposing.profile import Profile
-from likewise.rule.feature import to_plain_value
+from likewise.tables.setting_checks import to_plain_value
 
-_FEW = 10  # different values that an output which nobody named may have
+_FEW = 10  # the most different values of an output that names do not tell
 _SHOWN = 6
 _ANSWERS = 3
 
 
 class OutputGuess(NamedTuple):
-    """The output, and what to say of it."""
+    """Names the output column, with a note on how it was chosen."""
 
     column: str
     note: str
 
 
 def guess_output(profiles: Mapping[str, Profile]) -> OutputGuess | None:
-    """The column that is the output by its name; None where names do not tell."""
+    """Guess the output column by its name; None where names do not tell."""
     plain = {name: one for name, one in profiles.items() if one.comparable and one.known}
     for is_named, note in _NAMED:
-        found = [name for name in plain if is_named(name)]
-        if not found:
+        named = [name for name in plain if is_named(name)]
+        if not named:
             continue
-        chosen = found[0] if len(found) == 1 else _choose_one(found, plain)
+        chosen = named[0] if len(named) == 1 else _choose_one(named, plain)
         return None if chosen is None else OutputGuess(chosen, note)
     return None
 
 
 def candidates(profiles: Mapping[str, Profile]) -> list[str]:
-    """Columns that may be the output: by their names, then those of few values, the last first."""
+    """List columns that may be the output: by name, then those of few values, the last first."""
     named = [name for is_named, _ in _NAMED for name in profiles if is_named(name)]
     few = [
         name
@@ -51,12 +51,12 @@ def candidates(profiles: Mapping[str, Profile]) -> list[str]:
 
 
 def truth_note(name: str) -> str | None:
-    """What to say where the output is by its name the truth."""
-    return _TRUTH if column_names.is_truth(name) or column_names.is_class(name) else None
+    """Return a note if the name of the output says that it is the truth."""
+    return _TRUTH if _may_be_truth(name) else None
 
 
 def favourable_of(output: Profile) -> Any:
-    """The output that its name says everyone wants, if one of two or three does."""
+    """Return the output that everyone wants, if one of two or three values says so."""
     values = {to_plain_value(value) for value in output.different}
     if not 1 <= len(values) <= _ANSWERS:
         return None
@@ -66,9 +66,9 @@ def favourable_of(output: Profile) -> Any:
     )
 
 
-def _choose_one(found: list[str], profiles: Mapping[str, Profile]) -> str | None:
-    """Of several columns that are called outputs one that says what all the others say."""
-    ordered = sorted(found, key=column_names.is_refusal)
+def _choose_one(names: list[str], profiles: Mapping[str, Profile]) -> str | None:
+    """Choose one of several columns that are called outputs if it says what all others say."""
+    ordered = sorted(names, key=column_names.is_refusal)
     first = profiles[ordered[0]]
     if len(first.different) > _FEW:
         return None
@@ -77,8 +77,12 @@ def _choose_one(found: list[str], profiles: Mapping[str, Profile]) -> str | None
     return first.name if same else None
 
 
+def _may_be_truth(name: str) -> bool:
+    return column_names.is_truth(name) or column_names.is_class(name)
+
+
 _TRUTH = (
-    "By its name the output is the truth rather than a decision: what is found are then like cases"
+    "By its name the output is the truth rather than a decision: the audit then finds similar cases"
     " that turned out differently, not decisions that contradict each other. If a model or a person"
     " decided, name that column with --output-column."
 )
@@ -89,7 +93,7 @@ _NAMED: tuple[tuple[Callable[[str], bool], str], ...] = (
     ),
     (
         column_names.may_be_output,
-        "By its name the output is what was decided, or what came of it. If another column says"
+        "By its name the output is what was decided, or the result of that. If another column says"
         " what was decided, name that with --output-column.",
     ),
     (
@@ -97,5 +101,5 @@ _NAMED: tuple[tuple[Callable[[str], bool], str], ...] = (
         "By its name the output is a score, and no column says what was decided. If one does, name"
         " that with --output-column.",
     ),
-    (lambda name: column_names.is_truth(name) or column_names.is_class(name), _TRUTH),
+    (_may_be_truth, _TRUTH),
 )

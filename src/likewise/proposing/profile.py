@@ -1,9 +1,9 @@
-"""A column looked at once: its values, how many differ, and whether they are numbers.
+"""Profiles a column: its values, how many are different, and whether they are numbers.
 
 Invariant: places line up with the rows of the table; missing ones are NaN in `numbers`, -1 in
 `codes`.
 Cost: one pass over the values; numbers and codes are made when first asked for.
-Not here: what follows from it (proposal.py, leakage.py, families.py).
+Not here: what follows from it (column_proposal.py, leakage.py, families.py).
 """
 
 from collections.abc import Mapping
@@ -13,27 +13,24 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from likewise.tables.array_types import Floats, Rows
 from likewise.tables.frames import Column, is_missing, read_number_column
 from likewise.tables.normalize import is_rounded, require_list
-
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """One column."""
+    """Describes the values of one column."""
 
     name: str
     values: list[Any]
     known: list[Any]
     """The values that are not missing."""
     different: frozenset[Any]
-    """Of the known values; empty where they cannot be told apart."""
+    """The distinct known values; empty if they are not comparable."""
     comparable: bool
-    """Whether values can be told apart: each can be hashed, as text or a number, not a list."""
+    """Whether values can be compared: each can be hashed, as text or a number, not a list."""
     numeric: bool
 
     @classmethod
@@ -59,7 +56,7 @@ class Profile:
 
     @property
     def unique(self) -> bool:
-        """Whether every row has a value of its own."""
+        """Whether every row has another value."""
         return len(self.different) == len(self.values)
 
     @cached_property
@@ -72,6 +69,11 @@ class Profile:
         """Whether most of its values are whole numbers beyond 2**53, which float64 rounds."""
         return 2 * sum(map(is_rounded, self.known)) > len(self.known)
 
+    @property
+    def is_measurable(self) -> bool:
+        """Whether its values are numbers that can be compared as float64."""
+        return self.numeric and not self.is_mostly_rounded
+
     @cached_property
     def numbers(self) -> Floats:
         """NaN where missing, or where float64 would round a whole number."""
@@ -80,12 +82,11 @@ class Profile:
         )
 
     @cached_property
-    def codes(self) -> Codes:
+    def codes(self) -> Rows:
         """A number for each different value, in their order of appearance."""
-        known: dict[Any, int] = {}
+        seen: dict[Any, int] = {}
         codes = [
-            -1 if is_missing(value) else known.setdefault(value, len(known))
-            for value in self.values
+            -1 if is_missing(value) else seen.setdefault(value, len(seen)) for value in self.values
         ]
         return np.array(codes, dtype=np.int64)
 
@@ -96,7 +97,7 @@ class Profile:
 
 
 def profiles_of(columns: Mapping[str, Column]) -> dict[str, Profile]:
-    """By name, in the order of the table."""
+    """Profile all columns, by name, in the order of the table."""
     return {name: Profile.of(name, column) for name, column in columns.items()}
 
 

@@ -1,15 +1,15 @@
-"""A first rule for a table, to be edited by someone who knows what the columns mean.
+"""Proposes a first rule for a table, to be edited by someone who knows what the columns mean.
 
 Each column is looked at by itself (column_proposal.py); here one of several keys is chosen, one-hot
-columns are put together, and the output's kind and delta are proposed. Which columns are protected
-the caller says; people_columns.py knows which are called so.
+columns are put together, and the output's kind and delta are proposed. The caller says which
+columns are protected.
 
 Invariant: every input has a feature; whatever is left out or guessed has a note.
 Cost: one look at every value, and a sort of the numbers.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,10 @@ from likewise.tables.known_names import did_you_mean
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a table's columns seem to be, and why."""
+    """Says what the columns of a table seem to be, and why."""
 
     features: Mapping[str, Feature]
+    output_columns: tuple[str, ...]
     output: Output
     delta: float
     notes: tuple[ColumnNote, ...]
@@ -46,26 +47,26 @@ class Proposal:
     """By column, where its tolerance comes from."""
     delta_reason: str
     families: tuple[Family, ...]
-    """One-hot columns that take part in likeness together."""
+    """One-hot columns that are compared together."""
+
+    def to_rule(self, favourable: Any = None) -> Rule:
+        """Make a rule of the proposal."""
+        columns = self.output_columns
+        return Rule(
+            features=self.features,
+            output_column=columns[0] if len(columns) == 1 else list(columns),
+            output=self.output,
+            delta=self.delta,
+            favourable=favourable,
+        )
 
 
 def propose_rule(table: Any, *, output: str | Sequence[str], protected: Sequence[str] = ()) -> Rule:
     """Propose a first rule for a table, to be edited: kinds, tolerances and delta.
 
     Columns that are no inputs are left out: times, truths, scores, identifiers, constants, text
-    that hardly repeats, and what gives the output away. `likewise init` says why of each.
+    that hardly repeats, and what gives the output away. `likewise init` says why for each.
     """
-    proposal = propose(table, output, protected)
-    return Rule(
-        features=proposal.features,
-        output_column=output,
-        output=proposal.output,
-        delta=proposal.delta,
-    )
-
-
-def propose(table: Any, output: str | Sequence[str], protected: Sequence[str]) -> Proposal:
-    """Features for a table's columns, what kind of output it has, and notes."""
     columns = table_columns(table)
     protected = [protected] if isinstance(protected, str) else list(protected)
     outputs = [output] if isinstance(output, str) else list(output)
@@ -75,18 +76,18 @@ def propose(table: Any, output: str | Sequence[str], protected: Sequence[str]) -
                 f"there is no column {name!r}; the table has {', '.join(map(repr, columns))}"
                 + did_you_mean(name, columns)
             )
-    return propose_from(profiles_of(columns), outputs, protected)
+    return propose_features(profiles_of(columns), outputs, protected).to_rule()
 
 
-def propose_from(
+def propose_features(
     profiles: Mapping[str, Profile], outputs: Sequence[str], protected: Sequence[str]
 ) -> Proposal:
-    """The same from columns that were looked at."""
+    """Propose features for the columns of a table, and what kind of output it has."""
     for name in (*outputs, *protected):
         if not profiles[name].comparable:
             raise BadRule(
-                f"the column {name!r} holds values such as lists; expected numbers, text or the"
-                " like, since a list can neither be an output nor protected"
+                f"the column {name!r} holds values such as lists; expected plain values such as"
+                " numbers and text, since a list can neither be an output nor protected"
             )
     answers = [profiles[name] for name in outputs]
     kind = output_kind(answers)
@@ -114,6 +115,7 @@ def propose_from(
     delta = _delta(answers, kind)
     return Proposal(
         features={name: one.feature for name, one in proposed.items()},
+        output_columns=tuple(outputs),
         output=kind,
         delta=float(delta.value),
         notes=tuple(notes),
@@ -124,7 +126,7 @@ def propose_from(
 
 
 def output_kind(outputs: Sequence[Profile]) -> Output:
-    """Several columns are probabilities; fractions, scores and many whole numbers are a number."""
+    """Tell the kind of the output: several columns are probabilities, one a number or a label."""
     if len(outputs) > 1:
         return "probabilities"
     (output,) = outputs
@@ -143,40 +145,34 @@ def output_kind(outputs: Sequence[Profile]) -> Output:
 
 
 def _delta(outputs: Sequence[Profile], kind: Output) -> SuggestedValue:
-    """The largest of all outputs' deltas."""
+    """Suggest the largest of the deltas of all outputs."""
     if kind == "label":
         return SuggestedValue(0.0, "")
-    figures = []
+    deltas = []
     for output in outputs:
         numbers = output.numbers if output.numeric else np.zeros(0)
-        figures.append(delta_of(numbers[~np.isnan(numbers)], whole=output.whole))
-    return max(figures, key=lambda figure: float(figure.value))
+        deltas.append(delta_of(numbers[~np.isnan(numbers)], whole=output.whole))
+    return max(deltas, key=lambda delta: float(delta.value))
 
 
 def _with_one_key(proposed: Mapping[str, ColumnProposal]) -> dict[str, ColumnProposal]:
-    """The best key stays one, of several the first; the others are left out."""
+    """Keep the best key, the first of several; leave out the others."""
     ranks = {name: one.key_rank for name, one in proposed.items() if one.key_rank is not None}
-    if not ranks:
-        return dict(proposed)
-    key = min(ranks, key=lambda name: ranks[name])
-    made = dict(proposed)
+    key = min(ranks, key=lambda name: ranks[name], default=None)
+    with_key = dict(proposed)
     for name in ranks:
+        text = f"Every value is different, as in {key!r}, which is the key."
         if name == key:
-            note = ColumnNote(
-                "identifier", (name,), "Every value is different: it names decisions."
-            )
-            made[name] = replace(made[name], notes=(note,))
-        else:
-            text = f"Every value is different, as in {key!r}, which is the key."
-            note = ColumnNote("identifier", (name,), text)
-            made[name] = ColumnProposal(Feature("ignore"), (note,))
-    return made
+            text = "Every value is different: it identifies decisions."
+        feature = proposed[name].feature if name == key else Feature("ignore")
+        with_key[name] = ColumnProposal(feature, (ColumnNote("identifier", (name,), text),))
+    return with_key
 
 
 def _select_measured(
     families: Sequence[Family], proposed: Mapping[str, ColumnProposal]
 ) -> tuple[Family, ...]:
-    """Families of which two columns at least take part in likeness, with those columns."""
+    """Select the families of which at least two columns are compared, with those columns."""
     measured = [
         Family(one.name, tuple(name for name in one.columns if proposed[name].feature.is_compared))
         for one in families

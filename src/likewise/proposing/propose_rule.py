@@ -1,9 +1,11 @@
-"""A rule for a table from beginning to end: proposed, tried, loosened where it compares nothing.
+"""Proposes, tries and, if it compares nothing, loosens a rule; and writes it as commented TOML.
 
-It is written as TOML that `Rule.from_toml` reads, with a reason beside each line.
+Names tell which columns are protected. Age is protected in some places and a reason in others; a
+district, a surname or a language may stand for a protected group: those only get a note.
 
-Invariant: what is said of the trial is said of the rule that is written. Without its comments the
-text is the rule; nothing from the data leaves its comment, and a terminal obeys nothing in it.
+Invariant: the trial is of the rule that is written. Without its comments the text is the rule;
+nothing from the data gets out of a comment, and no control character reaches a terminal. The
+columns of a one-hot family are protected together or not at all.
 Cost: one look at every value, then what a trial costs (loosening.py).
 """
 
@@ -15,34 +17,36 @@ from dataclasses import dataclass
 from typing import Any
 
 from likewise.errors import BadDecision
+from likewise.proposing import column_names
 from likewise.proposing.column_notes import ColumnNote
+from likewise.proposing.families import families_of
 from likewise.proposing.loosening import ROWS, LoosenedRule, loosen_rule
 from likewise.proposing.output_column import favourable_of, truth_note
-from likewise.proposing.people_columns import notes_on_people, protected_by_name
 from likewise.proposing.profile import Profile
-from likewise.proposing.proposal import Proposal, propose_from
-from likewise.rule.feature import Feature, to_plain_value
+from likewise.proposing.proposal import Proposal, propose_features
+from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule, toml_value
 from likewise.tables.frames import is_missing, table_columns
 from likewise.tables.printing import escape_unprintable
+from likewise.tables.setting_checks import to_plain_value
 
-_VALUES = 5
-_WIDTH = 40
+_VALUES = 5  # values of a column in a comment
+_WIDTH = 40  # characters of a value
 _LINE = 100
 _BEYOND_ASCII = re.compile(r"[^\n -~]")
 
 _HEAD = """\
 # When are two decisions of {name} alike, and when do they differ?
 # Proposed by `likewise init` from {rows:,} rows. It knows the values and the names of columns, not
-# what they mean: read every line, and change what is not meant.
+# what they mean: read every line, and correct what is wrong.
 #
 #   kind = "number"     near within the tolerance: 5, or "10%"
 #   kind = "ordinal"    near within `tolerance` steps of `order = ["low", "middle", "high"]`
 #   kind = "category"   must be the same
-#   kind = "protected"  no part in likeness; violations are counted by it
+#   kind = "protected"  not compared; violations are counted by it
 #   kind = "person"     who it is about: decisions about one person are never compared
-#   kind = "key"        your own name for a decision, unique
-#   kind = "ignore"     not looked at
+#   kind = "key"        identifies a decision: unique
+#   kind = "ignore"     ignored
 #   missing = "reject" refuses a decision without a value, "mismatch" makes that a value of its own,
 #   "match" makes it near everything.
 {tried}
@@ -52,7 +56,7 @@ metric = {metric}  # "linf": near in every column; "l1" or "l2": differences add
 
 @dataclass(frozen=True)
 class ProposedRule:
-    """A rule, its text with comments, and what was noticed on the way."""
+    """Holds a rule, its text with comments, and notes on columns."""
 
     rule: Rule
     text: str
@@ -68,24 +72,16 @@ def propose_and_try(
     name: str,
     about_output: str = "",
 ) -> ProposedRule:
-    """A rule for a table.
+    """Propose a rule for a table, and try it.
 
-    about_output: what to say of how the output was chosen
+    about_output: a note on how the output was chosen
     """
-    protected = protected_by_name(profiles, outputs)
-    proposal = propose_from(profiles, outputs, protected)
-    output = outputs[0] if len(outputs) == 1 else list(outputs)
+    proposal = propose_features(profiles, outputs, _protected_by_name(profiles, outputs))
     label = proposal.output == "label"
-    rule = Rule(
-        features=proposal.features,
-        output_column=output,
-        output=proposal.output,
-        delta=proposal.delta,
-        favourable=favourable_of(profiles[outputs[0]]) if label else None,
-    )
-    said = about_output or truth_note(outputs[0]) or ""
-    notes = [ColumnNote("output", tuple(outputs), said)] if said else []
-    notes += [*notes_on_people(proposal.features, profiles), *proposal.notes]
+    rule = proposal.to_rule(favourable_of(profiles[outputs[0]]) if label else None)
+    about_output = about_output or truth_note(outputs[0]) or ""
+    notes = [ColumnNote("output", tuple(outputs), about_output)] if about_output else []
+    notes += [*_notes_on_people(proposal.features, profiles), *proposal.notes]
     reasons = dict(proposal.reasons)
     tried = None
     try:
@@ -116,19 +112,64 @@ def _try_rule(
     profiles: dict[str, Profile],
     outputs: Sequence[str],
 ) -> LoosenedRule:
-    """The rule tried on the first rows that have an output."""
-    known = [
+    """Try the rule on the first rows that have an output."""
+    first = table[:ROWS]
+    rows = [
         i
-        for i in range(min(len(table), ROWS))
+        for i in range(len(first))
         if not any(is_missing(profiles[name].values[i]) for name in outputs)
     ]
-    complete = len(known) == min(len(table), ROWS)
-    some = table[:ROWS] if complete else _rows(table, known)
-    return loosen_rule(rule, some, table_columns(some), proposal.families, profiles)
+    if len(rows) < len(first):
+        first = [table[i] for i in rows] if isinstance(table, list) else table[rows]
+    return loosen_rule(rule, first, table_columns(first), proposal.families, profiles)
 
 
-def _rows(table: Any, rows: Sequence[int]) -> Any:
-    return [table[i] for i in rows] if isinstance(table, list) else table[list(rows)]
+# Columns about people
+
+_AGE = 'Age is protected in some places and for some decisions: then kind = "protected" alone.'
+_PROXY = (
+    "It may stand for a protected group (a proxy). Ask whether it is a reason for another answer;"
+    ' if not: kind = "ignore".'
+)
+
+
+def _protected_by_name(profiles: Mapping[str, Profile], outputs: Sequence[str]) -> list[str]:
+    """List the inputs that are named after a protected group, each family by its own name."""
+    inputs = {name: one for name, one in profiles.items() if name not in outputs and one.comparable}
+    families = _family_names(inputs)
+    return [name for name in inputs if column_names.is_protected(families.get(name, name))]
+
+
+def _notes_on_people(
+    features: Mapping[str, Feature], profiles: Mapping[str, Profile]
+) -> list[ColumnNote]:
+    """Return a note for each column, or family, that is about a group of people."""
+    inputs = {name: profiles[name] for name in features if profiles[name].comparable}
+    families = _family_names(inputs)
+    columns_by_name: dict[str, list[str]] = {}
+    for name in inputs:
+        columns_by_name.setdefault(families.get(name, name), []).append(name)
+    notes = []
+    for name, columns in columns_by_name.items():
+        kinds = {features[one].kind for one in columns}
+        if kinds == {"protected"}:
+            text = "Protected, by its name."
+            if len(columns) > 1:
+                text = (
+                    f"Protected, by their name: {len(columns)} columns that together say one"
+                    f" thing, {name!r}."
+                )
+            notes.append(ColumnNote("protected", tuple(columns), text))
+        elif column_names.is_age(name) and not column_names.is_identifier(name):
+            notes.append(ColumnNote("age", tuple(columns), _AGE))
+        elif column_names.is_proxy(name) and any(features[one].is_compared for one in columns):
+            notes.append(ColumnNote("proxy", tuple(columns), _PROXY))
+    return notes
+
+
+def _family_names(profiles: Mapping[str, Profile]) -> dict[str, str]:
+    """Return for each column of a family the family's name."""
+    return {name: family.name for family in families_of(profiles) for name in family.columns}
 
 
 # As text
@@ -144,16 +185,16 @@ def _write_toml(
     delta_reason: str,
     tried: Sequence[str],
 ) -> str:
-    """The rule as TOML with comments.
+    """Write the rule as TOML with comments.
 
-    notes: on columns, and on the output
-    reasons: by column, where its tolerance comes from
-    tried: what came out when the rule was tried, in sentences
+    notes    on columns, and on the output
+    reasons  by column, where its tolerance comes from
+    tried    the results of the trial, in sentences
     """
     rows = len(next(iter(profiles.values())))
-    told = "".join(f"#\n{_comment(one)}\n" for one in tried)
+    results = "".join(f"#\n{_comment(one)}\n" for one in tried)
     metric = toml_value(rule.metric)
-    parts = [_HEAD.format(name=_format_value(name), rows=rows, metric=metric, tried=told)]
+    parts = [_HEAD.format(name=_format_value(name), rows=rows, metric=metric, tried=results)]
     parts.append(_output(rule, profiles, notes, delta_reason))
     for column, feature in (rule.features or {}).items():
         assert isinstance(feature, Feature)
@@ -164,7 +205,7 @@ def _write_toml(
 
 
 def _comment(text: str) -> str:
-    """Text as lines of a comment."""
+    """Wrap a text into lines of a comment."""
     return "\n".join(
         textwrap.wrap(
             escape_unprintable(text), _LINE - 2, initial_indent="# ", subsequent_indent="# "
@@ -173,7 +214,7 @@ def _comment(text: str) -> str:
 
 
 def _notes(column: str, kind: str, notes: Sequence[ColumnNote]) -> list[str]:
-    """The notes on a column; one on several columns stands at the first of them."""
+    """Write the notes on a column; a note on several columns stands at the first of them."""
     lines = []
     for note in notes:
         by_kind = note.about == "protected" and len(note.columns) == 1  # said beside it
@@ -182,12 +223,12 @@ def _notes(column: str, kind: str, notes: Sequence[ColumnNote]) -> list[str]:
         if note.columns[0] == column and (note.about != "loosened" or kind == "ignore"):
             lines.append(_comment(note.text))
         elif note.about == "loosened" and kind == "ignore":
-            lines.append(_comment(f"Left out as {note.columns[0]!r} was: see there."))
+            lines.append(_comment(f"Left out for the same reason as {note.columns[0]!r}."))
     return lines
 
 
 def _escape_character(match: re.Match[str]) -> str:
-    """A character; one that cannot be printed as TOML writes it in a string."""
+    """Escape a character as in a TOML string if it cannot be printed."""
     code = ord(match[0])
     if match[0].isprintable():
         return match[0]
@@ -199,17 +240,19 @@ def _output(
 ) -> str:
     columns = rule.output_columns
     value = columns[0] if len(columns) == 1 else list(columns)
-    seen = _describe_values(profiles[columns[0]]) if len(columns) == 1 else "probabilities"
+    values = _describe_values(profiles[columns[0]]) if len(columns) == 1 else "probabilities"
     lines = [
         "[output]",
         *(_comment(note.text) for note in notes if note.about == "output"),
-        f"column = {toml_value(value)}  # {seen}",
+        f"column = {toml_value(value)}  # {values}",
         f"kind = {toml_value(rule.output)}"
         '  # "label": the same or not; "number": apart by more than delta',
     ]
     if rule.output == "label":
         hidden = "# " if rule.favourable is None else ""
-        good = _some_value(profiles[columns[0]]) if rule.favourable is None else rule.favourable
+        good = rule.favourable
+        if good is None:  # any value, as an example
+            good = max(map(to_plain_value, profiles[columns[0]].different), key=str, default="")
         why = "a guess: what everyone wants; needed to count who lost"
         lines.append(f"{hidden}favourable = {_one_line(good)}  # {why}")
     else:
@@ -220,17 +263,12 @@ def _output(
 
 
 def _settings(feature: Feature, profile: Profile, reason: str) -> list[str]:
-    seen = _describe_values(profile)
-    why = {
-        "protected": f"by its name; {seen}",
-        "key": "",
-        "ignore": "",
-    }.get(feature.kind, seen)
+    values = _describe_values(profile)
+    why = {"protected": f"by its name; {values}", "key": "", "ignore": ""}.get(feature.kind, values)
+    comments = {"kind": why, "missing": _describe_missing(profile), "tolerance": reason}
     lines = []
     for setting, value in feature.to_dict().items():
-        comment = {"kind": why, "missing": _describe_missing(profile), "tolerance": reason}.get(
-            setting, ""
-        )
+        comment = comments.get(setting, "")
         written = _figure_in_toml(value) if isinstance(value, float) else toml_value(value)
         lines.append(f"{setting} = {written}" + (f"  # {comment}" if comment else ""))
     return lines
@@ -242,13 +280,9 @@ def _figure_in_toml(value: float) -> str:
 
 
 def _key(column: str) -> str:
-    """A column's name, bare where TOML lets it be."""
+    """Write a column's name as a TOML key, bare if possible."""
     bare = re.fullmatch(r"[A-Za-z0-9_-]+", column)
     return column if bare else toml_value(column)
-
-
-def _some_value(profile: Profile) -> Any:
-    return max(map(to_plain_value, profile.different), key=str, default="")
 
 
 def _one_line(value: Any) -> str:
@@ -281,7 +315,7 @@ def _describe_missing(profile: Profile) -> str:
 
 
 def _format_value(value: Any) -> str:
-    """A value for a comment, on one line whatever it holds."""
+    """Format a value for a comment, on one line whatever it holds."""
     text = str(value)
     text = text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
     return text if text.isprintable() else json.dumps(text)

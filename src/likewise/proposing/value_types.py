@@ -1,7 +1,7 @@
-"""What a column of text holds, for a first look at a file: numbers, if every value is one.
+"""Reads the first rows of a file for a proposal; text columns become numbers if all values are.
 
-Audits do not guess (delimited.py says why); proposals do, and a person looks at what comes out. A
-column that looks like numbers and is not, for a few values that are none, has a remark.
+Audits do not guess types (sources/delimited.py says why); proposals do, and a person reads the
+result. A column that is text only because of a few values gets a remark.
 """
 
 import polars as pl
@@ -20,7 +20,7 @@ from likewise.sources.text_columns import (
 
 
 def first_rows(source: DecisionFile, most: int) -> tuple[Table, list[RefusedRow]]:
-    """The first rows of a file, text that is all numbers as numbers; and those it could not read.
+    """Read the first rows of a file, with text that is all numbers as numbers; and rejected rows.
 
     All rows have all columns: what a line of JSON leaves out is missing.
     """
@@ -46,7 +46,7 @@ def first_rows(source: DecisionFile, most: int) -> tuple[Table, list[RefusedRow]
 
 
 def _guess_numbers(values: pl.Series, text: TextColumns) -> pl.Series:
-    """Numbers, if all values are; else the text, and a remark if it looks like numbers."""
+    """Convert a column to numbers if all values are; else add a remark if it looks like numbers."""
     if values.dtype != pl.String:
         return values
     name, settled = values.name, text.get_column_reading(values.name)
@@ -84,12 +84,12 @@ def _remark_late_word(values: pl.Series, unfit: pl.Series) -> Remark:
         values.name,
         values.filter(unfit)[0],
         count,
-        "If it means that nothing is known, say --missing; else mend it",
+        "If it means a missing value, name it with --missing; else correct it",
     )
 
 
 def _remark_long_number(values: pl.Series, at: int) -> Remark:
-    """Identifiers of many digits stay text, since other floats would be made of them."""
+    """Remark that numbers of many digits stay text, since float64 would change them."""
     return Remark(
         "whole numbers of many digits are read as words, since float64 would round them",
         values.name,

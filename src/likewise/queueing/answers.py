@@ -1,10 +1,9 @@
-"""What has become of decisions: counted, and kept for whoever asks, or told to a callable.
+"""Count and keep the answers to submitted decisions, or pass them to a callable.
 
-A part of a batch is kept as the monitor answered it. Receipts are made when they are asked for:
-making a thousand of them at once would keep callers of `submit` waiting for the interpreter.
-
+Answers are kept in batches, and receipts are made one by one on demand: making a thousand of them
+at once would keep callers of `submit` waiting for the interpreter.
 Invariant: each answer is given out once, in the order of numbers; if there are too many, the oldest
-are let go of and counted.
+are dropped and counted.
 """
 
 from collections import deque
@@ -18,34 +17,35 @@ from likewise.queueing.bounded_queue import BoundedQueue, microseconds_now
 from likewise.queueing.receipt import Receipt
 from likewise.queueing.waiting_decisions import SubmittedDecision, WaitingEntry
 from likewise.runtime.log import logger
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
 from likewise.verdict.verdicts import Verdict, Verdicts
 
-_RECEIPT = 300  # bytes that are kept for an answer without witnesses, about
+_RECEIPT = 300  # bytes in memory of an answer without witnesses, about
 _WITNESS = 24
 
 
 @dataclass(frozen=True, eq=False)
 class AnswerBatch:
-    """Decisions that are answered together, or one that is refused."""
+    """Holds decisions that are answered together, or one that is refused."""
 
     numbers: Rows
     submitted: Rows
-    """When, in microseconds since 1970."""
+    """When they were submitted, in microseconds since 1970."""
     rows: range | None = None
-    """Of decisions whose verdicts are not known."""
+    """The rows of decisions whose verdicts are not known."""
     verdicts: "Verdicts | Sequence[Verdict | None] | None" = None
-    """None, for one of several: it has a row and no verdict."""
+    """The verdicts, if they are known; an entry None has a row and no verdict."""
     refusal: Exception | None = None
     answered: int = 0
-    """When, in microseconds since 1970."""
+    """When they were answered, in microseconds since 1970."""
 
     @classmethod
-    def of(cls, entries: Sequence[WaitingEntry], **what: Any) -> "AnswerBatch":
+    def of(cls, entries: Sequence[WaitingEntry], **fields: Any) -> "AnswerBatch":
+        """Make a batch of entries; further fields by name."""
         return cls(
             np.array([entry[0] for entry in entries]),
             np.array([entry[2].submitted for entry in entries]),
-            **what,
+            **fields,
         )
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ class AnswerBatch:
         return int(self.numbers[0])
 
     def select(self, chosen: slice) -> "AnswerBatch":
-        """Some of decisions that have no verdicts yet."""
+        """Return some of decisions that have no verdicts yet."""
         rows = None if self.rows is None else self.rows[chosen]
         return replace(
             self, numbers=self.numbers[chosen], submitted=self.submitted[chosen], rows=rows
@@ -64,10 +64,12 @@ class AnswerBatch:
 
     @property
     def bytes(self) -> int:
+        """How much memory the answers take, about."""
         pairs = self.verdicts.pairs if isinstance(self.verdicts, Verdicts) else 0
         return _RECEIPT * len(self) + _WITNESS * pairs
 
     def receipt(self, i: int) -> Receipt:
+        """Make the receipt of one decision."""
         number = int(self.numbers[i])
         delay = max(0, self.answered - int(self.submitted[i])) / 1e6
         verdict = None if self.verdicts is None else self.verdicts[i]
@@ -75,7 +77,7 @@ class AnswerBatch:
             row = None if self.rows is None else self.rows[i]
             return Receipt(number, row=row, refusal=self.refusal, delay=delay)
         if verdict.violation:
-            verdict = verdict.detach()  # whoever keeps it does not keep the whole batch
+            verdict = verdict.detach()  # so that keeping it does not keep the whole batch
         return Receipt(number, row=verdict.row, verdict=verdict, delay=delay)
 
     def receipts(self) -> Iterator[Receipt]:
@@ -83,15 +85,15 @@ class AnswerBatch:
 
 
 class AcceptedQueue:
-    """Decisions that a ledger has and that wait for verdicts. Whoever calls holds the lock.
+    """Holds decisions that a ledger has accepted until they are judged; callers hold the lock.
 
-    Among them are some that it has refused, so that receipts come in the order of numbers.
+    Refused decisions among them wait as well, so that receipts come in the order of numbers.
     """
 
     def __init__(self) -> None:
         self._parts: deque[AnswerBatch] = deque()
         self.count = 0
-        """Those that the ledger has."""
+        """How many of them the ledger has."""
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -109,13 +111,13 @@ class AcceptedQueue:
         self.count += 0 if part.rows is None else len(part)
 
     def take_refusals(self) -> list[AnswerBatch]:
-        """Take those that the ledger has refused."""
+        """Take out those that the ledger has refused."""
         refused = [part for part in self._parts if part.rows is None]
         self._parts = deque(part for part in self._parts if part.rows is not None)
         return refused
 
     def take(self, count: int) -> AnswerBatch:
-        """The first so many of the first part; they wait no more."""
+        """Take out the first so many decisions of the first part."""
         whole = self._parts[0]
         part, rest = whole.select(slice(count)), whole.select(slice(count, None))
         if len(rest):
@@ -127,11 +129,12 @@ class AcceptedQueue:
 
 
 class ReceiptLog:
-    """Counts answers and refusals, and keeps at most so many receipts, of so many bytes together.
+    """Counts answers and refusals, and keeps a bounded number of receipts.
 
-    tell    called with every receipt, in the thread that judges; without it receipts are kept
-            until they are read
-    queue   whose lock is held while something changes here
+    queue               the queue whose lock is held while something changes here
+    most, most_bytes    how many receipts are kept, and how much memory they take together
+    on_receipt          called with every receipt, in the thread that judges; without it receipts
+                        are kept until they are read
     """
 
     def __init__(
@@ -146,21 +149,21 @@ class ReceiptLog:
         self._on_receipt = on_receipt
         self._has_warned = False
         self._parts: deque[AnswerBatch] = deque()
-        self._read_count = 0  # answers of the first part that were given out
+        self._read_count = 0  # how many answers of the first part were given out
         self._count = self._bytes = 0
         self.answered = self.refused = 0
         self.accepted = AcceptedQueue()
         self.unread = 0
-        """Answers that were let go of."""
+        """How many answers were dropped before anybody read them."""
 
     def __len__(self) -> int:
         return self._count
 
     # By the thread that judges
 
-    def answer(self, entries: Sequence[WaitingEntry], **what: Any) -> None:
-        """Decisions that were in hand have verdicts, or rows alone."""
-        part = AnswerBatch.of(entries, answered=microseconds_now(), **what)
+    def answer(self, entries: Sequence[WaitingEntry], **fields: Any) -> None:
+        """Answer decisions that were in hand, with verdicts or with rows alone."""
+        part = AnswerBatch.of(entries, answered=microseconds_now(), **fields)
         with self._queue.lock:
             self._queue.in_hand -= len(part)
             self.answered += len(part)
@@ -168,8 +171,8 @@ class ReceiptLog:
         self._notify(part)
 
     def refuse(self, entry: WaitingEntry, error: Exception) -> None:
-        """A decision that was in hand is refused; its receipt comes after those that wait."""
-        error.__traceback__ = None  # whose frames would keep the whole batch
+        """Refuse a decision that was in hand; its receipt comes after those of accepted ones."""
+        error.__traceback__ = None  # its frames would keep the whole batch in memory
         part = AnswerBatch.of([entry], answered=microseconds_now(), refusal=error)
         with self._queue.lock:
             self._queue.in_hand -= 1
@@ -181,7 +184,7 @@ class ReceiptLog:
         self._notify(part)
 
     def accept(self, entries: Sequence[WaitingEntry], rows: range) -> None:
-        """Decisions that were in hand are in the ledger, in these rows, and will be judged."""
+        """Note that decisions that were in hand are in the ledger, in these rows, to be judged."""
         part = AnswerBatch.of(entries, rows=rows)
         with self._queue.lock:
             self._queue.in_hand -= len(part)
@@ -190,7 +193,7 @@ class ReceiptLog:
     def answer_accepted(
         self, count: int, verdicts: "Verdicts | Sequence[Verdict | None] | None" = None
     ) -> None:
-        """The first so many of those that wait for verdicts have them, or the first is refused."""
+        """Answer the first so many accepted decisions, or give out the refusal that is first."""
         with self._queue.lock:
             part = self.accepted.take(count)
             if part.rows is not None:
@@ -200,7 +203,7 @@ class ReceiptLog:
         self._notify(part)
 
     def release_accepted(self) -> None:
-        """Those that wait for verdicts will be judged by others; give out the refusals."""
+        """Give out the refusals; accepted decisions will be judged by others."""
         for part in self.accepted.take_refusals():
             with self._queue.lock:
                 self._keep(part)
@@ -226,11 +229,10 @@ class ReceiptLog:
         self._count += len(part)
         self._bytes += part.bytes
         while len(self._parts) > 1 and (self._count > self._most or self._bytes > self._most_bytes):
-            oldest = self._drop_first()
-            self.unread += len(oldest)
+            self.unread += len(self._drop_first())
 
     def next(self) -> Receipt | None:
-        """The next answer, if there is one."""
+        """Take the next receipt; None if there is none."""
         while self._parts:
             part = self._parts[0]
             if self._read_count < len(part):
@@ -242,7 +244,7 @@ class ReceiptLog:
         return None
 
     def _drop_first(self) -> AnswerBatch:
-        """The first part; `_read` of it were given out before."""
+        """Remove the first part, of which `_read_count` answers were given out before."""
         part = self._parts.popleft()
         self._bytes -= part.bytes
         self._count -= len(part) - self._read_count

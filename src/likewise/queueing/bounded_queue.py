@@ -1,15 +1,8 @@
-"""Entries that wait, in the order in which they came: bounded in number and in bytes.
-
-Each entry gets a number, and so does what finds no room and is lost.
-
-An exception may arrive between any two bytecodes of a caller. An entry waits once it is appended,
-and a loss counts once the dictionary of losses is replaced, in one step each; the counters beside
-them follow, and `_midway` says that they may not have. Whoever comes next counts again (`settle`).
+"""A queue bounded in number and in bytes; lost entries get numbers, too.
 
 Invariant: numbers are dense, each is given once, and entries leave in their order.
 Cost: `put` is a few attributes and one append.
-Not here: the thread that takes entries (worker.py), what to do when there is no room
-(buffer.py).
+Not here: the thread that takes entries (worker.py), what happens if there is no room (buffer.py).
 """
 
 import time as clock
@@ -24,23 +17,23 @@ from likewise.verdict.losses import Loss
 
 T = TypeVar("T")
 Entry: TypeAlias = tuple[int, int, T]
-"""Its number, how many bytes have been put up to its end, and what it is."""
+"""The entry's number, how many bytes were put into the queue up to its end, and the item."""
 
 NO_ROOM = -1
-"""Stands for the number of an entry that found no room."""
+"""Returned instead of a number for an entry that found no room."""
 UNLIMITED = 1 << 62
 
 
 class QueueLosses(NamedTuple):
-    """What was lost. It is replaced whole, so an exception leaves it as before or as after."""
+    """Counts losses. It is replaced as a whole, so an exception leaves the old one or the new."""
 
     counts: Mapping[str, int] = {}
-    """How many, by reason."""
+    """How many entries were lost, by reason."""
     unreported: Mapping[str, Loss] = {}
-    """Of these, what nobody has taken yet to tell it; by reason."""
+    """Losses that were not taken to be reported yet, by reason."""
 
     def and_then(self, loss: Loss) -> "QueueLosses":
-        """Return both; a loss joins what is untold for the same reason."""
+        """Return these losses and a further one, joined with the unreported of the same reason."""
         reason, before = loss.reason, self.unreported.get(loss.reason)
         counts = {**self.counts, reason: self.counts.get(reason, 0) + loss.count}
         joined = loss if before is None else before.merge(loss)
@@ -48,20 +41,23 @@ class QueueLosses(NamedTuple):
 
 
 class DeferredEntries(Protocol):
-    """Entries that were taken and put off: older than all that wait, and done before them."""
+    """Entries that were taken and put off: older than all that wait, and to be done before them."""
 
     def __len__(self) -> int: ...
 
     @property
     def first_number(self) -> int:
-        """The number of the first of them; there is one."""
+        """The number of the first of them; they are not empty."""
 
 
 class BoundedQueue(Generic[T]):
-    """Room for `most` entries of `most_bytes` together. Whoever calls a method holds `lock`.
+    """Holds at most `most` entries of `most_bytes` together; callers of all methods hold `lock`.
 
-    wake    called when as many entries wait as were asked for (`wake_at`), before the last of them
-            is appended
+    wake    called when `wake_at` entries wait, just before the last of them is appended
+
+    An exception may arrive between any two bytecodes of a caller. An entry waits once it is
+    appended, and a loss counts once `losses` is replaced, each in one step. The counters follow,
+    and `_midway` says that they may be wrong; the next call counts again (`settle`).
     """
 
     def __init__(
@@ -72,21 +68,21 @@ class BoundedQueue(Generic[T]):
         wake: Callable[[], None],
         later: DeferredEntries | None = None,
     ) -> None:
-        self.lock = RLock()  # taken itself: a signal in Condition.__enter__ would leave it taken
+        self.lock = RLock()  # no Condition: a signal in Condition.__enter__ would leave it taken
         self.wake_at = 1
         self.urgent_below = 0
-        """Entries with smaller numbers are waited for: they are not to wait for company."""
+        """Somebody waits for entries with smaller numbers, so they are not held back for more."""
         self.busy = False
         """Whether the thread that takes entries is at work."""
         self.in_hand = 0
-        """Entries that were taken and are not accounted for yet."""
+        """How many entries were taken and are not answered or lost yet."""
         self.crowded = False
-        """Whether something has found no room since entries were taken last."""
+        """Whether an entry has found no room since entries were taken last."""
         self.losses = QueueLosses()
         self._most, self._most_bytes = most, most_bytes
         self._wake = wake
         self.deferred = later
-        """None: nothing is put off, or what is will not be done any more."""
+        """Entries that were put off; None if there are none, or they will not be done any more."""
         self._midway = False
         self._entries: deque[Entry[T]] = deque()
         self._hand_first = 0  # the number of the first entry in hand
@@ -96,7 +92,7 @@ class BoundedQueue(Generic[T]):
     # Putting
 
     def put(self, item: T, size: int = 0) -> int:
-        """Have an item wait; its number, or FULL if there is no room for it."""
+        """Append an item; return its number, or NO_ROOM."""
         if self._midway:
             self.settle()
         entries, end = self._entries, self._bytes_in + size
@@ -115,7 +111,7 @@ class BoundedQueue(Generic[T]):
         return number
 
     def drop(self, reason: str) -> int:
-        """Give the next number to something that finds no room: it is lost."""
+        """Count an item that finds no room as lost; return its number."""
         if self._midway:
             self.settle()
         self._midway = True
@@ -127,7 +123,7 @@ class BoundedQueue(Generic[T]):
         return number
 
     def settle(self) -> None:
-        """Count again after a call that was cut off; refuse a call out of the middle of another."""
+        """Count again after an interrupted call; raise NestedCall from inside another call."""
         if is_called_within(self):
             raise NestedCall(
                 "this buffer is in the middle of another call, out of which it was called again,"
@@ -144,7 +140,7 @@ class BoundedQueue(Generic[T]):
     # Taking: by one thread, which no signal interrupts
 
     def take(self, most: int) -> list[Entry[T]]:
-        """The next entries that wait here; they are in hand now."""
+        """Take the next entries, which are in hand from then on."""
         if self._midway:
             self.settle()
         entries = self._entries
@@ -162,52 +158,52 @@ class BoundedQueue(Generic[T]):
         return batch
 
     def drop_in_hand(self, numbers: Iterable[int], reason: str) -> None:
-        """Entries that were taken will not be done."""
+        """Count entries that were taken as lost."""
         lost, now = list(numbers), microseconds_now()
         if lost:
             self.losses = self.losses.and_then(Loss(len(lost), reason, lost[0], lost[-1], now, now))
             self.in_hand -= len(lost)
 
     def take_unreported(self) -> list[Loss]:
-        """Losses that nobody has told yet; whoever takes them tells them."""
+        """Take the losses that were not reported yet; the caller reports them."""
         if self._midway:
             self.settle()
-        untold = list(self.losses.unreported.values())
+        unreported = list(self.losses.unreported.values())
         self.losses = self.losses._replace(unreported={})
-        return untold
+        return unreported
 
     # Looking
 
     def has_room(self, size: int) -> bool:
-        """Whether something of that size would find room."""
+        """Whether an item of that size would find room."""
         return len(self._entries) < self._most and self.bytes + size <= self._most_bytes
 
     @property
     def settled_number(self) -> int:
-        """The next number, counted again if need be."""
+        """The next number, after `settle` if a call was interrupted."""
         if self._midway:
             self.settle()
         return self.next_number
 
     def __len__(self) -> int:
-        """Entries that wait; those in hand are not among them, nor those that were put off."""
+        """Count the entries that wait, without those in hand and those that were put off."""
         return len(self._entries)
 
     @property
     def to_do(self) -> int:
-        """Entries that wait or were put off; those in hand are not among them."""
+        """How many entries wait or were put off, without those in hand."""
         return len(self._entries) + (0 if self.deferred is None else len(self.deferred))
 
     @property
     def bytes(self) -> int:
-        """Of the entries that wait here."""
+        """How many bytes the waiting entries have."""
         if self._midway:
             self.settle()
         return self._bytes_in - self._bytes_out
 
     @property
     def first_number(self) -> int:
-        """All smaller numbers are done; the next one to be given if nothing is left to do."""
+        """The first number that is not done; the next one to be given if all are done."""
         if self._midway:
             self.settle()
         if self.deferred is not None and len(self.deferred):
@@ -224,7 +220,7 @@ class BoundedQueue(Generic[T]):
         return self.first_number < self.urgent_below
 
     def after_fork(self) -> None:
-        """In a forked process: what waits is the parent's to do."""
+        """Empty the queue in a forked process: what waits is the parent's to do."""
         self.lock = RLock()
         self._entries.clear()
         self.in_hand = self.next_number = 0
@@ -236,5 +232,5 @@ class BoundedQueue(Generic[T]):
 
 
 def microseconds_now() -> int:
-    """Since 1970."""
+    """Return the microseconds since 1970."""
     return clock.time_ns() // 1000

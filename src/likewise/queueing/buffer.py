@@ -1,14 +1,10 @@
-"""`lw.buffered`: whoever makes decisions submits them and goes on; a thread tells the monitor.
+"""`lw.buffered`: callers submit decisions and go on; a thread passes them to the monitor.
 
-With a ledger and `when_full="accept"` the thread stops judging while the queue is half full, and
-has what waits accepted in groups: written, in order, to be judged later.
-
-Invariant: every decision that was submitted is answered, refused, lost, accepted or waiting; in the
-order of numbers; and each loss is told to the monitor before it judges anything further. A ledger
-knows how many a kill may take.
+Invariant: every submitted decision is answered, refused, lost, accepted or waiting, in the order of
+numbers; each loss is reported to the monitor before it judges more; a ledger knows how many
+decisions a kill may lose.
 Cost: `submit` copies the input and appends it to a queue.
-Not here: the queue and the thread (bounded_queue.py, worker.py), what the thread does
-(delivering.py).
+Not here: the queue (bounded_queue.py), the thread (worker.py) and its work (delivering.py).
 """
 
 import atexit
@@ -47,7 +43,7 @@ from likewise.runtime.log import logger
 
 _new = tuple.__new__
 _ACCEPTED_TOGETHER = 4096
-"""Decisions that are written into a ledger as one transaction, at most, to be judged later."""
+"""How many decisions are accepted into a ledger as one transaction, at most."""
 _IDLE = 30.0  # seconds without a decision after which the thread ends
 _CLOSE_SECONDS, _EXIT_SECONDS = 60.0, 5.0
 _ANSWERS = 65_536  # that are kept for `results`, or as many as the capacity if that is more
@@ -65,7 +61,7 @@ def buffered(
     batch_seconds: float = 0.005,
     on_verdict: Callable[[Receipt], Any] | None = None,
 ) -> "DecisionBuffer":
-    """A queue before a monitor: `submit` takes microseconds, whatever the monitor takes.
+    """Put a queue in front of a monitor, so that `submit` takes microseconds.
 
     >>> import likewise as lw
     >>> monitor = lw.Monitor(lw.Rule(metric="linf", epsilon=0.1))
@@ -75,20 +71,20 @@ def buffered(
     >>> [receipt.verdict.violation for receipt in buffer.results()]
     [False, True]
 
-    monitor     any monitor. Nothing else should observe through it meanwhile; looking is fine
-    capacity    decisions that wait in memory at most, and
-    max_bytes   how much memory they take, about
-    when_full   "block": `submit` waits until something was judged, at most `timeout` seconds if
-                that is given, and then the decision is lost; "drop_newest": it is lost at once;
-                "accept", for a ledger: what waits is written into it and judged later, in order
-    batch_rows, batch_seconds   decisions that are judged together, and how long they wait for
-                company
+    monitor     any monitor. Nothing else should observe through it meanwhile; reading is fine
+    capacity    how many decisions wait in memory at most
+    max_bytes   how much memory they take at most, about
+    when_full   "block": `submit` waits until there is room, at most `timeout` seconds if that is
+                given, and then the decision is lost; "drop_newest": it is lost at once; "accept",
+                for a ledger: waiting decisions are written into it and judged later, in order
+    batch_rows, batch_seconds   how many decisions are judged together, and how long they wait for
+                more
     on_verdict  called with the receipt of every answered or refused decision, in the thread that
-                judges. Without it `results()` gives the receipts
+                judges. Without it `results()` returns the receipts
 
-    A lost decision has a receipt that says why, is counted (`stats.lost`), and told to the monitor
-    before it judges the next: every later verdict says how many are missing. If the process is
-    killed, what waited in memory is lost; the next opening of a ledger counts that, by its bound.
+    A lost decision has a receipt that says why, is counted (`stats.lost`), and is reported to the
+    monitor before it judges the next: every later verdict says how many are missing. If the process
+    is killed, what waited in memory is lost; the next opening of a ledger records an upper bound.
     """
     settings = BufferSettings(
         capacity=capacity,
@@ -103,9 +99,10 @@ def buffered(
 
 
 class DecisionBuffer:
-    """A queue before a monitor; `lw.buffered` makes it. Methods may be called from many threads.
+    """Queues decisions for a monitor; made by `lw.buffered`, used from any number of threads.
 
-    As a context manager it is closed when it is left. The monitor stays open, and is the caller's.
+    As a context manager it is closed at the end of the block. The monitor stays open, since it
+    belongs to the caller.
     """
 
     def __init__(self, monitor: AnyMonitor, settings: BufferSettings) -> None:
@@ -151,10 +148,10 @@ class DecisionBuffer:
             monitor, self._queue, self._answers, copies=copies, given_up=lambda: self._give_up
         )
         self._name = secrets.token_hex(4)
-        # Its end is chained when the program ends, so it lives until then, unless it is closed.
-        known = weakref.ref(self) if monitor.accepting is None else lambda: self
-        at_exit = partial(_close_at_exit, known)
-        atexit.register(at_exit)  # after the monitor's own end was registered, so it runs before it
+        # A ledger records the buffer's end at exit, so the buffer lives until then if not closed.
+        reference = weakref.ref(self) if monitor.accepting is None else lambda: self
+        at_exit = partial(_close_at_exit, reference)
+        atexit.register(at_exit)  # registered after the monitor's close, so it runs before that
         self._unregister = weakref.finalize(self, atexit.unregister, at_exit)
         self._unregister.atexit = False
         register_after_fork(self)
@@ -169,13 +166,13 @@ class DecisionBuffer:
     def submit(
         self, x: Any, z: Any = FROM_ROW, *, key: Any = None, time: Any = None, model: Any = None
     ) -> Receipt:
-        """Have a decision judged later; its number. All is copied, and may be changed afterwards.
+        """Queue a copy of a decision to be judged later; return a receipt with its number.
 
-        x, z, key, time     as for `observe`; the time is that of the call if none is given
-        model               which model made it, if the monitor keeps that
+        x, z, key, time     as for `observe`; by default the time is that of this call
+        model               which model made it, if the monitor stores that
 
-        What cannot be read at all is refused here, as `observe` would; what the monitor refuses
-        later is told by its number.
+        Input that cannot be read at all is refused here, as by `observe`; for a later refusal by
+        the monitor there is another receipt with the same number.
         """
         decision, size = self._copy(x, z, key, time, model)
         queue = self._queue
@@ -188,7 +185,7 @@ class DecisionBuffer:
         return self._submit_when_full(decision, size)
 
     def _submit_when_full(self, decision: SubmittedDecision, size: int) -> Receipt:
-        """Do what was chosen for a decision that found no room."""
+        """Apply `when_full` to a decision that found no room."""
         most = self.settings.max_bytes
         if size > most:
             raise BadDecision(
@@ -210,7 +207,7 @@ class DecisionBuffer:
             )
 
     def _put_or_lose(self, decision: SubmittedDecision, size: int, late: bool) -> Receipt | None:
-        """The receipt of a decision; None if it is to wait for room."""
+        """Return the receipt of a decision; None if it has to wait for room."""
         number = self._queue.put(decision, size)
         if number != NO_ROOM:
             return Receipt(number)
@@ -236,12 +233,17 @@ class DecisionBuffer:
     # The thread that judges
 
     def _choose(self) -> int:
-        """How many decisions the thread takes now; 0: it judges some that were accepted."""
-        queue, most = self._queue, self.settings
+        """Say how many decisions the thread takes now; 0 to judge some that were accepted.
+
+        With "accept", decisions are accepted in groups while the queue is half full.
+        """
+        queue, settings = self._queue, self.settings
         self._accepting = False
-        if most.when_full != "accept" or not self._deliverer.can_accept:
+        if settings.when_full != "accept" or not self._deliverer.can_accept:
             return self._batch
-        half_full = len(queue) > max(1, most.capacity // 2) or queue.bytes > most.max_bytes // 2
+        half_full = (
+            len(queue) > max(1, settings.capacity // 2) or queue.bytes > settings.max_bytes // 2
+        )
         if half_full or queue.crowded or self._give_up:
             self._accepting = True
             return _ACCEPTED_TOGETHER
@@ -266,7 +268,7 @@ class DecisionBuffer:
         self._deliverer.try_report_losses()
 
     def _stop_judging(self) -> None:
-        """Judge no more; what waits is accepted where that can be done, and else lost."""
+        """Judge no more; what waits is accepted if that is possible, and else lost."""
         with self._queue.lock:
             self._give_up = True
             self._state = self._state or _CLOSING
@@ -276,13 +278,13 @@ class DecisionBuffer:
     # Answers
 
     def results(self, *, wait: bool = False) -> Iterator[Receipt]:
-        """Receipts of decisions that were answered or refused, in order, each once.
+        """Yield the receipts of decisions that were answered or refused, in order, each once.
 
-        wait    whether to wait for those that are still to come, until the buffer is closed; else
-                it ends with what there is. `flush()` first has everything answered
+        wait    whether to wait for further receipts until the buffer is closed; by default it ends
+                with those that are there. Call `flush()` first to have everything answered
 
-        At most 65,536 are kept, or as many as the capacity if that is more; of those that nobody
-        reads the oldest are let go of, and counted in `stats.unread`.
+        At most 65,536 are kept, or as many as the capacity if that is more; if nobody reads them,
+        the oldest are dropped, and counted in `stats.unread`.
         """
         if self.settings.on_verdict is not None:
             raise BadRule("the receipts of this buffer go to on_verdict; results() has none.")
@@ -302,31 +304,27 @@ class DecisionBuffer:
 
     @property
     def stats(self) -> BufferStats:
-        """How it stands, at one moment."""
-        with self._queue.lock:
-            stats = self._stats()
-        return stats
-
-    def _stats(self) -> BufferStats:
+        """How many decisions are in which state, at one moment."""
         queue, answers = self._queue, self._answers
-        return BufferStats(
-            submitted=queue.settled_number,
-            answered=answers.answered,
-            refused=answers.refused,
-            lost=MappingProxyType(dict(queue.losses.counts)),
-            waiting=len(queue) + queue.in_hand,
-            waiting_bytes=queue.bytes,
-            accepted=self._accepted.count,
-            unread=answers.unread,
-            failing=self._deliverer.failing,
-        )
+        with queue.lock:
+            return BufferStats(
+                submitted=queue.settled_number,
+                answered=answers.answered,
+                refused=answers.refused,
+                lost=MappingProxyType(dict(queue.losses.counts)),
+                waiting=len(queue) + queue.in_hand,
+                waiting_bytes=queue.bytes,
+                accepted=self._accepted.count,
+                unread=answers.unread,
+                failing=self._deliverer.failing,
+            )
 
     # The end
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until all that was submitted before is judged; whether it is, within `timeout`.
+        """Wait until everything submitted before is judged; False if `timeout` seconds pass.
 
-        That includes what was accepted.
+        That includes accepted decisions.
         """
         queue = self._queue
         with queue.lock:
@@ -337,12 +335,11 @@ class DecisionBuffer:
         return self._worker.wait_until(lambda: queue.first_number >= target, timeout)
 
     def close(self, timeout: float | None = _CLOSE_SECONDS) -> bool:
-        """Take no more; judge what waits, within `timeout` seconds; whether all of it was judged.
+        """Take no more decisions, and judge what waits; False if `timeout` seconds pass before.
 
-        What waits in memory after that time is lost ("closed"); with "accept" it is accepted, and
-        what was accepted is judged when the ledger is opened again. The batch in hand is waited
-        for. Within `on_verdict` nothing is waited for: what waits is judged, and another call, or
-        the end of the program, does the rest.
+        Decisions that still wait then are lost ("closed"); with "accept" they are accepted, and
+        judged when the ledger is opened again. The batch in hand is always waited for. A call from
+        `on_verdict` does not wait: another call, or the end of the program, does the rest.
         """
         with self._queue.lock:
             if self._is_closed():
@@ -388,10 +385,10 @@ class DecisionBuffer:
         )
 
     def _after_fork(self) -> None:
-        """In a forked process: the thread is not there, and what waits is the parent's to judge.
+        """Close the buffer in a forked process: what waits is the parent's to judge.
 
-        A monitor in memory was copied without what waits, and says so. What was in hand counts as
-        missing, too, though it may have been taken at that very moment.
+        A monitor in memory was copied without what waits, so that is recorded as missing; so is the
+        batch in hand, though the monitor may have taken it just before.
         """
         missing = len(self._queue) + self._queue.in_hand
         self._state = _FORKED
@@ -403,7 +400,7 @@ class DecisionBuffer:
                 self.monitor.record_loss(missing, FORK)
 
 
-def _close_at_exit(known: "Callable[[], DecisionBuffer | None]") -> None:
-    buffer = known()
+def _close_at_exit(reference: "Callable[[], DecisionBuffer | None]") -> None:
+    buffer = reference()
     if buffer is not None:
         buffer.close(_EXIT_SECONDS)

@@ -1,32 +1,20 @@
-"""Tells a monitor of decisions that waited, in their order, and of losses before them.
+"""Deliver waiting decisions to a monitor, in order, after reporting losses (see `Deliverer`).
 
-A monitor takes a batch whole or refuses it whole. A refused batch is judged in parts
-(monitor/bad_rows.py), so that each refused decision is told alone and its neighbours are judged.
-
-With a ledger a batch can be accepted first: it is on disk, in its order, and is judged by
-`judge_accepted` when there is time. If somebody else's call has them judged, the ledger is asked
-for the verdicts.
-
-If the monitor's disk fails, the call is tried again. The failed commit may have succeeded, so the
-monitor's rows are read first.
-
-A monitor behind a service (client/) has rows of others as well, so they say nothing. Its calls have
-ids instead: the same call is made again under its id, and the service does it once. If not even the
-service can tell whether it was done, the decisions count as lost ("in doubt"), on the safe side.
-
-Invariant: each decision is judged once, or refused, or lost and counted; losses are told before the
-decisions that are judged next.
+Invariant: each decision is judged once, or refused, or lost and counted; losses are reported before
+the next decisions are judged.
+Not here: when a batch is taken, and which (buffer.py, worker.py).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 from uuid import uuid4
 
 from likewise.errors import BadDecision, BadFile, Forbidden, RepeatedKey, Unreachable
 from likewise.monitor.bad_rows import JudgedRows, RejectedRow, isolate_bad_rows
-from likewise.monitor.protocol import AnyMonitor, RemoteMonitor
+from likewise.monitor.protocol import AnyMonitor
 from likewise.queueing.answers import ReceiptLog
 from likewise.queueing.bounded_queue import BoundedQueue
 from likewise.queueing.receipt import FAILED, IN_DOUBT
@@ -42,17 +30,18 @@ from likewise.verdict.losses import Loss
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 STORED = None
-"""Stands for verdicts that are not known: the decisions are stored, and then something failed."""
+"""Stands for unknown verdicts: the decisions are stored, and then something failed."""
 MOST_PER_TRANSACTION = 1 << 15
-"""Decisions that a ledger writes as one transaction: no batch is larger, so none is half there."""
+"""How many decisions a ledger writes as one transaction. No batch is larger, so none is stored in
+part."""
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 0.5  # seconds before a failed disk is tried again
-_TEMPORARY_ERRORS = (BadFile, Unreachable, Forbidden)  # the decisions can be told later
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 0.5  # seconds before a failed call is tried again
+_TEMPORARY_ERRORS = (BadFile, Unreachable, Forbidden)  # the decisions can be delivered later
 _Part = list[WaitingEntry]
 
 
 class _ForeignError(BadDecision):
-    """A decision that made a monitor fail with an error of somebody else's."""
+    """Wraps an error that a user's index, embedder or label raised about a decision."""
 
     code = "failed"
 
@@ -62,10 +51,24 @@ class _ForeignError(BadDecision):
 
 
 class Deliverer:
-    """The one that calls the monitor; used by one thread at a time.
+    """Calls the monitor; used by one thread at a time.
 
     copies      how decisions were copied; vectors are put together as an array
-    given_up    whether what is in hand, and cannot be told at once, is to be lost
+    given_up    whether decisions that cannot be delivered at once are to be lost
+
+    A monitor takes a batch whole or refuses it whole. A refused batch is judged in parts
+    (monitor/bad_rows.py), so that each refused decision is refused alone and the others are judged.
+
+    With a ledger a batch can be accepted first: it is on disk, in its order, and is judged by
+    `judge_accepted` when there is time. If somebody else's call had it judged, the ledger is asked
+    for the verdicts.
+
+    If the monitor's disk fails, the call is tried again. The failed commit may have succeeded, so
+    the monitor's rows are read first.
+
+    A monitor behind a service (client/) has rows of others as well, so they do not help. Its calls
+    have ids instead: the same call is made again under its id, and the service does it once. If not
+    even the service can tell whether it was done, the decisions count as lost ("in doubt").
     """
 
     def __init__(
@@ -84,21 +87,21 @@ class Deliverer:
         self._answers = answers
         self._copies = copies
         self._given_up = given_up
-        self._request: str | None = None  # the ids of the calls that are made, where calls have ids
-        self._loss_request: str | None = None
-        self._part: _Part = []  # what the monitor was told last, and how many rows it had before
+        self._request: str | None = None  # the id of the last call, if calls have ids
+        self._loss_request: str | None = None  # likewise, while a loss is being reported
+        self._part: _Part = []  # what the last call was about, and the monitor's rows before it
         self._before = 0
-        self._in_doubt: Callable[[_Part], _Part] | None = None  # what to do before anything else
-        self._losses: list[Loss] = []  # that are being told
+        self._in_doubt: Callable[[_Part], _Part] | None = None  # resolves a call that failed
+        self._losses: list[Loss] = []  # losses that are being reported
         self._missing_before: int | None = None
         self._wake_calls: SimpleQueue[None] = SimpleQueue()
         self.can_accept = self._ledger is not None and self._ledger.rows_taken > 0
         """Whether decisions can be accepted: into a ledger that has a row."""
         self.failing: str | None = None
-        """Why the monitor's disk takes nothing at the moment."""
+        """Why the monitor takes nothing at the moment."""
 
     def wake(self) -> None:
-        """Have it look at once whether to give up."""
+        """End a pause, to check at once whether to give up."""
         self._wake_calls.put(None)
 
     def is_over(self) -> bool:
@@ -108,15 +111,15 @@ class Deliverer:
     # Decisions
 
     def deliver(self, batch: _Part) -> _Part:
-        """Have a batch judged; what is left of it if that was given up, else nothing."""
+        """Have a batch judged; return what is left of it if that was given up."""
         return self._try_until_over(batch, self._deliver)
 
     def accept(self, batch: _Part) -> _Part:
-        """Have a batch accepted, once at least; what is left of it if that was given up."""
+        """Have a batch accepted, trying at least once; return what is left if that was given up."""
         return self._try_until_over(batch, self._accept, once=True)
 
     def judge_accepted(self, most: int) -> None:
-        """Have the next of the accepted decisions judged; they go on waiting if that fails."""
+        """Judge the next accepted decisions; they go on waiting if that fails."""
         try:
             self._judge_accepted(most)
             self.failing = None
@@ -125,14 +128,15 @@ class Deliverer:
             self._sleep(_LONGEST_PAUSE)
 
     def _try_until_over(
-        self, rest: _Part, tell: Callable[[_Part], _Part], *, once: bool = False
+        self, rest: _Part, step: Callable[[_Part], _Part], *, once: bool = False
     ) -> _Part:
+        """Repeat a step while it fails for a time; return what is left of the decisions."""
         pause = _FIRST_PAUSE
         try:
             while once or (rest and not self.is_over()):
                 once = False
                 try:
-                    rest = tell(rest)
+                    rest = step(rest)
                     self.failing = None
                 except _TEMPORARY_ERRORS as error:
                     self._note_failure(error)
@@ -151,12 +155,12 @@ class Deliverer:
             self._queue.drop_in_hand((entry[0] for entry in entries), reason)
 
     def _deliver(self, rest: _Part) -> _Part:
-        """What is left of it if the monitor was in doubt; else nothing, or BadFile is raised."""
+        """Resolve a call in doubt, or have decisions judged; return what is left of them."""
         if self._in_doubt is not None:
             return self._in_doubt(rest)
         self._copies.load_rule()
         self.report_losses()
-        for outcome in self._sift(rest, self._observe):
+        for outcome in self._run_in_parts(rest, self._observe):
             if isinstance(outcome, RejectedRow):
                 self._answer_refused(outcome)
             elif outcome.answer is STORED:
@@ -167,9 +171,10 @@ class Deliverer:
             del rest[: len(outcome.rows)]
         return rest
 
-    def _sift(
+    def _run_in_parts(
         self, batch: _Part, judge: Callable[[_Part], Any]
     ) -> Iterator[JudgedRows[_Part, Any] | RejectedRow[_Part]]:
+        """Judge a batch in as few parts as possible; yield each part, or refused decision."""
         for part in self._copies.read(list(batch)):
             if isinstance(part, tuple):
                 yield RejectedRow([part[0]], part[1])
@@ -178,23 +183,27 @@ class Deliverer:
                     yield from isolate_bad_rows(run, judge)
 
     def _observe(self, part: _Part) -> Any:
-        """The verdicts of decisions that are told together; BadDecision if they are refused."""
+        """Have decisions judged together; BadDecision if they are refused."""
         if self._remote is None and len(part) > 1 and self._may_be_stored(part):
-            raise BadDecision("they are told one by one.")
+            raise BadDecision("they are delivered one by one.")
         self._request = uuid4().hex
-        return self._call(part, self._observe_many, self._after_doubt)
+        return self._call(part, self._observe_many, self._answer_stored)
 
     def _observe_many(self, part: _Part) -> Any:
-        given = make_arguments(part, vectors=self._copies.vectors)
+        arguments = make_arguments(part, vectors=self._copies.vectors)
         if self._remote is not None:
-            return self._remote.observe_many(**given, request=self._request)
-        return self._monitor.observe_many(**given, threads=1)
+            return self._remote.observe_many(**arguments, request=self._request)
+        return self._monitor.observe_many(**arguments, threads=1)
 
     def _call(
-        self, part: _Part, call: Callable[[_Part], Any], after: Callable[[_Part], _Part]
+        self, part: _Part, call: Callable[[_Part], Any], record_stored: Callable[[_Part], None]
     ) -> Any:
-        """Have a part taken; STORED if it is and then something of a user's has failed."""
+        """Make a call about a part; STORED if the monitor took it and a user's code failed then.
+
+        record_stored: what to do with decisions that turn out to be stored though the call failed
+        """
         self._part = part
+        resolve_doubt = partial(self._resolve_doubt, record_stored)
         if self._remote is None:
             self._before = self._rows()
         try:
@@ -202,10 +211,10 @@ class Deliverer:
         except BadDecision:
             raise
         except _TEMPORARY_ERRORS:
-            self._in_doubt = after
+            self._in_doubt = resolve_doubt
             raise
         except BaseException as error:  # of a user's index, embedder or label
-            self._in_doubt = after
+            self._in_doubt = resolve_doubt
             stored = self._rows() - self._before
             self._in_doubt = None
             if stored == len(part):
@@ -213,14 +222,14 @@ class Deliverer:
             raise _ForeignError(error) from error
 
     def _rows(self) -> int:
-        """Decisions that the monitor has, accepted ones included, which stay accepted."""
+        """Count the decisions of the monitor; accepted ones count, and are not judged for that."""
         return self._monitor.rows if self._ledger is None else self._ledger.rows_taken
 
     def _may_be_stored(self, part: _Part) -> bool:
         """Whether a ledger may have one of them already, under its key.
 
         It would answer that one, and store the others. If the disk fails then, its rows do not
-        say how many of the part are stored; so such decisions are told alone.
+        tell how many of the part are stored; so such decisions are delivered one by one.
         """
         if not self._monitor.durable:
             return False
@@ -231,12 +240,12 @@ class Deliverer:
             if not all(isinstance(row, Mapping) for row in rows):
                 return True
             keys = [row.get(column) for row in rows]
-        given = [key for key in keys if key is not None]
+        keys = [key for key in keys if key is not None]
         past = self._monitor.past
-        return len(set(given)) < len(given) or any(past.row_of(key) is not None for key in given)
+        return len(set(keys)) < len(keys) or any(past.row_of(key) is not None for key in keys)
 
     def _answer_stored(self, part: _Part) -> None:
-        """A part is in the rows behind `_before`, whatever has failed since."""
+        """Answer a part that is in the rows from `_before` on, whatever has failed since."""
         rows = range(self._before, self._before + len(part))
         verdicts = None
         if self._ledger is not None:
@@ -255,13 +264,13 @@ class Deliverer:
             error = BadDecision(f"judging it raised {type(error).__name__}.")
         self._answers.refuse(entry, error)
 
-    def _after_doubt(self, rest: _Part) -> _Part:
-        """See whether what was told last is stored, though the disk failed."""
+    def _resolve_doubt(self, record_stored: Callable[[_Part], None], rest: _Part) -> _Part:
+        """Find out what the last call stored, though it failed; return what is left."""
         if self._remote is not None:
             return self._repeat_call(rest)
         stored = max(0, min(self._rows() - self._before, len(self._part)))
         if stored:
-            self._answer_stored(rest[:stored])
+            record_stored(rest[:stored])
         self._in_doubt = None
         return rest[stored:]
 
@@ -270,7 +279,7 @@ class Deliverer:
         count = len(self._part)
         try:
             verdicts = self._observe_many(self._part)
-        except BadDecision:  # which is told with each decision, when they are judged in parts
+        except BadDecision:  # judging them in parts will tell which ones are refused
             self._in_doubt = None
             return rest
         except Unreachable as error:
@@ -286,52 +295,46 @@ class Deliverer:
     # Accepted first, judged later
 
     def _accept(self, rest: _Part) -> _Part:
-        """Accept a batch; a key that the ledger has is answered once all before it are judged."""
+        """Accept a batch; a key that the ledger has is answered after all earlier decisions."""
         if self._in_doubt is not None:
             return self._in_doubt(rest)
         self.report_losses()
-        for outcome in self._sift(rest, self._accept_part):
+        for outcome in self._run_in_parts(rest, self._accept_part):
             if isinstance(outcome, RejectedRow) and isinstance(outcome.error, RepeatedKey):
                 return self._deliver_first(rest)
             if isinstance(outcome, RejectedRow):
                 self._answer_refused(outcome)
+            elif outcome.answer is STORED:
+                self._record_accepted(outcome.rows)
             else:
-                first = self._before if outcome.answer is STORED else outcome.answer.start
-                rows = range(first, first + len(outcome.rows))
-                self._answers.accept(outcome.rows, rows)
+                self._answers.accept(outcome.rows, outcome.answer)
             del rest[: len(outcome.rows)]
         return rest
 
     def _accept_part(self, part: _Part) -> Any:
-        return self._call(part, self._accept_many, self._after_doubt_of_accepted)
+        return self._call(part, self._accept_many, self._record_accepted)
 
     def _accept_many(self, part: _Part) -> range:
         assert self._ledger is not None
         return self._ledger.accept(**make_arguments(part, vectors=self._copies.vectors))
 
-    def _after_doubt_of_accepted(self, rest: _Part) -> _Part:
-        stored = max(0, min(self._rows() - self._before, len(self._part)))
-        self._in_doubt = None
-        if stored:
-            rows = range(self._before, self._before + stored)
-            self._answers.accept(rest[:stored], rows)
-        return rest[stored:]
+    def _record_accepted(self, part: _Part) -> None:
+        """Note that a part is accepted in the rows from `_before` on."""
+        self._answers.accept(part, range(self._before, self._before + len(part)))
 
     def _deliver_first(self, rest: _Part) -> _Part:
-        """Have the first decision judged after all that were accepted."""
+        """Have the first decision judged, after all that were accepted."""
         while len(self._answers.accepted):
             if self.is_over():
                 return rest
             self._judge_accepted(MOST_PER_TRANSACTION)
-        first = rest[:1]
-        left = self._deliver(first)
-        return left + rest[1:]
+        return self._deliver(rest[:1]) + rest[1:]
 
     def _judge_accepted(self, most: int) -> None:
         """Judge the next decisions, and answer all that are judged by now.
 
-        Those that are judged though this has no verdicts of them were judged by somebody else's
-        call, or were erased before that.
+        Some may be judged without a verdict here: somebody else's call had them judged, or they
+        were erased before that.
         """
         ledger, accepted = self._ledger, self._answers.accepted
         assert ledger is not None
@@ -339,8 +342,7 @@ class Deliverer:
         found = None
         if accepted.first.rows is not None:
             found = ledger.judge_accepted(min(most, len(accepted.first)))
-        rows = ledger.rows_taken
-        judged = rows - ledger.accepted_count
+        judged = ledger.rows_taken - ledger.accepted_count
         while len(accepted):
             part = accepted.first
             if part.rows is None:
@@ -352,43 +354,42 @@ class Deliverer:
             end = -1 if found is None else found.first_row + len(found)
             if found is not None and found.first_row <= first < end:
                 stop = min(stop, end)
-                told: Verdicts | Sequence[Verdict | None] = found
+                verdicts: Verdicts | Sequence[Verdict | None] = found
                 if (found.first_row, end) != (first, stop):
-                    told = [found[row - found.first_row] for row in range(first, stop)]
+                    verdicts = [found[row - found.first_row] for row in range(first, stop)]
             else:
                 if found is not None and first < found.first_row:
                     stop = min(stop, found.first_row)
-                told = ledger.verdicts_of(range(first, stop))
-            self._answers.answer_accepted(stop - first, told)
+                verdicts = ledger.verdicts_of(range(first, stop))
+            self._answers.answer_accepted(stop - first, verdicts)
 
     # Losses
 
     def report_losses(self) -> None:
-        """Tell what is pending, one after the other."""
+        """Report all losses to the monitor, one after the other."""
         if self._queue.losses.unreported:
             with self._queue.lock:
                 self._losses += self._queue.take_unreported()
         while self._losses:
-            loss = self._losses[0]
-            if self._remote is not None:
-                self._report_loss_to_service(self._remote, loss)
-                del self._losses[0]
-                continue
+            self._report_loss(self._losses[0])
+            del self._losses[0]
+
+    def _report_loss(self, loss: Loss) -> None:
+        """Report a loss once; if a service cannot tell whether it was reported, perhaps twice."""
+        since, until = (None if one is None else one / 1e6 for one in (loss.since, loss.until))
+        details: dict[str, Any] = {"first": loss.first, "last": loss.last}
+        details |= {"since": since, "until": until}
+        if self._remote is None:
             missing = self._monitor.missing
             if self._missing_before is None:
                 self._missing_before = missing
-            if missing < self._missing_before + loss.count:  # else an earlier try came through
-                self._monitor.record_loss(loss.count, loss.reason, **_times_of(loss))
+            if missing < self._missing_before + loss.count:  # else an earlier try succeeded
+                self._monitor.record_loss(loss.count, loss.reason, **details)
             self._missing_before = None
-            del self._losses[0]
-
-    def _report_loss_to_service(self, remote: RemoteMonitor, loss: Loss) -> None:
-        """Under an id; if nobody can tell whether it was told, it is told again: better twice."""
-        self._loss_request = self._loss_request or uuid4().hex
+            return
+        request = self._loss_request = self._loss_request or uuid4().hex
         try:
-            remote.record_loss(
-                loss.count, loss.reason, **_times_of(loss), request=self._loss_request
-            )
+            self._remote.record_loss(loss.count, loss.reason, **details, request=request)
         except Unreachable as error:
             if error.lasting:
                 self._loss_request = None
@@ -396,7 +397,7 @@ class Deliverer:
         self._loss_request = None
 
     def try_report_losses(self) -> bool:
-        """Tell what is pending, if that can be done now; whether nothing is pending any more."""
+        """Report all losses if that is possible now; return whether none is left."""
         try:
             self.report_losses()
         except Exception as error:
@@ -405,7 +406,7 @@ class Deliverer:
         return not self._losses
 
     def record_end(self, name: str) -> None:
-        """Have a ledger chain that nothing waits any more, unless a loss could not be told."""
+        """Record in a ledger that nothing waits any more, unless a loss could not be reported."""
         if not self.try_report_losses() or self._ledger is None:
             return
         try:
@@ -424,9 +425,3 @@ class Deliverer:
     def _sleep(self, seconds: float) -> None:
         with suppress(Empty):
             self._wake_calls.get(timeout=seconds)
-
-
-def _times_of(loss: Loss) -> dict[str, Any]:
-    """What a monitor is told of a loss beside its count and reason."""
-    since, until = (None if one is None else one / 1e6 for one in (loss.since, loss.until))
-    return {"first": loss.first, "last": loss.last, "since": since, "until": until}

@@ -1,4 +1,4 @@
-"""What whoever submits decisions is told: a receipt for each, and how it went so far. Frozen."""
+"""Define what a buffer returns (receipts, statistics), and its settings; all are frozen."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from likewise.tables.printing import with_bounded_repr
 
 FULL, TIMEOUT, CLOSED, FORK = "full", "timeout", "closed", "fork"
 FAILED, IN_DOUBT = "failed", "in doubt"
-"""Why a decision can be lost."""
+"""The reasons why decisions are lost."""
 
 
 @with_bounded_repr
 class Receipt(NamedTuple):
-    """Of one decision. `submit` gives its number; `results` the same number with the answer.
+    """Identifies one decision: `submit` returns its number, `results` adds the answer.
 
-    A number counts what was submitted, a row what the monitor has taken: after a loss or a refusal
-    they part ways. Numbers are in the order of the rows.
+    A number counts submitted decisions, a row those that the monitor has taken: after a loss or a
+    refusal they differ. Numbers are in the order of the rows.
 
     >>> Receipt(7)
     Receipt(number=7)
@@ -28,14 +28,14 @@ class Receipt(NamedTuple):
 
     number: int
     lost: str | None = None
-    """Why it was lost, if it was lost at once; it will not be answered."""
+    """Why it was lost at once, and so will not be answered; None otherwise."""
     row: int | None = None
     """Its place in the history, once it is answered."""
     verdict: Any = None
-    """The monitor's. None where the row is known and there is no verdict: the decision was erased
-    before it was judged, or something failed just after it was taken."""
+    """The monitor's verdict. None if the row is known and there is no verdict: the decision was
+    erased before it was judged, or something failed just after it was taken."""
     refusal: Exception | None = None
-    """Why the monitor refused it. It is not in the history, and not a loss: it was told."""
+    """Why the monitor refused it. A refused decision is not in the history, and not lost."""
     delay: float | None = None
     """Seconds from `submit` to the answer, by the clock."""
 
@@ -46,26 +46,26 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True)
 class BufferStats:
-    """How a buffer stands: submitted = answered + refused + lost + waiting + accepted, always."""
+    """Counts decisions: submitted = answered + refused + lost + waiting + accepted, always."""
 
     submitted: int
     answered: int
     refused: int
     lost: Mapping[str, int]
-    """By reason."""
+    """Lost decisions by reason."""
     waiting: int
-    """In memory, those that are being judged included."""
+    """Decisions in memory, including those that are being judged."""
     waiting_bytes: int
     accepted: int = 0
-    """In the ledger, and not judged yet."""
+    """Decisions in the ledger that are not judged yet."""
     unread: int = 0
-    """Answers that nobody read in time, and that were let go of; their decisions are judged."""
+    """Answers that nobody read in time, and that were dropped; their decisions are judged."""
     failing: str | None = None
-    """Why the monitor's disk takes nothing at the moment; it is tried again."""
+    """Why the monitor takes nothing at the moment, such as a full disk; it is tried again."""
 
     @property
     def total_lost(self) -> int:
-        """Lost for whatever reason."""
+        """How many decisions were lost for any reason."""
         return sum(self.lost.values())
 
 
@@ -75,7 +75,7 @@ POLICIES = ("block", "drop_newest", "accept")
 
 @dataclass(frozen=True, kw_only=True)
 class BufferSettings:
-    """As `lw.buffered` explains them."""
+    """Checks and holds the settings of a buffer; `lw.buffered` explains them."""
 
     capacity: int
     max_bytes: int

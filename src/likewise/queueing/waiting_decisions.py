@@ -1,10 +1,8 @@
-"""Decisions as they wait, and as a monitor is told of them together.
+"""Copy submitted decisions, and put waiting ones together as arguments of `observe_many`.
 
-What is submitted is copied at once: the caller may change it afterwards. A vector becomes an array
-there, by the reading that `observe` does itself; a row of a table becomes a dictionary.
-
-Invariant: verdicts do not depend on which decisions are told together. So only vectors of one type
-and shape are put together, since an array of several types would change some of them.
+A vector becomes an array, as `observe` itself reads it; a row of a table becomes a dictionary.
+Invariant: verdicts do not depend on which decisions are put together. So only vectors of one type
+and shape are, since an array of several types would change some of them.
 """
 
 import sys
@@ -32,15 +30,15 @@ _OVERHEAD = 500  # bytes of an entry, its tuple, and an array without its number
 
 
 class SubmittedDecision(NamedTuple):
-    """A decision that waits."""
+    """Holds a decision that waits."""
 
     x: Any
     z: Any
     key: Any
     time: int | None
-    """When it was made, in microseconds since 1970, if that was told."""
+    """When it was made, in microseconds since 1970, if that was given."""
     submitted: int
-    """When it was submitted, likewise: the time of a decision whose time was not told."""
+    """When it was submitted, likewise; used as the time of a decision without one."""
     model: Any = None
 
 
@@ -48,17 +46,16 @@ WaitingEntry = Entry[SubmittedDecision]
 
 
 class _UnreadInput(NamedTuple):
-    """A copy of an input that came before the rule was known."""
+    """Holds a copy of an input that came before the rule was known."""
 
     x: Any
 
 
 class InputCopier:
-    """Copies what is submitted, as the monitor's rule reads it.
+    """Copies submitted decisions, in the types that the monitor's rule reads.
 
-    monitor     whose rule it is
-    remote      whether to ask for the rule is a request: then it is asked for by the thread that
-                tells the monitor (`learn`), and what comes earlier is copied as it is
+    remote      whether asking the monitor for its rule is a request. Then the delivering thread
+                asks (`load_rule`), and earlier inputs are copied unread
     """
 
     def __init__(self, monitor: Any, *, remote: bool) -> None:
@@ -76,7 +73,7 @@ class InputCopier:
         self._known = True
 
     def load_rule(self) -> None:
-        """Ask for the rule, if it is not known yet."""
+        """Ask the monitor for its rule, if that is not known yet."""
         if not self._known:
             self._set(self._monitor.rule)
 
@@ -92,7 +89,7 @@ class InputCopier:
             decision = entry[2]
             if type(decision.x) is _UnreadInput:
                 try:
-                    decision = decision._replace(x=self._input(decision.x.x))
+                    decision = decision._replace(x=self._read_input(decision.x.x))
                 except BadDecision as error:
                     yield part
                     yield entry, error
@@ -101,9 +98,9 @@ class InputCopier:
             part.append((entry[0], entry[1], decision))
         yield part
 
-    def _input(self, x: Any) -> Any:
+    def _read_input(self, x: Any) -> Any:
         if self.columns:
-            return _row(x)
+            return _copy_row(x)
         if not self.vectors:
             return x
         names = names_of(x)
@@ -114,7 +111,7 @@ class InputCopier:
     def copy(
         self, x: Any, z: Any, key: Any, time: Any, model: Any
     ) -> tuple[SubmittedDecision, int]:
-        """A decision of its own, and how many bytes it takes in memory, about."""
+        """Copy a decision; return it and about how many bytes it takes in memory."""
         if not self._known:
             self._some_unread = True
             copy = copy_input(x, True)
@@ -127,22 +124,22 @@ class InputCopier:
                 x = with_names(np.array(to_number_array(x, "the input")), names_of(x))
             size = _OVERHEAD + x.nbytes
         else:
-            x = _row(x) if self.columns else copy_input(x)
+            x = _copy_row(x) if self.columns else copy_input(x)
             size = _OVERHEAD + _size(x)
         if type(z) not in _IMMUTABLE and z is not FROM_ROW:
             z = _copy_value(z)
             size += _size(z)
         if time is not None:
             time = to_microseconds(time)
-        # Half the time of calling the class.
+        # Half as slow as calling the class.
         return _new(SubmittedDecision, (x, z, key, time, time_ns() // 1000, model)), size
 
 
-def _row(x: Any) -> dict[Any, Any]:
-    """A row of a table as a dictionary of copies."""
+def _copy_row(x: Any) -> dict[Any, Any]:
+    """Copy a row of a table as a dictionary."""
     row = x if type(x) is dict else as_row(x)
     if row is None:
-        row = _only_row(x)
+        row = _read_only_row(x)
     return {
         name: value if type(value) in _IMMUTABLE else _copy_value(value)
         for name, value in row.items()
@@ -153,8 +150,8 @@ def _copy_value(value: Any) -> Any:
     return value if isinstance(value, np.generic) else copy_input(value)
 
 
-def _only_row(x: Any) -> Mapping[str, Any]:
-    """The row of a frame of one."""
+def _read_only_row(x: Any) -> Mapping[str, Any]:
+    """Read the row of a frame that has only one."""
     if not hasattr(x, "columns"):
         raise UnexpectedValue(
             f"the decision is {x!r:.200}; expected a dictionary, a named tuple, a dataclass, a"
@@ -172,7 +169,7 @@ def _only_row(x: Any) -> Mapping[str, Any]:
 
 
 def _size(value: Any) -> int:
-    """Bytes in memory, about."""
+    """Estimate the bytes of a value in memory."""
     if type(value) is np.ndarray:
         return int(value.nbytes)
     size = sys.getsizeof(value, 100)
@@ -187,18 +184,18 @@ def _size(value: Any) -> int:
 
 
 def split_runs(batch: list[WaitingEntry], *, vectors: bool) -> Iterator[list[WaitingEntry]]:
-    """A batch in parts that can be told together, in order."""
+    """Split a batch into parts that can be put together, in order."""
 
-    def alike(entry: WaitingEntry) -> Any:
+    def kind(entry: WaitingEntry) -> Any:
         x, z = entry[2][:2]
         return (x.dtype, x.shape, names_of(x), z is FROM_ROW) if vectors else z is FROM_ROW
 
-    if vectors and _all_alike(batch):  # which most batches are, and quicker told
+    if vectors and _have_one_kind(batch):  # the usual case, and quicker than grouping
         return iter([batch])
-    return (list(some) for _, some in groupby(batch, alike))
+    return (list(run) for _, run in groupby(batch, kind))
 
 
-def _all_alike(batch: Sequence[WaitingEntry]) -> bool:
+def _have_one_kind(batch: Sequence[WaitingEntry]) -> bool:
     first = batch[0][2]
     dtype, shape, from_row = first.x.dtype, first.x.shape, first.z is FROM_ROW
     for _, _, decision in batch:
@@ -206,32 +203,32 @@ def _all_alike(batch: Sequence[WaitingEntry]) -> bool:
         if x.dtype is not dtype or x.shape != shape or (decision[1] is FROM_ROW) is not from_row:
             return False
         if type(x) is not ndarray:
-            return False  # with names, which may be others
+            return False  # it has column names, which may differ
     return True
 
 
 def make_arguments(part: Sequence[WaitingEntry], *, vectors: bool) -> dict[str, Any]:
-    """What `observe_many` is given for a run, or a part of one."""
-    inputs, outputs, keys, told, submitted, models = zip(*(one[2] for one in part), strict=True)
+    """Make the arguments of `observe_many` for a run, or a part of one."""
+    inputs, outputs, keys, times, submitted, models = zip(*(one[2] for one in part), strict=True)
     x: Any = list(inputs)
     if vectors:
         shape = inputs[0].shape
         x = np.concatenate(x).reshape(len(x), *shape) if shape else np.array(x)
         x = with_names(x, names_of(inputs[0]))
-    given: dict[str, Any] = {"x": x, "times": _times(submitted, told)}
+    arguments: dict[str, Any] = {"x": x, "times": _resolve_times(submitted, times)}
     if outputs[0] is not FROM_ROW:
-        given["z"] = list(outputs)
+        arguments["z"] = list(outputs)
     if any(key is not None for key in keys):
-        given["keys"] = list(keys)
+        arguments["keys"] = list(keys)
     if any(model is not None for model in models):
-        given["models"] = list(models)
-    return given
+        arguments["models"] = list(models)
+    return arguments
 
 
-def _times(submitted: Sequence[int], told: Sequence[int | None]) -> Any:
-    """When each was made: as was told, else when it was submitted, which never goes back."""
-    times = np.maximum.accumulate(np.array(submitted, np.int64))
-    for i, time in enumerate(told):
+def _resolve_times(submitted: Sequence[int], times: Sequence[int | None]) -> Any:
+    """Return the given times, or else when each was submitted, which never goes back."""
+    resolved = np.maximum.accumulate(np.array(submitted, np.int64))
+    for i, time in enumerate(times):
         if time is not None:
-            times[i] = time
-    return times.view("datetime64[us]")
+            resolved[i] = time
+    return resolved.view("datetime64[us]")

@@ -1,14 +1,8 @@
-"""A thread that does what waits in a queue, one batch after the other.
+"""Run a thread that processes the entries of a queue, batch by batch.
 
-It is started when something is put into the queue, gathers entries for a moment so that they are
-done together, and ends when nothing has come for a while; the next entry starts another. While
-entries are put off (`Later`) it does not pause.
-
-Those who wait for a change (room, an end) have a `SimpleQueue` each, which is told. A Condition
-will not do: a signal that arrives inside one leaves its lock taken, or not taken, for ever.
-
-Invariant: entries are done in their order, each once, by one thread at a time. Where no thread can
-be started (the program ends, or has too many), whoever waits does the work instead.
+The first entry starts it; it ends after some idle time, and the next entry starts another.
+Invariant: entries are done in their order, each once, by one thread at a time. If no thread can
+be started (the program ends, or has too many), a caller that waits does the work instead.
 Cost: a wake-up for a batch, not for an entry.
 """
 
@@ -24,19 +18,22 @@ from likewise.runtime.log import logger
 
 T = TypeVar("T")
 
-_LOOKS, _LOOKING = 100, 0.5  # times, and seconds, that the thread looks after a batch, at most
-_RECHECK_SECONDS = 1.0  # seconds after which whoever waits looks again, told or not
+_LOOKS, _LOOKING = 100, 0.5  # how often, and for how many seconds, it polls after a batch, at most
+_RECHECK_SECONDS = 1.0  # after which a waiting caller looks again even if nothing wakes it
 
 
 class Worker(Generic[T]):
-    """Does what waits in its `queue`.
+    """Processes the entries of its `queue` in a thread.
 
-    work    does a batch of entries; what it raises is logged, and the next batch is done
-    batch   entries that are done together, at most
-    choose  how many entries are taken now, at most; 0: the thread is to do what was put off. It is
-            asked under the lock; `batch` unless given
-    gather  seconds that entries wait for company, if they are fewer
+    work    processes a batch; what it raises is logged, and the next batch is done
+    batch   how many entries are done together at most
+    choose  called under the lock, returns how many entries are taken now at most; 0 means that the
+            thread does what was put off. By default always `batch`
+    gather  how many seconds fewer entries wait for more; no pause while entries are put off
     idle    seconds without an entry after which the thread ends
+
+    Callers that wait for a change (room, an end) have a `SimpleQueue` each, which wakes them. A
+    Condition will not do: a signal inside one leaves its lock taken, or not taken, for ever.
     """
 
     def __init__(
@@ -62,31 +59,31 @@ class Worker(Generic[T]):
 
     def _begin(self) -> None:
         self._thread: Thread | None = None
-        """The one that may take entries. It is set before it is started, so that a caller who is
-        cut off in between leaves one that has not begun, which another replaces."""
+        """The thread that may take entries. It is set before it is started; if that is interrupted,
+        the thread here has not begun, and another replaces it."""
         self._woken: SimpleQueue[None] = SimpleQueue()
         self._waiters: list[SimpleQueue[None]] = []
 
     def after_fork(self) -> None:
-        """In a forked process: the thread is not there."""
+        """Start afresh in a forked process, which does not have the thread."""
         self.queue.after_fork()
         self._begin()
 
     # Called under the lock of the queue
 
     def wake(self) -> None:
-        """Have a thread look at the queue."""
+        """Wake up the thread, or start one."""
         if self._has_begun() or self._start():
             self._woken.put(None)
             self.queue.wake_at = UNLIMITED
 
     def _has_begun(self) -> bool:
-        """Whether there is a thread. (`is_alive` will not do: a signal inside it ends the thread as
-        far as Python knows.)"""
+        """Whether there is a thread. (`is_alive` will not do: after a signal inside it, Python
+        takes the thread for dead.)"""
         return self._thread is not None and self._thread.ident is not None
 
     def _start(self) -> bool:
-        """Whether a thread could be started."""
+        """Start a thread; False if that is not possible."""
         thread = Thread(target=self._run, name=self._name, daemon=True)
         self._thread = thread
         try:
@@ -98,14 +95,14 @@ class Worker(Generic[T]):
         return True
 
     def notify(self) -> None:
-        """Something has changed that somebody may be waiting for."""
+        """Wake up all callers that wait, since something has changed."""
         if self._waiters:
             waiters, self._waiters = self._waiters, []
             for one in waiters:
                 one.put(None)
 
     def hurry(self) -> None:
-        """Have all that waits done at once."""
+        """Process everything that waits at once."""
         self.queue.urgent_below = self.queue.next_number
         if self.queue.to_do:
             self.wake()
@@ -116,16 +113,16 @@ class Worker(Generic[T]):
         return self._thread is not None and self._thread.ident == get_ident()
 
     def end(self) -> None:
-        """Have the thread end, since nothing will come."""
+        """End the thread, since no entry will come."""
         self._thread = None
         self._woken.put(None)
 
     # Waiting
 
     def wait_until(self, done: Callable[[], bool], seconds: float | None) -> bool:
-        """Wait until something is so, at most so long; whether it is. The lock is not held.
+        """Wait until a condition holds, at most so long; return whether it holds.
 
-        done: asked under the lock
+        The caller does not hold the lock; `done` is called under it.
         """
         until = UNLIMITED if seconds is None else monotonic() + seconds
         waiter: SimpleQueue[None] = SimpleQueue()
@@ -150,7 +147,7 @@ class Worker(Generic[T]):
         return not self._has_begun() and self.queue.to_do > 0
 
     def _do_one_batch_here(self) -> None:
-        """In the thread of whoever waits."""
+        """Process one batch in the thread of a caller that waits."""
         with self.queue.lock:
             self._thread = current_thread()
         try:
@@ -172,10 +169,10 @@ class Worker(Generic[T]):
                     self.queue.wake_at = 1
 
     def _wait_for_batch(self) -> list[Entry[T]] | None:
-        """The next entries, gathered for a moment; None if the thread is to end.
+        """Gather entries for a moment and take them; None if the thread has to end.
 
-        After a batch it looks for more at short intervals before it sleeps, since to wake it up
-        costs whoever puts the next entry more than putting it.
+        After a batch the thread polls at short intervals before it sleeps, since waking it up costs
+        a caller more than putting an entry into the queue.
         """
         queue, waited, gathered = self.queue, 0.0, False
         looks = int(min(_LOOKS, _LOOKING / self._gather)) if self._gather > 0 else 0
@@ -213,7 +210,7 @@ class Worker(Generic[T]):
     def _do(self, batch: list[Entry[T]]) -> None:
         try:
             self._work(batch)
-        except BaseException as error:  # such as SystemExit of the user's own callable
+        except BaseException as error:  # such as SystemExit of a user's callable
             logger.error("%s goes on after %s", self._name, type(error).__name__)
         finally:
             with self.queue.lock:

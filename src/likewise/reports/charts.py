@@ -1,4 +1,4 @@
-"""Three pictures of the page: rate over time, margins, and the epsilon curve."""
+"""Draws the plots of the report: rate over time, margins, and the epsilon curves."""
 
 from collections.abc import Sequence
 
@@ -21,19 +21,19 @@ from likewise.reports.timeline import Stretch
 from likewise.reports.totals import Margins
 from likewise.tables.printing import format_number, percent
 
-MIN_POINT = 10  # comparable decisions of a stretch whose rate is drawn
+MIN_POINT = 10  # a stretch with fewer comparable decisions is not drawn
 
 # Rate over time
 
 
 def choose_drawn(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Those whose rate is worth a point: not a share of a handful of comparable decisions."""
-    known = [one for one in stretches if one.comparable is None or one.of >= MIN_POINT]
-    return known or [one for one in stretches if one.of] or list(stretches)
+    """Choose the stretches whose rate is drawn: not a share of a handful of decisions."""
+    large = [one for one in stretches if one.comparable is None or one.of >= MIN_POINT]
+    return large or [one for one in stretches if one.of] or list(stretches)
 
 
 def rate_plot(every: Sequence[Stretch], overall: float) -> str:
-    """The share that was flagged, stretch by stretch, by row or by time."""
+    """Draw the share that was flagged, stretch by stretch, by row or by time."""
     stretches = choose_drawn(every)
     places = [(_place(one.start), _place(one.stop)) for one in stretches]
     ends = _place(every[0].start), _place(every[-1].stop)
@@ -87,7 +87,7 @@ def rate_plot(every: Sequence[Stretch], overall: float) -> str:
 
 
 def _place(where: int | str) -> float:
-    """A row, or the seconds of a time, as a number."""
+    """Return a row, or the seconds of a time, as a number."""
     return float(where if isinstance(where, int) else np.datetime64(where, "s").astype(np.int64))
 
 
@@ -130,7 +130,7 @@ def _tick(frame: Frame, value: float, words: str) -> str:
 
 
 def margin_plot(margins: Margins) -> str:
-    """How near the nearest contradiction of each flagged decision is."""
+    """Draw how near the nearest contradiction of each flagged decision is."""
     counts = (margins.identical, *margins.counts)
     parts = len(margins.counts)
     total = sum(counts)
@@ -142,9 +142,9 @@ def margin_plot(margins: Margins) -> str:
         for i, count in enumerate(counts, -1):
             left = frame.x(i - 0.6 if i < 0 else i)
             wide = frame.x(1) - frame.x(0) - 2
-            said = "the same" if i < 0 else f"above {i / parts:.2g} up to {(i + 1) / parts:.2g} ε"
+            where = "the same" if i < 0 else f"above {i / parts:.2g} up to {(i + 1) / parts:.2g} ε"
             top, kind = frame.y(count / total), "bar" if i < 0 else "bar soft"
-            tip = f"{said}: {count:,} ({percent(count / total)})"
+            tip = f"{where}: {count:,} ({percent(count / total)})"
             bars.append(box(left, top, wide, frame.base - top, kind, tip))
         return chart(
             frame,
@@ -177,7 +177,7 @@ def margin_plot(margins: Margins) -> str:
     return draw_both_widths(
         draw,
         f"Of {total:,} flagged decisions {margins.identical:,} contradict one that is the same in"
-        f" everything that counts, and {half:,} contradict one within half of epsilon.",
+        f" all compared columns, and {half:,} contradict one within half of epsilon.",
     )
 
 
@@ -185,32 +185,25 @@ def margin_plot(margins: Margins) -> str:
 
 
 def curve_plot(curve: Curve) -> str:
-    """The share flagged at every epsilon, with the chosen one marked."""
-    said = (
-        f"At the chosen epsilon of {format_number(curve.chosen)},"
-        f" {percent(curve.rate_at_chosen)} are"
-        f" flagged; at {format_number(curve.epsilons[-1])} it would be {percent(curve.rates[-1])}."
-    )
-    what = "share of decisions that would be flagged"
-    return _over_epsilon(curve, curve.rates, curve.rate_at_chosen, what, said)
+    """Draw the share flagged at every epsilon, with the chosen one marked."""
+    return _over_epsilon(curve, curve.rates, curve.rate_at_chosen, "flagged", "are flagged")
 
 
 def comparable_plot(curve: Curve) -> str:
-    """The share of decisions with an earlier like case, at every epsilon."""
+    """Draw the share of decisions with an earlier similar case, at every epsilon."""
     assert curve.comparable is not None and curve.comparable_at_chosen is not None
-    chosen, rates = curve.comparable_at_chosen, curve.comparable
-    said = (
-        f"At the chosen epsilon of {format_number(curve.chosen)}, {percent(chosen)} have an"
-        " earlier like"
-        f" case; at {format_number(curve.epsilons[-1])} it would be {percent(rates[-1])}."
-    )
-    what = "share of decisions that would be comparable"
-    return _over_epsilon(curve, rates, chosen, what, said)
+    at_chosen, words = curve.comparable_at_chosen, "have an earlier similar case"
+    return _over_epsilon(curve, curve.comparable, at_chosen, "comparable", words)
 
 
 def _over_epsilon(
-    curve: Curve, rates: Sequence[float], at_chosen: float, what: str, alt: str
+    curve: Curve, rates: Sequence[float], at_chosen: float, what: str, words: str
 ) -> str:
+    label = (
+        f"At the chosen epsilon of {format_number(curve.chosen)}, {percent(at_chosen)} {words};"
+        f" at {format_number(curve.epsilons[-1])} it would be {percent(rates[-1])}."
+    )
+
     def draw(width: int) -> str:
         marks = ticks(max(*rates, 1e-6) * 1.02, 4)
         frame = Frame(width, 260, 44, 0.0, curve.epsilons[-1], marks[-1])
@@ -220,11 +213,11 @@ def _over_epsilon(
         x, y = frame.x(curve.chosen), frame.y(at_chosen)
         after = x < width * 0.6
         low = at_chosen < 0.6 * marks[-1]  # then there is room at the top
-        said = f"ε = {format_number(curve.chosen)}: {percent(at_chosen)}"
+        note = f"ε = {format_number(curve.chosen)}: {percent(at_chosen)}"
         return chart(
             frame,
             marks,
-            what,
+            f"share of decisions that would be {what}",
             "ε: how far apart still counts as alike",
             path(points, "area", frame.base),
             line(x, frame.top, x, frame.base, "marker"),
@@ -233,7 +226,7 @@ def _over_epsilon(
             text(
                 x + (10 if after else -10),
                 frame.top + 14 if low else min(y + 30, frame.base - 6),
-                said,
+                note,
                 "note",
                 "start" if after else "end",
             ),
@@ -244,4 +237,4 @@ def _over_epsilon(
             ),
         )
 
-    return draw_both_widths(draw, alt)
+    return draw_both_widths(draw, label)

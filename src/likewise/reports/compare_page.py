@@ -1,6 +1,6 @@
-"""Two histories compared, as one HTML document that needs nothing beside it (compare_page.html).
+"""Renders the comparison of two histories as one self-contained HTML document (compare_page.html).
 
-Not here: what is said (compare_words.py), groups (group_section.py), pairs (cards.py).
+Not here: sentences (compare_words.py), groups (group_section.py), pairs (cards.py).
 """
 
 from typing import Any
@@ -23,14 +23,13 @@ from likewise.reports.group_section import group_section
 from likewise.reports.group_words import how_compared, points
 from likewise.reports.plots import WIDE, draw_both_widths, draw_interval, line, picture, text, ticks
 from likewise.reports.report_page import day_of
-from likewise.tables.printing import percent
-from likewise.verdict.html import shorten
+from likewise.tables.printing import percent, shorten
 
 _STEP, _TOP = 58, 24
 _HEADS = (
     "history",
     "decisions",
-    "had an earlier like case",
+    "had an earlier similar case",
     "of these contradict it",
     "share",
     "interval",
@@ -43,70 +42,76 @@ _SAME_CASES = {
 }
 
 
-def compare_page(found: Comparison) -> str:
-    """The comparison as one self-contained HTML document."""
-    done, sides, apart = found.one.computed, (found.one, found.other), found.difference
+def compare_page(comparison: Comparison) -> str:
+    """Render the comparison as one self-contained HTML document."""
+    done, sides, apart = (
+        comparison.one.computed,
+        (comparison.one, comparison.other),
+        comparison.difference,
+    )
     names = " and ".join(shorten(side.name, 60) for side in sides)
-    said = word_rule(found.rule)
+    wording = word_rule(comparison.rule)
     groups = [
-        group_section(side.groups, found.no_groups, f"groups-{i}", f": {shorten(side.name, 60)}")
+        group_section(
+            side.groups, comparison.no_groups, f"groups-{i}", f": {shorten(side.name, 60)}"
+        )
         for i, side in enumerate(sides)
-        if not (found.no_groups and i)
+        if not (comparison.no_groups and i)
     ]
     return document(
         "reports/compare_page.html",
         title=f"{names} · likewise compare",
         made_by=done.version,
         script="tables.js",
-        found=found,
+        comparison=comparison,
         day=day_of(done),
         names=names,
-        hero=_hero(found),
-        sentences=describe_comparison(found),
-        tiles=_tiles(found),
-        plot=_plot(found),
+        hero=_hero(comparison),
+        sentences=describe_comparison(comparison),
+        tiles=_tiles(comparison),
+        plot=_plot(comparison),
         intervals=INTERVALS,
         difference=apart
         and f"Difference: {points(apart.value).replace('-', chr(0x2212))}, interval"
         f" {interval_of(apart)}, {conclusion(apart)}.",
         heads=_HEADS,
         rows=[(shorten(side.name, 60), _cells(side)) for side in sides],
-        cut=describe_cut(found),
-        kinds=_kinds(found),
+        cut=describe_cut(comparison),
+        kinds=_kinds(comparison),
         groups=groups,
-        said=said,
-        notes=[*said.notes, *describe_time_limit(done.order.within)],
+        wording=wording,
+        notes=[*wording.notes, *describe_time_limit(done.order.within)],
         sides=sides,
-        same_cases=_SAME_CASES[found.matched_by],
-        how_compared=how_compared(found.one.groups, done.order.within),
+        same_cases=_SAME_CASES[comparison.matched_by],
+        how_compared=how_compared(comparison.one.groups, done.order.within),
     )
 
 
-def _hero(found: Comparison) -> dict[str, Any]:
-    apart = found.difference
+def _hero(comparison: Comparison) -> dict[str, Any]:
+    apart = comparison.difference
     big, what = "–", "nothing could be compared, so nothing follows"
     if apart is not None:
         sign = "+" if apart.value > 0 else "\u2212" if apart.value < 0 else "±"
         big = f"{sign}{points(abs(apart.value)).removesuffix(' points')}"
         what = f"percentage points; the interval is {interval_of(apart)}"
-    return {"nothing": found.nothing_compared, "big": big, "what": what}
+    return {"nothing": comparison.nothing_compared, "big": big, "what": what}
 
 
-def _tiles(found: Comparison) -> list[tuple[str, str]]:
+def _tiles(comparison: Comparison) -> list[tuple[str, str]]:
     counts = [
-        (found.common, "cases are in both"),
-        (found.new.of_common, "contradicting pairs of these are new"),
-        (found.gone.of_common, "contradicting pairs of these are gone"),
-        (found.persisting.count, "contradicting pairs of these persist"),
-        (count_other_pairs(found.new), "pairs are new with a case that only the second has"),
-        (count_other_pairs(found.gone), "pairs are gone with a case that only the first has"),
+        (comparison.common, "cases are in both"),
+        (comparison.new.of_common, "contradicting pairs of these are new"),
+        (comparison.gone.of_common, "contradicting pairs of these are gone"),
+        (comparison.persisting.count, "contradicting pairs of these persist"),
+        (count_other_pairs(comparison.new), "pairs are new with a case that only the second has"),
+        (count_other_pairs(comparison.gone), "pairs are gone with a case that only the first has"),
     ]
     shown = [*counts[:4], *(one for one in counts[4:] if one[0])]
     return [(f"{number:,}", words) for number, words in shown]
 
 
-def _plot(found: Comparison) -> str:
-    sides = found.one, found.other
+def _plot(comparison: Comparison) -> str:
+    sides = comparison.one, comparison.other
     most = max((side.share.high for side in sides if side.share.of), default=1.0)
     marks = ticks(most)
 
@@ -121,14 +126,14 @@ def _plot(found: Comparison) -> str:
             for mark in marks
         ]
         for i, side in enumerate(sides):
-            y, share, told = _TOP + i * _STEP, side.share, _rate(side)
+            y, share, rate = _TOP + i * _STEP, side.share, _rate(side)
             name = shorten(side.name, 60 if width == WIDE else 22)
             if share.rate is None:
-                parts += [text(0, y, name, "group"), text(width, y, told, "count", "end")]
+                parts += [text(0, y, name, "group"), text(width, y, rate, "count", "end")]
                 continue
-            tip = f"{side.name}: {told}, interval {share_interval(share)}"
+            tip = f"{side.name}: {rate}, interval {share_interval(share)}"
             parts += draw_interval(
-                width, x, y, (name, told, tip), (share.low, share.high, share.rate)
+                width, x, y, (name, rate, tip), (share.low, share.high, share.rate)
             )
         return picture(width, bottom + 24, *parts)
 
@@ -152,12 +157,16 @@ def _cells(side: ComparedHistory) -> tuple[str, ...]:
     )
 
 
-def _kinds(found: Comparison) -> list[dict[str, Any]]:
-    """The pairs that are new, gone and persisting, each with some cards."""
+def _kinds(comparison: Comparison) -> list[dict[str, Any]]:
+    """List the pairs that are new, gone and persisting, each with some cards."""
     kinds = (
-        ("new", f"New in {name_side(found.other)}", found.new),
-        ("gone", f"Gone from {name_side(found.one)}", found.gone),
-        ("persisting", f"Persisting, as {name_side(found.other)} has them", found.persisting),
+        ("new", f"New in {name_side(comparison.other)}", comparison.new),
+        ("gone", f"Gone from {name_side(comparison.one)}", comparison.gone),
+        (
+            "persisting",
+            f"Persisting, as {name_side(comparison.other)} has them",
+            comparison.persisting,
+        ),
     )
     return [
         {
@@ -165,7 +174,7 @@ def _kinds(found: Comparison) -> list[dict[str, Any]]:
             "count": kind.count,
             "of_common": kind.of_common,
             "others": count_other_pairs(kind),
-            "cards": pair_cards([one.pair for one in kind.shown], found.rule, name)
+            "cards": pair_cards([one.pair for one in kind.shown], comparison.rule, name)
             if kind.count
             else "",
             "places": "; ".join(

@@ -1,12 +1,11 @@
-"""Two histories under one rule: their rates, and which contradictions are new, gone or persist.
+"""Compares two histories under one rule: their rates, and which contradictions are new or gone.
 
 The histories are separate: no decision of one is compared with a decision of the other. The longer
-one is cut to the length of the shorter, since a longer past has more to contradict.
-
-A pair persists if the same two cases contradict each other in both histories. Two decisions are
-about the same case if they have the same key; where there are no keys, if they stand in the same
-place and have the same values in all columns but the output. A pair of cases of which one is in
-one history only is new or gone for that reason alone, so these are counted apart.
+one is cut to the length of the shorter, since a longer past has more to contradict. A pair persists
+if the same two cases contradict each other in both histories. Two decisions are about the same case
+if they have the same key; where there are no keys, if they stand in the same place and have the
+same values in all columns but the output. Pairs with a case that is in one history only are counted
+apart.
 
 Invariant: persisting pairs are as many in one history as in the other.
 Cost: sorting the pairs; where there are no keys, a look at the values of every decision.
@@ -23,39 +22,40 @@ import numpy.typing as npt
 from likewise.explaining.compare_groups import why_no_groups
 from likewise.explaining.pairs import make_pair
 from likewise.explaining.past import Past
+from likewise.reports.clearest import ContradictingPairs
 from likewise.reports.evidence import Provenance
 from likewise.reports.findings import groups_among
 from likewise.reports.intervals import Difference, Share, difference, wilson
-from likewise.reports.judged_history import ContradictingPairs, JudgedHistory
+from likewise.reports.judged_history import JudgedHistory
 from likewise.reports.selected_pairs import WorstPair
 from likewise.rule.rule import Rule
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
+from likewise.tables.printing import shorten
 from likewise.verdict.group_effects import GroupEffects
-from likewise.verdict.html import shorten
 from likewise.verdict.witnesses import Witness
 
 MatchedBy: TypeAlias = Literal["keys", "places and values"]
 SHOWN = 6
-"""Pairs of each kind that are shown."""
+"""How many pairs of each kind are shown."""
 
 
 @dataclass(frozen=True)
 class ComparedHistory:
-    """One history, as far as it was compared."""
+    """Holds the numbers of one history, as far as it was compared."""
 
     name: str
     decisions: int
-    """All that were judged."""
+    """How many decisions were judged."""
     compared: int
-    """The first so many of them: as many as on the other side."""
+    """How many of them were compared, the first: as many as on the other side."""
     comparable: int
-    """Of these, those that had an earlier like case."""
+    """How many of these had an earlier similar case."""
     flagged: int
-    """Of these, those that contradict an earlier one."""
+    """How many of these contradict an earlier one."""
     share: Share
-    """Flagged, of the comparable."""
+    """The share of comparable decisions that are flagged."""
     in_any_pair: Share
-    """Decisions in a contradicting pair, of all that were compared."""
+    """The share of compared decisions that are in a contradicting pair."""
     pairs: int
     bad_rows: int
     groups: tuple[GroupEffects, ...]
@@ -64,7 +64,7 @@ class ComparedHistory:
 
 @dataclass(frozen=True)
 class ShownPair:
-    """Two decisions side by side, and where they stand."""
+    """Shows two decisions side by side, and where they stand."""
 
     pair: WorstPair
     unit: str
@@ -79,11 +79,11 @@ class ShownPair:
 
 @dataclass(frozen=True)
 class PairChanges:
-    """Pairs that are new, gone, or persist."""
+    """Counts pairs that are new, gone, or persist, and shows some."""
 
     count: int
     of_common: int
-    """Of them, those of two cases that are in both histories."""
+    """How many of them are pairs of cases that are in both histories."""
     shown: tuple[ShownPair, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -93,13 +93,13 @@ class PairChanges:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two histories come to, side by side."""
+    """Holds the numbers of two histories, side by side."""
 
     rule: Rule
     one: ComparedHistory
     other: ComparedHistory
     difference: Difference | None
-    """Of the shares of comparable decisions that contradict; None where one has none."""
+    """The difference of `share`; None where one history has no comparable decisions."""
     matched_by: MatchedBy
     """How the same case is recognised."""
     common: int
@@ -114,11 +114,11 @@ class Comparison:
 
     @property
     def nothing_compared(self) -> tuple[ComparedHistory, ...]:
-        """The sides in which no decision had an earlier like case."""
+        """The sides in which no decision had an earlier similar case."""
         return tuple(side for side in (self.one, self.other) if side.comparable == 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: numbers, text, lists and dictionaries only."""
+        """Return plain values for JSON: numbers, text, lists and dictionaries only."""
         return {
             "a": _side(self.one),
             "b": _side(self.other),
@@ -136,7 +136,7 @@ class Comparison:
 
 
 def _side(side: ComparedHistory) -> dict[str, Any]:
-    plain = {
+    return {
         "name": side.name,
         "rows": side.decisions,
         "compared_rows": side.compared,
@@ -152,7 +152,6 @@ def _side(side: ComparedHistory) -> dict[str, Any]:
         "groups": [one.to_dict() for one in side.groups],
         "computed": asdict(side.computed),
     }
-    return plain
 
 
 def compare(
@@ -163,47 +162,51 @@ def compare(
     command: str | None = None,
     shown: int = SHOWN,
 ) -> Comparison:
-    """Two histories that were judged under the same rule.
+    """Compare two histories that were judged under the same rule.
 
-    column: the one that says which model decided, where both are of one file
+    column: the column that says which model decided, where both are of one file
     """
     rule = one.past.rule
-    length = min(len(one), len(other))
     whole = len(one), len(other)
+    length = min(whole)
     one, other = one.truncate(length), other.truncate(length)
-    told_by: MatchedBy = "places and values"
+    matched_by: MatchedBy = "places and values"
     if one.keys is not None and other.keys is not None:
-        told_by = "keys"
-    in_other = _counterparts(one, other, told_by)
+        matched_by = "keys"
+    in_other = _counterparts(one, other, matched_by)
     in_one = np.full(length, -1, np.int64)
     both = np.flatnonzero(in_other >= 0)
     in_one[in_other[both]] = both
-    before = _codes(one.pairs.later, one.pairs.earlier, length)
-    mapped = in_one[other.pairs.later], in_one[other.pairs.earlier]
-    known = (mapped[0] >= 0) & (mapped[1] >= 0)
-    persists = known & np.isin(_codes(*mapped, length), before)
-    left = in_other[one.pairs.later], in_other[one.pairs.earlier]
-    known_before = (left[0] >= 0) & (left[1] >= 0)
-    now = _codes(other.pairs.later, other.pairs.earlier, length)
-    stays = known_before & np.isin(_codes(*left, length), now)
-    sides = [_side_of(side, many) for side, many in zip((one, other), whole, strict=True)]
+    common_new, persists = _find_persisting(other.pairs, in_one, one.pairs, length)
+    common_gone, stays = _find_persisting(one.pairs, in_other, other.pairs, length)
+    sides = [_summarize(side, many) for side, many in zip((one, other), whole, strict=True)]
     return Comparison(
         rule,
         sides[0],
         sides[1],
         difference(sides[0].share, sides[1].share),
-        told_by,
+        matched_by,
         len(both),
-        _kind(other, ~persists, known, one, in_one, shown),
-        _kind(one, ~stays, known_before, other, in_other, shown),
-        _kind(other, persists, known, one, in_one, shown),
+        _select_pairs(other, ~persists, common_new, one, in_one, shown),
+        _select_pairs(one, ~stays, common_gone, other, in_other, shown),
+        _select_pairs(other, persists, common_new, one, in_one, shown),
         why_no_groups(rule),
         column,
         command,
     )
 
 
-def _side_of(side: JudgedHistory, decisions: int) -> ComparedHistory:
+def _find_persisting(
+    pairs: ContradictingPairs, counterpart: Rows, others: ContradictingPairs, length: int
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Tell which pairs are of cases that the other history has, and which are pairs there, too."""
+    later, earlier = counterpart[pairs.later], counterpart[pairs.earlier]
+    common = (later >= 0) & (earlier >= 0)
+    codes = _pair_codes(others.later, others.earlier, length)
+    return common, common & np.isin(_pair_codes(later, earlier, length), codes)
+
+
+def _summarize(side: JudgedHistory, decisions: int) -> ComparedHistory:
     comparable, flagged, many = int(side.comparable.sum()), side.flagged_count, len(side)
     return ComparedHistory(
         side.name,
@@ -224,13 +227,13 @@ def _side_of(side: JudgedHistory, decisions: int) -> ComparedHistory:
 
 
 def _counterparts(one: JudgedHistory, other: JudgedHistory, matched_by: MatchedBy) -> Rows:
-    """For each decision of one, that about the same case in the other; -1 if there is none."""
+    """Find for each decision of one that about the same case in the other; -1 if there is none."""
     if matched_by == "keys":
         return _match_cases(one.keys or (), other.keys or ())
     rows = _match_cases(one.cases.tolist(), other.cases.tolist())
-    there = np.flatnonzero(rows >= 0)
-    same = _same_values(one.past, there, other.past, rows[there])
-    rows[there[~same]] = -1
+    matched = np.flatnonzero(rows >= 0)
+    same = _have_same_values(one.past, matched, other.past, rows[matched])
+    rows[matched[~same]] = -1
     return rows
 
 
@@ -239,8 +242,8 @@ def _match_cases(mine: Sequence[Any], theirs: Sequence[Any]) -> Rows:
     return np.array([places.get(name, -1) for name in mine], np.int64)
 
 
-def _same_values(one: Past, rows: Rows, other: Past, others: Rows) -> npt.NDArray[np.bool_]:
-    """Which rows are the same in everything but the output."""
+def _have_same_values(one: Past, rows: Rows, other: Past, others: Rows) -> npt.NDArray[np.bool_]:
+    """Tell which rows are the same in everything but the output."""
     if one.rule.features is None:
         mine, theirs = one.inputs(rows), other.inputs(others)
         if mine.shape != theirs.shape:
@@ -248,22 +251,23 @@ def _same_values(one: Past, rows: Rows, other: Past, others: Rows) -> npt.NDArra
         equal: npt.NDArray[np.bool_] = (mine == theirs).reshape(len(rows), -1).all(axis=1)
         return equal
     features = one.rule.features.items()
-    kept = [name for name, feature in features if feature.kind not in ("key", "ignore")]
+    names = [name for name, feature in features if feature.kind not in ("key", "ignore")]
+
+    def read_values(past: Past, row: int) -> list[Any]:
+        values = past.values(row)
+        return [values[name] for name in names]
+
     return np.array(
         [
-            _select_values(one.values(row), kept) == _select_values(other.values(place), kept)
+            read_values(one, row) == read_values(other, place)
             for row, place in zip(rows.tolist(), others.tolist(), strict=True)
         ],
         np.bool_,
     )
 
 
-def _select_values(values: dict[str, Any], names: Sequence[str]) -> list[Any]:
-    return [values[name] for name in names]
-
-
-def _codes(later: Rows, earlier: Rows, length: int) -> Rows:
-    """A number for each two rows, whichever came first."""
+def _pair_codes(later: Rows, earlier: Rows, length: int) -> Rows:
+    """Return a number for each two rows, whichever came first."""
     codes: Rows = np.minimum(later, earlier) * length + np.maximum(later, earlier)
     return codes
 
@@ -271,34 +275,36 @@ def _codes(later: Rows, earlier: Rows, length: int) -> Rows:
 # What is shown
 
 
-def _kind(
+def _select_pairs(
     side: JudgedHistory,
     chosen: npt.NDArray[np.bool_],
-    known: npt.NDArray[np.bool_],
+    common: npt.NDArray[np.bool_],
     other_history: JudgedHistory,
     counterpart: Rows,
     most: int,
 ) -> PairChanges:
-    """Chosen pairs of a side; each row of the other side that is about the same case."""
-    of_common = chosen & known
+    """Count the chosen pairs of a side, and show some; first those of cases that both have.
+
+    counterpart: for each row, that of the other side about the same case
+    """
+    of_common = chosen & common
     pairs = side.pairs.select(of_common if of_common.any() else chosen)
     shown = [_show_pair(side, pairs, i, other_history, counterpart) for i in _clearest(pairs, most)]
     return PairChanges(int(chosen.sum()), int(of_common.sum()), tuple(shown))
 
 
 def _clearest(pairs: ContradictingPairs, most: int) -> list[int]:
-    """The nearest pairs, no decision twice."""
-    order = np.lexsort((pairs.earlier, pairs.later, -pairs.output_distances, pairs.distances))
+    """Find the clearest pairs, no decision twice."""
     seen: set[int] = set()
-    found: list[int] = []
-    for i in order.tolist():
-        two = {int(pairs.later[i]), int(pairs.earlier[i])}
-        if not two & seen:
-            seen |= two
-            found.append(i)
-        if len(found) == most:
+    chosen: list[int] = []
+    for i in np.lexsort(pairs.clearness).tolist():
+        both = {int(pairs.later[i]), int(pairs.earlier[i])}
+        if not both & seen:
+            seen |= both
+            chosen.append(i)
+        if len(chosen) == most:
             break
-    return found
+    return chosen
 
 
 def _show_pair(
@@ -308,7 +314,7 @@ def _show_pair(
     other_history: JudgedHistory,
     counterpart: Rows,
 ) -> ShownPair:
-    """A pair side by side; with what the other history has for the same cases, if it has them."""
+    """Show a pair side by side, with the outputs that the other history has for both cases."""
     later, earlier = int(pairs.later[i]), int(pairs.earlier[i])
     witness = Witness(earlier, float(pairs.distances[i]), float(pairs.output_distances[i]))
     pair = make_pair(side.past, later, witness, names=side.columns)
@@ -317,5 +323,5 @@ def _show_pair(
         name = f"{', '.join(pair.outputs)} in {shorten(other_history.name, 40)}"
         mine, other = other_history.past.outputs(places)
         pair = replace(pair, mine={**pair.mine, name: mine}, other={**pair.other, name: other})
-    lines = int(side.places[later]), int(side.places[earlier])
-    return ShownPair(WorstPair(pair, pair.hidden), side.computed.unit, *lines)
+    own = int(side.places[later]), int(side.places[earlier])
+    return ShownPair(WorstPair(pair, pair.hidden), side.computed.unit, *own)

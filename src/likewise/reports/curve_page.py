@@ -1,4 +1,4 @@
-"""What `likewise calibrate` found, as one self-contained HTML document: a curve and its figures."""
+"""Renders what `likewise calibrate` found as one self-contained HTML document: curves, figures."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,7 @@ from likewise.reports.document import document
 from likewise.reports.finding_words import word_rule
 from likewise.reports.findings import curve_of
 from likewise.reports.sensitivity_section import TITLE, varied_table
-from likewise.tables.printing import format_number, percent
-from likewise.verdict.html import shorten
+from likewise.tables.printing import format_number, percent, shorten
 from likewise.version import __version__
 
 
@@ -21,14 +20,14 @@ def curve_page(
     source: str,
     varied: SensitivityTable | None = None,
 ) -> str:
-    """The page; targets are rates with their epsilons, None where no epsilon is small enough.
+    """Render the page.
 
-    alike: the same for like cases of any output
-    varied: what the rule comes to with each line of it changed
+    like_cases  calibration for similar cases of any output
+    targets     rates with their epsilons, None where no epsilon is small enough
+    varied      the counts that the rule gives with each line of it changed
     """
     rule = calibration.rule
     curve = curve_of(calibration, rule, like_cases)
-    said = word_rule(rule)
     return document(
         "reports/curve_page.html",
         title=f"{shorten(source, 80)} · epsilon",
@@ -44,7 +43,7 @@ def curve_page(
         ],
         varied_title=TITLE,
         varied=None if varied is None else varied_table(varied, len(calibration)),
-        said=said,
+        wording=word_rule(rule),
     )
 
 

@@ -1,9 +1,8 @@
-"""What every page has in common: one HTML document that needs nothing beside it, and its file.
+"""Renders and writes self-contained HTML documents, which every page of a report is.
 
-No network, nothing to install: a page can be mailed, printed, and read in ten years. It forbids
-itself to load anything but what it carries along (its content policy). A script may add controls to
-what is there; the policy names it by its hash, so that no other one runs, and the page says
-everything without it (tables.js).
+No network, nothing to install: a page can be mailed, printed, and read in ten years. Its content
+policy forbids to load anything. A script may add controls (tables.js); the policy names it by its
+hash, so that no other script runs, and the page says everything without it.
 
 Not here: what is on a page; its template extends document.html.
 """
@@ -28,10 +27,10 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-ur
 def document(
     template: str, *, title: str, more_style: str = "", script: str = "", **data: Any
 ) -> str:
-    """A whole document from a template that extends document.html, or from that itself.
+    """Render a whole document from a template that extends document.html, or from that itself.
 
     more_style   CSS that follows the common style sheet
-    script       a script of this folder, at the end
+    script       a script of this folder, put at the end
     """
     policy, text = _POLICY, ""
     if script:
@@ -56,7 +55,7 @@ def _file(name: str) -> str:
 
 
 def write_document(text: str, path: str | os.PathLike[str]) -> None:
-    """Write a page whole or not at all; BadFile says why it could not be."""
+    """Write a page atomically; raise BadFile if that is not possible."""
     target = Path(path)
     try:
         with write_atomically(target) as file:

@@ -1,4 +1,4 @@
-"""How findings were computed, as plain values: what someone needs to arrive at the same numbers.
+"""Records how findings were computed: what someone needs to reproduce the numbers.
 
 Not here: how it is shown (report_page.py), and where each fact comes from (audit/feeding.py).
 """
@@ -20,32 +20,32 @@ _PACKAGES = ("numpy", "polars")
 
 @dataclass(frozen=True)
 class JudgingOrder:
-    """In which order decisions were judged: what "earlier" means."""
+    """Says in which order decisions were judged: what "earlier" means."""
 
     column: str | None = None
-    """The column of times, or None: then the order is that of the file, or of arrival."""
+    """The column of times; None: decisions were judged in the order of the file, or of arrival."""
     file: Arrangement = AS_IT_IS
     """What was done with the file: judged as it is, from its end (newest first), or sorted."""
     ties: int = 0
-    """Decisions with the time of the one before them, so that the line decides."""
+    """How many decisions have the time of the one before, so that their lines decide."""
     lines: bool = False
-    """Whether decisions came from a file, whose lines are their order where no time is known."""
+    """Whether decisions came from a file, so that lines decide where no time is known."""
     within: str | None = None
-    """How long before a decision the past begins that it is compared with; None: no limit."""
+    """How far back decisions are compared; None: no limit."""
 
     def describe(self) -> str:
-        """The order, as a clause."""
+        """Describe the order as a clause."""
         if self.column is None:
             above = "; “earlier” means “above in the file”" if self.lines else ""
             return ("as the lines stand in the file" if self.lines else "as they came") + above
         done = {
-            AS_IT_IS: "in which the file is already",
+            AS_IT_IS: "the order that the file has already",
             NEWEST_FIRST: "the file has the newest first, so it was judged from its last line up",
-            SORTED: "in which the file was not, so it was sorted",
+            SORTED: "the file was in another order, so it was sorted",
         }[self.file]
         rest = "by line, from the last up" if self.file == NEWEST_FIRST else "by line"
-        ties = f"; {self.ties:,} have the time of the one before: these {rest}"
-        within = f"; each is compared with those of the {self.within} before it, and no others"
+        ties = f"; {self.ties:,} have the time of the one before: these are ordered {rest}"
+        within = f"; each is compared only with those of the {self.within} before it"
         return (
             f"by “{self.column}” (UTC), {done}{ties * bool(self.ties)}{within * bool(self.within)}"
         )
@@ -53,47 +53,47 @@ class JudgingOrder:
 
 @dataclass(frozen=True)
 class SkippedRows:
-    """Rows that were left out for one kind of reason."""
+    """Counts rows that were left out for one kind of reason."""
 
     why: str
-    """Of the first of them."""
+    """The reason for the first of them."""
     place: int
-    """Its line or row in the file."""
+    """The line or row of the first in the file."""
     rows: int
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What whoever ran a command knows, beside the monitor and its verdicts."""
+    """Holds what is known about an audit beside the monitor and its verdicts."""
 
     source: str
     order: JudgingOrder = JudgingOrder()
     sha256: str | None = None
-    """Of the bytes of the data, as they were read."""
+    """The checksum of the data, as it was read."""
     size: int | None = None
-    """How many bytes that is."""
+    """The size of the data in bytes."""
     command: str | None = None
     """The whole command line."""
     unit: str = "row"
     """What a place counts: lines of a file, or rows."""
     remarks: tuple[str, ...] = ()
-    """How the file was read, where that is not as its text stands."""
+    """Where values were read differently from their text."""
     skipped: tuple[SkippedRows, ...] = ()
     skipped_for_other_reasons: int = 0
     head: str | None = None
     """The last link of the ledger's chain, if there is a ledger."""
     seconds: float | None = None
     load: float | None = None
-    """How busy the machine was meanwhile; 1 is this work alone (runtime/machine.py)."""
+    """How busy the machine was meanwhile; 1 is this work alone (runtime/cpu_load.py)."""
     seeds: tuple[tuple[str, int], ...] = ()
-    """What was drawn at random, and from which seed."""
+    """What was drawn at random, and the seeds."""
     model_column: str | None = None
     """The column that says which model decided, if one does."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance(Evidence):
-    """How the findings were computed, for whoever wants to do it again."""
+    """Records how the findings were computed, for someone who wants to reproduce them."""
 
     fingerprint: str
     index: str
@@ -107,13 +107,13 @@ class Provenance(Evidence):
     python: str
     packages: tuple[tuple[str, str], ...]
     made: str
-    """When, in UTC."""
+    """When the findings were made, in UTC."""
 
 
 def build_provenance(
     evidence: Evidence, rule: Rule, explained: Explanation, made: datetime.datetime | None
 ) -> Provenance:
-    """The evidence, with what a monitor says of itself; made now, unless told otherwise."""
+    """Combine the evidence with what a monitor says about itself; made now by default."""
     when = made or datetime.datetime.now(datetime.UTC)
     return Provenance(
         **vars(evidence),
@@ -133,7 +133,7 @@ def build_provenance(
 
 
 def _packages() -> tuple[tuple[str, str], ...]:
-    """The packages that numbers pass through, as far as they are in use."""
+    """List the versions of packages that computed the numbers, as far as they are loaded."""
     return tuple(
         (name, str(import_module(name).__version__)) for name in _PACKAGES if name in sys.modules
     )

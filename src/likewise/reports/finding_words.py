@@ -1,7 +1,7 @@
-"""A rule and what was found, in plain words: the same on the screen and on the page.
+"""Describes a rule and findings in plain words, for the terminal and for pages.
 
-`wording` keeps the parts apart, for a page that sets them as a list; `in_words` is all of it, line
-by line. Values from the data stand in the text as they are: whoever prints it makes it safe.
+`word_rule` returns a rule in parts, for a page that shows them as a list; `describe_rule` returns
+lines of text. Values from the data are not escaped: whoever prints the text has to.
 """
 
 import math
@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from likewise.reports.findings import Findings
+from likewise.reports.group_words import group_sentences
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
 from likewise.rule.value_names import name_value
-from likewise.tables.printing import format_number, join_names, percent
-from likewise.verdict.html import shorten
+from likewise.tables.printing import format_number, join_names, percent, shorten
 
-_FEW = 8  # names of an order before it says how many more
-_LINES = 16  # conditions, each on a line of its own
+_FEW = 8  # values of an order that are shown
+_LINES = 16  # up to so many conditions have a line of their own
 MANY = 60  # names of columns in one condition
-_ONLY = 0.1  # a smaller share of comparable decisions is few
+_ONLY = 0.1  # a smaller share of comparable decisions is called small
 
 
 @dataclass(frozen=True)
 class RuleWording:
-    """A rule in words: when two decisions are alike, when they differ, and what else holds."""
+    """Holds a rule in words: when two decisions are alike, when they differ, and notes."""
 
     alike: str
     conditions: tuple[tuple[tuple[str, ...], str], ...]
@@ -34,39 +34,40 @@ class RuleWording:
 
 
 def describe_rule(rule: Rule) -> list[str]:
-    """The rule in plain words, one line each; conditions begin with a dash.
+    """Describe the rule in plain words, line by line; conditions begin with a dash.
 
-    >>> in_words(Rule(metric="linf", epsilon=0.16))[0]
+    >>> describe_rule(Rule(metric="linf", epsilon=0.16))[0]
     'Two decisions are alike if no coordinate of their inputs differs by more than 0.16.'
     """
-    said = word_rule(rule)
-    conditions = (f"- {join_names(names, MANY)}: {what}" for names, what in said.conditions)
-    return [said.alike, *conditions, said.different, *said.notes]
+    wording = word_rule(rule)
+    conditions = (f"- {join_names(names, MANY)}: {what}" for names, what in wording.conditions)
+    return [wording.alike, *conditions, wording.different, *wording.notes]
 
 
 def word_rule(rule: Rule) -> RuleWording:
+    """Describe the rule in plain words, in parts."""
     if rule.features is None:
         return RuleWording(_alike_vectors(rule), (), _different(rule), tuple(_notes(rule, {})))
     features: dict[str, Feature] = dict(rule.features)
-    measured = {name: one for name, one in features.items() if one.is_compared}
     alone = rule.metric == "linf"
-    each = {
+    conditions = {
         name: _condition(one, rule.epsilon if alone else 1.0, alone)
-        for name, one in measured.items()
+        for name, one in features.items()
+        if one.is_compared
     }
     return RuleWording(
-        _alike_tables(rule), _together(each), _different(rule), tuple(_notes(rule, features))
+        _alike_tables(rule), _group(conditions), _different(rule), tuple(_notes(rule, features))
     )
 
 
-def _together(each: Mapping[str, str]) -> tuple[tuple[tuple[str, ...], str], ...]:
-    """Conditions column by column; of many columns, those with the same condition together."""
-    if len(each) <= _LINES:
-        return tuple(((name,), what) for name, what in each.items())
-    names: dict[str, list[str]] = {}
-    for name, what in each.items():
-        names.setdefault(what, []).append(name)
-    return tuple((tuple(some), what) for what, some in names.items())
+def _group(conditions: Mapping[str, str]) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """List conditions by column; if there are many, columns with the same condition together."""
+    if len(conditions) <= _LINES:
+        return tuple(((name,), what) for name, what in conditions.items())
+    columns: dict[str, list[str]] = {}
+    for name, what in conditions.items():
+        columns.setdefault(what, []).append(name)
+    return tuple((tuple(names), what) for what, names in columns.items())
 
 
 # Near
@@ -74,21 +75,22 @@ def _together(each: Mapping[str, str]) -> tuple[tuple[tuple[str, ...], str], ...
 
 def _alike_vectors(rule: Rule) -> str:
     epsilon = format_number(rule.epsilon)
-    weighted = "" if rule.weights is None else ", each multiplied by its weight,"
-    said = {
+    conditions = {
         "linf": f"no coordinate of their inputs differs by more than {epsilon}",
         "l1": f"the differences of their inputs' coordinates add up to at most {epsilon}",
         "l2": f"their inputs lie at most {epsilon} apart (Euclidean distance)",
         "cosine": f"the cosine distance of their inputs is at most {epsilon}",
-    }[rule.metric]
+    }
     if rule.weights is not None:
-        said = {
+        weighted = ", each multiplied by its weight,"
+        conditions = {
             "linf": f"no difference of a coordinate{weighted} is more than {epsilon}",
             "l1": f"the differences of coordinates{weighted} add up to at most {epsilon}",
             "l2": f"their inputs lie at most {epsilon} apart (weighted Euclidean distance)",
             "cosine": f"the weighted cosine distance of their inputs is at most {epsilon}",
-        }[rule.metric]
-    return f"Two decisions are alike if {said}{_describe_embedder(rule.embed)}."
+        }
+    embedder = _describe_embedder(rule.embed)
+    return f"Two decisions are alike if {conditions[rule.metric]}{embedder}."
 
 
 def _describe_embedder(embed: Any) -> str:
@@ -98,7 +100,7 @@ def _describe_embedder(embed: Any) -> str:
 def _alike_tables(rule: Rule) -> str:
     if rule.metric == "linf":
         return "Two decisions are alike if all of this holds:"
-    together = "add up to" if rule.metric == "l1" else "come together (root of their squares) to"
+    together = "add up to" if rule.metric == "l1" else "combine (root of the sum of squares) to"
     return (
         "Two decisions are alike if their differences, each measured in the unit given here,"
         f" {together} at most {format_number(rule.epsilon)}:"
@@ -106,7 +108,7 @@ def _alike_tables(rule: Rule) -> str:
 
 
 def _condition(feature: Feature, epsilon: float, alone: bool) -> str:
-    """What likeness means in one column. alone: each column by itself, else together."""
+    """Say when two values of one column are near. alone: each column by itself, else together."""
     if feature.kind == "category":
         text = _category(feature, epsilon, alone)
     elif feature.ratio is not None:
@@ -114,18 +116,15 @@ def _condition(feature: Feature, epsilon: float, alone: bool) -> str:
         text = f"within {above}% of each other" if alone else f"in units of {above}% of the value"
     else:
         size = float(feature.tolerance or 0) * epsilon
-        amount = format_number(size)
+        amount, more = format_number(size), _describe_embedder(feature.embed)
         if feature.kind == "ordinal":
             amount += " step" if size == 1 else " steps"
-            text = f"at most {amount} apart" if alone else f"in units of {amount}"
-            text += f", in the order {_order(feature)}"
-        else:
-            text = f"at most {amount} apart" if alone else f"in units of {amount}"
-            text += _describe_embedder(feature.embed)
+            more = f", in the order {_order(feature)}"
+        text = (f"at most {amount} apart" if alone else f"in units of {amount}") + more
     missing = {
         "reject": "",
-        "mismatch": "; a missing value is like another missing value only",
-        "match": "; a missing value is like any other",
+        "mismatch": "; a missing value is near another missing value only",
+        "match": "; a missing value is near any other value",
     }[feature.missing]
     return text + missing
 
@@ -172,8 +171,11 @@ def _notes(rule: Rule, features: Mapping[str, Feature]) -> Iterable[str]:
 
     protected, ignored = of_kind("protected"), of_kind("ignore")
     if protected:
-        verb, they = ("is", "it takes") if len(protected) == 1 else ("are", "they take")
-        yield f"{join_names(protected)} {verb} protected: {they} no part in likeness."
+        verb, they = ("is", "it does") if len(protected) == 1 else ("are", "they do")
+        yield (
+            f"{join_names(protected)} {verb} protected: {they} not affect whether decisions are"
+            " alike."
+        )
         if rule.protected_must_differ:
             yield "Only pairs that differ in a protected column count."
     if rule.person_column is not None:
@@ -182,7 +184,7 @@ def _notes(rule: Rule, features: Mapping[str, Feature]) -> Iterable[str]:
         kind = "the same model" if rule.compare == "within" else "different models"
         yield f"Only decisions of {kind} are compared."
     if ignored:
-        yield f"Not looked at: {join_names(ignored)}."
+        yield f"Ignored: {join_names(ignored)}."
     if rule.favourable is not None:
         if rule.output == "number" and rule.favourable in ("high", "low"):
             better = "higher" if rule.favourable == "high" else "lower"
@@ -195,7 +197,7 @@ def _notes(rule: Rule, features: Mapping[str, Feature]) -> Iterable[str]:
 
 
 def describe_time_limit(within: str | None) -> list[str]:
-    """What is said of a limit in time beside the rule; nothing if there is none."""
+    """Describe a limit in time, if there is one."""
     if within is None:
         return []
     return [
@@ -208,15 +210,13 @@ def describe_time_limit(within: str | None) -> list[str]:
 
 
 def describe_findings(findings: Findings) -> list[str]:
-    """What was found, one sentence each, the most important first."""
-    from likewise.reports.group_words import group_sentences  # which needs figures and shares
-
+    """Describe what was found, sentence by sentence, the most important first."""
     if findings.rows == 0:
         return ["There were no decisions to look at.", *_describe_missing(findings)]
     if findings.nothing_compared:
         return [
             f"Nothing could be compared, so nothing follows: none of {_many(findings.rows)} had an"
-            " earlier like case.",
+            " earlier similar case.",
             *_describe_missing(findings),
             *_describe_loosening(findings),
         ]
@@ -238,24 +238,25 @@ def _many(decisions: int) -> str:
 
 
 def _headline(findings: Findings) -> Iterable[str]:
-    """Who contradicts an earlier decision, of those that could and of all."""
+    """Say how many decisions contradict an earlier one, of those that could and of all."""
     flagged, rows, comparable = findings.flagged, findings.rows, findings.comparable
     verb = "contradicts" if flagged == 1 else "contradict"
     if comparable is None:
-        some = f"{flagged:,} of {_many(rows)} ({percent(findings.rate)})"
-        none = f"None of {_many(rows)}"
+        who = f"None of {_many(rows)} contradicts"
+        if flagged:
+            who = f"{flagged:,} of {_many(rows)} ({percent(findings.rate)}) {verb}"
         yield (
-            f"{some if flagged else none} {verb if flagged else 'contradicts'} an earlier one"
-            " about a like case. How many had an earlier like case was not looked at."
+            f"{who} an earlier one about a similar case. How many had an earlier similar case was"
+            " not counted."
         )
         return
     them = f"{comparable:,} comparable decision{'s' * (comparable != 1)}"
     if flagged == 0:
-        yield f"None of {them} contradicts an earlier one about a like case."
+        yield f"None of {them} contradicts an earlier one about a similar case."
     else:
         yield (
             f"{percent(flagged / comparable)} of the comparable decisions ({flagged:,} of"
-            f" {comparable:,}) {verb} an earlier one about a like case; of all {rows:,} it is"
+            f" {comparable:,}) {verb} an earlier one about a similar case; of all {rows:,} it is"
             f" {percent(findings.rate)}."
         )
     left = rows - comparable
@@ -263,31 +264,29 @@ def _headline(findings: Findings) -> Iterable[str]:
         only = "Only " * (comparable < _ONLY * rows)
         yield (
             f"{only}{comparable:,} of {_many(rows)} ({percent(comparable / rows)}) had an earlier"
-            f" like case to be compared with; the other {left:,} had nothing to contradict, which"
-            " proves nothing."
+            f" similar case to be compared with; the other {left:,} had nothing to contradict,"
+            " which proves nothing."
         )
 
 
 def _describe_missing(findings: Findings) -> Iterable[str]:
-    """What was never observed."""
+    """Say how many decisions are known to be missing."""
     missing = findings.missing
     if missing:
         are = "is" if missing == 1 else "are"
         yield (
-            f"{_many(missing)} {are} known to be missing from this history. What contradicts them,"
-            " and what they contradict, is not counted here."
+            f"{_many(missing)} {are} known to be missing from this history. Contradictions with"
+            f" {'it' if missing == 1 else 'them'} are not counted."
         )
 
 
 def _in_any_order(findings: Findings) -> Iterable[str]:
-    """What does not depend on the order, and which order that is."""
-    some = findings.in_any_pair
-    if some:
-        are = "is" if some == 1 else "are"
+    """Say what does not depend on the order, and which order that is."""
+    count = findings.in_any_pair
+    if count:
         yield (
-            f"In whatever order: {some:,} of {_many(findings.rows)}"
-            f" ({percent(findings.rate_in_any_pair)}) {are} in a contradicting pair, as the later"
-            " or the earlier one."
+            f"{count:,} of {_many(findings.rows)} ({percent(findings.rate_in_any_pair)})"
+            f" belong{'s' * (count == 1)} to at least one contradicting pair."
         )
     order = findings.computed.order
     if order.lines and order.column is None:
@@ -295,7 +294,7 @@ def _in_any_order(findings: Findings) -> Iterable[str]:
 
 
 def _by_model(findings: Findings) -> Iterable[str]:
-    """How many pairs are within a model and how many across, where both are compared."""
+    """Say how many pairs are within a model and how many across, where both are compared."""
     models = findings.by_model
     if findings.pairs == 0 or findings.rule.compare != "all" or len(models) < 2:
         return
@@ -309,36 +308,35 @@ def _by_model(findings: Findings) -> Iterable[str]:
 
 
 def _describe_loosening(findings: Findings) -> Iterable[str]:
-    """What to loosen, where nothing could be compared."""
-    found, scaled = findings.loosening, findings.rule.features is not None
-    if found is None:
+    """Say what to loosen, where nothing could be compared."""
+    loosening, has_columns = findings.loosening, findings.rule.features is not None
+    if loosening is None:
         return
-    part = found.decisions < findings.rows
-    first = f"Of the first {_many(found.decisions)}" if part else "Of these"
-    if found.columns:
-        some = [f"{count:,} without {shorten(name, 60)}" for name, count in found.columns[:3]]
+    part = loosening.decisions < findings.rows
+    first = f"Of the first {_many(loosening.decisions)}" if part else "Of these"
+    if loosening.columns:
+        counts = [f"{count:,} without {shorten(name, 60)}" for name, count in loosening.columns[:3]]
         yield (
-            f"{first}, leaving one column out would make comparable: {join_names(some)}."
-            " Ignore such a"
-            " column, or widen its tolerance."
+            f"{first}, leaving one column out would make comparable: {join_names(counts)}."
+            " Ignore such a column, or widen its tolerance."
         )
-    elif scaled:
+    elif has_columns:
         yield f"{first}, none would be comparable if one column alone were left out."
-    if found.epsilons:
-        how = "all tolerances times" if scaled else "an epsilon of"
-        some = [
+    if loosening.epsilons:
+        how = "all tolerances times" if has_columns else "an epsilon of"
+        shares = [
             f"{percent(share)} with {how} {format_number(_round_up(one))}"
-            for one, share in found.epsilons
+            for one, share in loosening.epsilons
         ]
-        yield f"{first}, this share would be comparable: {join_names(some)}."
+        yield f"{first}, this share would be comparable: {join_names(shares)}."
     if findings.computed.order.within is not None:
         yield f"Or compare over a longer time than {findings.computed.order.within}."
-    elif not found.columns and not found.epsilons:
-        yield "Compare fewer columns, or give categories a cost instead of a must."
+    elif not loosening.columns and not loosening.epsilons:
+        yield "Compare fewer columns, or let categories differ at a cost (mismatch)."
 
 
 def _round_up(epsilon: float) -> float:
-    """Rounded up, to figures that a person would type."""
+    """Round up to a number that a person would type."""
     if epsilon <= 0:
         return epsilon
     unit = 10.0 ** (math.floor(math.log10(epsilon)) - 2)

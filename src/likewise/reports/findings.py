@@ -1,20 +1,17 @@
-"""What a stream of verdicts comes to: numbers for a summary, a page, or JSON.
+"""Findings: what a stream of verdicts adds up to, as numbers for a summary, a page, or JSON.
 
-A `Tally` takes the verdicts of a stream, batch by batch, and makes `Findings` of them: how many
-contradict an earlier decision and when, how many could be compared at all, how near the nearest
-contradiction is, which pairs are the clearest, which group lost, and how all this was computed.
+A `Tally` takes the verdicts of a stream, batch by batch, and makes `Findings` of them.
 
 Invariant: findings depend on the decisions, not on how they came in batches.
-Cost: some thousand numbers and `worst` pairs, however long the stream, and a bit for each decision;
-each batch, what its own rows and pairs cost.
-Not here: adding up (totals.py), words (finding_words.py), pictures (report_page.py), how it was
+Cost: some thousand numbers and `worst` pairs, however long the stream, and a bit for each decision.
+Not here: adding up (totals.py), words (finding_words.py), pictures (charts.py), how it was
 computed (evidence.py).
 """
 
 import datetime
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,44 +35,45 @@ _POINTS = 240  # of the epsilon curve
 
 @dataclass(frozen=True)
 class Curve:
-    """The share of decisions that would be flagged at other epsilons."""
+    """Holds the share of decisions that would be flagged at other epsilons."""
 
     epsilons: tuple[float, ...]
     rates: tuple[float, ...]
     chosen: float
     rate_at_chosen: float
     decisions: int
-    """From which it was computed: all, or the first so many."""
+    """How many decisions it was computed from: all, or the first of them."""
     comparable: tuple[float, ...] | None = None
-    """The share of decisions that would have an earlier like case, at each epsilon."""
+    """The share of decisions that would have an earlier similar case, at each epsilon."""
     comparable_at_chosen: float | None = None
 
 
 @dataclass(frozen=True)
 class Loosening:
-    """What would have to change for decisions to be compared, where none could be."""
+    """Says what would have to change for decisions to be compared, where none could be."""
 
     decisions: int
-    """From which it was computed."""
+    """How many decisions it was computed from."""
     columns: tuple[tuple[str, int], ...]
-    """Columns, and how many decisions would be comparable if each alone were left out."""
+    """Columns, and how many decisions would be comparable if that one alone were left out."""
     epsilons: tuple[tuple[float, float], ...]
     """Epsilons, and the share of decisions that would be comparable with each."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything a summary, a page or JSON needs; plain values."""
+    """Holds everything a summary, a page or JSON needs, as plain values."""
 
     rule: Rule
     rows: int
     first_row: int
     flagged: int
-    """That contradict an earlier one about a like case."""
+    """Decisions that contradict an earlier one about a similar case."""
     comparable: int | None
-    """That had an earlier like case at all, of any output; None where that was not looked at."""
+    """Decisions that had an earlier similar case at all, whatever its output; None: not counted."""
     in_any_pair: int
-    """In a contradicting pair, as the later or the earlier: the same in any order."""
+    """Decisions in at least one contradicting pair, as the later or the earlier: the same in any
+    order."""
     pairs: int
     bad_rows: int
     by_row: tuple[Stretch, ...]
@@ -85,15 +83,15 @@ class Findings:
     worst: tuple[WorstPair, ...]
     groups: tuple[GroupEffects, ...]
     no_groups: str | None
-    """Why nothing is counted by group, where there are protected columns."""
+    """Why nothing is counted by group although there are protected columns."""
     curve: Curve | None
     computed: Provenance
     loosening: Loosening | None = None
-    """Where nothing could be compared."""
+    """Only where nothing could be compared."""
     varied: SensitivityTable | None = None
-    """What the rule comes to with each line of it changed."""
+    """The counts that the rule gives with each line of it changed."""
     by_model: tuple[ModelCounts, ...] = ()
-    """Where it is known which model decided."""
+    """Only where it is known which model decided."""
     missing: int = 0
     """Decisions that are known to be missing from the history."""
 
@@ -109,16 +107,16 @@ class Findings:
 
     @property
     def rate_in_any_pair(self) -> float:
-        """The share of all decisions that are in a contradicting pair, in whatever order."""
+        """The share of all decisions that are in at least one contradicting pair."""
         return self.in_any_pair / self.rows if self.rows else 0.0
 
     @property
     def nothing_compared(self) -> bool:
-        """Whether there were decisions, and not one had an earlier like case."""
+        """Whether there were decisions, and not one had an earlier similar case."""
         return self.rows > 0 and self.comparable == 0
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: numbers, text, lists and dictionaries only."""
+        """Return plain values for JSON: numbers, text, lists and dictionaries only."""
         return {
             "rows": self.rows,
             "first_row": self.first_row,
@@ -150,8 +148,8 @@ class Findings:
 class Tally:
     """Adds up the verdicts of a stream, batch by batch.
 
-    monitor   the one that judges; its rule says what is near, its history what the values were.
-    worst     how many of the pairs to look at first are chosen, at most.
+    monitor   the monitor that judges; its rule says what is near, its history has the values.
+    worst     how many pairs to look at are chosen at most.
     columns   the names of coordinates, for a rule without features.
 
     >>> from likewise import Monitor
@@ -172,10 +170,10 @@ class Tally:
     ) -> None:
         self._monitor = monitor
         self._totals = Totals(monitor.rule.epsilon)
-        self._worst = WorstPairs(worst, columns, monitor.rule.person_column)
+        self._worst = WorstPairs(worst, columns)
 
     def add(self, verdicts: Verdicts, times: Any = None) -> None:
-        """Count a batch, straight after the monitor has judged it; `times` one for each."""
+        """Count a batch right after the monitor has judged it; `times`: one for each decision."""
         if len(verdicts) == 0:
             return
         self._totals.add(verdicts, times)
@@ -191,32 +189,30 @@ class Tally:
         varied: SensitivityTable | None = None,
         made: datetime.datetime | None = None,
     ) -> Findings:
-        """What has been found so far.
+        """Return what has been found so far.
 
         source       where the decisions came from, for the reader; or all that is known of it.
-        bad_rows     how many could not be judged and were left out.
+        bad_rows     how many rows could not be judged and were left out.
         calibration  of the same decisions: gives the epsilon curve.
-        like_cases   likewise for like cases of any output: gives the curve of comparables.
-        varied       what the rule comes to with each line of it changed, for the same decisions.
-        made         when; now, unless told otherwise.
+        like_cases   calibration for similar cases of any output: gives the curve of comparables.
+        varied       the counts with each line of the rule changed, for the same decisions.
+        made         when the findings were made; now by default.
         """
         evidence = source if isinstance(source, Evidence) else Evidence(source)
         past, totals = self._monitor.past, self._totals
         first = totals.first_row or 0
         rows = range(first, first + totals.by_row.rows)
-        return findings_of(
+        findings = findings_of(
             totals,
             past.rule,
             self._worst.pairs(),
             build_provenance(evidence, past.rule, self._monitor.explain(), made),
             groups=groups_among(past, rows),
-            likes=None if totals.comparable is None else likes_among(past, rows),
+            comparables=None if totals.comparable is None else comparables_by_model(past, rows),
             bad_rows=bad_rows,
-            calibration=calibration,
-            like_cases=like_cases,
-            varied=varied,
-            missing=self._monitor.missing,
         )
+        curve = None if calibration is None else curve_of(calibration, past.rule, like_cases)
+        return replace(findings, curve=curve, varied=varied, missing=self._monitor.missing)
 
 
 def findings_of(
@@ -226,18 +222,14 @@ def findings_of(
     provenance: Provenance,
     *,
     groups: tuple[GroupEffects, ...] = (),
-    likes: ComparablesByModel | None = None,
+    comparables: ComparablesByModel | None = None,
     bad_rows: int = 0,
-    calibration: Calibration | None = None,
-    like_cases: Calibration | None = None,
-    varied: SensitivityTable | None = None,
-    missing: int = 0,
 ) -> Findings:
-    """What totals come to, with all that is known beside them; see `Tally.findings`.
+    """Make findings of totals, with all that is known beside them; see `Tally.findings`.
 
-    worst    the pairs to look at
-    groups   of each protected column
-    likes    by model, how many decisions have a like case within and across models
+    worst        the pairs to look at
+    groups       of each protected column
+    comparables  by model, how many decisions have a similar case within and across models
     """
     first = totals.first_row or 0
     return Findings(
@@ -256,30 +248,31 @@ def findings_of(
         worst=worst,
         groups=groups,
         no_groups=why_no_groups(rule),
-        curve=None if calibration is None else curve_of(calibration, rule, like_cases),
+        curve=None,
         computed=provenance,
-        varied=varied,
-        by_model=totals.models.counts(rule.compare, likes),
-        missing=missing,
+        by_model=totals.models.counts(rule.compare, comparables),
     )
 
 
 def groups_among(past: Past, rows: range) -> tuple[GroupEffects, ...]:
-    """Who got less, by protected column: a pass over all like pairs, whatever their outputs."""
+    """Compare groups by protected column: one pass over similar pairs, whatever their outputs."""
     if why_no_groups(past.rule) is not None or not protected_columns(past.rule):
         return ()
     return compare_groups(past, rows)
 
 
-def likes_among(past: Past, rows: range) -> ComparablesByModel | None:
-    """By model, who had a like case within and across models: a pass over all like pairs."""
+def comparables_by_model(past: Past, rows: range) -> ComparablesByModel | None:
+    """Count by model who had a similar case within and across models: one pass over similar pairs.
+
+    None where that is not known.
+    """
     codes = past.model_codes(rows)
     if codes is None or past.rule.compare != "all":
         return None
-    likes = past.like_models(rows)
-    if likes is None:
+    comparable = past.like_models(rows)
+    if comparable is None:
         return None
-    within, across = (np.bincount(codes.codes, some).astype(np.int64) for some in likes)
+    within, across = (np.bincount(codes.codes, one).astype(np.int64) for one in comparable)
     return {
         codes.values[code]: (int(within[code]), int(across[code]))
         for code in np.unique(codes.codes).tolist()
@@ -287,7 +280,7 @@ def likes_among(past: Past, rows: range) -> ComparablesByModel | None:
 
 
 def curve_of(calibration: Calibration, rule: Rule, like_cases: Calibration | None = None) -> Curve:
-    """The rate at epsilons around the rule's own, as far as there is something to see."""
+    """Return the rate at epsilons around the rule's own, as far as there is something to see."""
     finite = calibration.distances[np.isfinite(calibration.distances)]
     middle = float(np.median(finite)) if len(finite) else 0.0
     reach = max(2.5 * rule.epsilon, 1.2 * middle)

@@ -1,4 +1,4 @@
-"""The part of the report about groups: a picture of what was tested, a table of all comparisons.
+"""Renders the part of the report about groups: a plot of what was tested, and all comparisons.
 
 Not here: the words (group_words.py).
 """
@@ -15,26 +15,28 @@ from likewise.reports.group_words import (
     p_value,
 )
 from likewise.reports.plots import WIDE, draw_both_widths, draw_interval, line, picture, text
-from likewise.verdict.group_effects import GroupComparison, GroupEffects, GroupSide
-from likewise.verdict.html import display_value, readable, render, shorten
+from likewise.tables.printing import display_value, shorten
+from likewise.verdict.group_effects import GroupComparison, GroupEffects, GroupSide, ShuffleTest
+from likewise.verdict.html import readable, render
 
-_COMPARED = 8  # comparisons in a picture, at most
+_COMPARED = 8  # the most comparisons in a plot
 _STEP, _TOP, _EDGE = 58, 44, 16
 _TABLE = 8  # comparisons in the table before the rest is folded away
 _LEAD = (
-    "Two groups can be compared where their members are alike. How many of each group have a like"
-    " case in the other, earlier or later, and how did they fare? The picture shows how much less"
-    " the first of two groups got than the second among like cases. The band is what comes about by"
-    " chance: groups were shuffled among like cases, and 95% of the differences lie in it."
+    "Two groups can be compared where their members are alike. How many of each group have a"
+    " similar case in the other, earlier or later, and how did they fare? The plot shows how much"
+    " less the first of two groups got than the second among similar cases. The band shows what"
+    " chance alone gives: groups were shuffled among similar cases, and 95% of the differences lie"
+    " in it."
 )
 
 
 def group_section(
     columns: Sequence[GroupEffects], no_groups: str | None, name: str = "groups", of: str = ""
 ) -> str:
-    """All protected columns; no_groups: why nothing is compared, if so.
+    """Render all protected columns; no_groups: why nothing is compared, if so.
 
-    name, of: what the part of the page is called, and whose decisions it is about
+    name, of: the name of this part of the page, and whose decisions it is about
     """
     compared = [_column(groups) for groups in columns if groups.groups]
     if not compared and not no_groups:
@@ -54,9 +56,9 @@ def _column(groups: GroupEffects) -> dict[str, Any]:
     drawn = _choose_drawn(groups)
     why = ""
     if not any(one.pairs for one in groups.comparisons):
-        why = "No decision has a like case in another group: nothing follows."
+        why = "No decision has a similar case in another group: nothing follows."
     elif not drawn:
-        why = "There are too few like cases to conclude anything."
+        why = "There are too few similar cases to conclude anything."
     tested = sum(one.test is not None for one in groups.comparisons)
     is_share = groups.outcome == "share"
     good = "favourable answer" if is_share else "mean output"
@@ -73,10 +75,10 @@ def _column(groups: GroupEffects) -> dict[str, Any]:
             "group",
             "decisions",
             good,
-            "have a like case in the other group",
+            "have a similar case in the other group",
             f"{good} among these",
-            f"{good} of their like cases",
-            "got less than some like case",
+            f"{good} of their similar cases",
+            "got less than some similar case",
         ),
         "comparisons": [_comparison(groups, one) for one in groups.comparisons],
         "left_out": left_out(groups),
@@ -90,7 +92,7 @@ def _comparison(groups: GroupEffects, comparison: GroupComparison) -> dict[str, 
         "test": test
         and {
             "difference": difference(groups, test.difference),
-            "chance": chance(groups, comparison),
+            "chance": chance(groups, test),
             "p": p_value(test.p),
             "corrected": p_value(test.p_corrected),
         },
@@ -110,21 +112,21 @@ def _side(groups: GroupEffects, side: GroupSide) -> dict[str, Any]:
     return {"name": display_value(side.group.name), "cells": cells}
 
 
-# The picture
+# The plot
 
 
-def _choose_drawn(groups: GroupEffects) -> list[GroupComparison]:
-    """The comparisons that a picture shows: tested ones, in the order in which they are told."""
-    return [one for one in groups.comparisons if one.test is not None][:_COMPARED]
+def _choose_drawn(groups: GroupEffects) -> list[tuple[GroupComparison, ShuffleTest]]:
+    """Choose the comparisons that a plot shows: the first that were tested."""
+    tested = [(one, one.test) for one in groups.comparisons if one.test is not None]
+    return tested[:_COMPARED]
 
 
 def _plot(groups: GroupEffects) -> str:
-    """For each two groups the difference within neighbourhoods, on the band of chance."""
+    """Draw for each two groups the difference within neighbourhoods, on the band of chance."""
     drawn = _choose_drawn(groups)
     ends = [0.0]
-    for one in drawn:
-        assert one.test is not None
-        ends += [one.test.low, one.test.high, one.test.difference]
+    for _, test in drawn:
+        ends += [test.low, test.high, test.difference]
     low, span = min(ends), (max(ends) - min(ends)) or 1.0
 
     def draw(width: int) -> str:
@@ -137,24 +139,20 @@ def _plot(groups: GroupEffects) -> str:
             text(x(0.0), 14, "no difference", "axis", anchor),
             line(x(0.0), 20, x(0.0), bottom - 10, "grid"),
         ]
-        for i, one in enumerate(drawn):
-            test = one.test
-            assert test is not None
-            told = difference(groups, test.difference)
-            told = f"{told}, {one.conclusion}" if width == WIDE else told
+        for i, (one, test) in enumerate(drawn):
+            result = difference(groups, test.difference)
             texts = (
                 " · ".join(_names(one, 32 if width == WIDE else 13)),
-                told,
-                _describe_test(groups, one),
+                f"{result}, {one.conclusion}" if width == WIDE else result,
+                _describe_test(groups, one, test),
             )
             values = test.low, test.high, test.difference
             kind = "dot" if one.is_supported else "dot open"
             parts += draw_interval(width, x, _TOP + i * _STEP, texts, values, kind)
         return picture(width, bottom, *parts)
 
-    return draw_both_widths(
-        draw, f"By {groups.column}: {'; '.join(_describe_test(groups, one) for one in drawn)}."
-    )
+    tests = "; ".join(_describe_test(groups, *one) for one in drawn)
+    return draw_both_widths(draw, f"By {groups.column}: {tests}.")
 
 
 def _names(comparison: GroupComparison, longest: int) -> list[str]:
@@ -162,11 +160,9 @@ def _names(comparison: GroupComparison, longest: int) -> list[str]:
     return [shorten(display_value(side.group.name), longest) for side in sides]
 
 
-def _describe_test(groups: GroupEffects, comparison: GroupComparison) -> str:
-    test = comparison.test
-    assert test is not None
+def _describe_test(groups: GroupEffects, comparison: GroupComparison, test: ShuffleTest) -> str:
     one, other = _names(comparison, 60)
     return (
-        f"{one} got less than {other} by {difference(groups, test.difference)}, chance gives"
-        f" {chance(groups, comparison)}: {comparison.conclusion}"
+        f"{one} got less than {other} by {difference(groups, test.difference)}, chance alone gives"
+        f" {chance(groups, test)}: {comparison.conclusion}"
     )

@@ -1,29 +1,30 @@
-"""Who got less, in words: only what a test supports, and what cannot be concluded.
+"""Describes in words which groups got less: what a test supports, and what cannot be concluded.
 
-Values from the data stand in the text as they are: whoever prints it makes it safe.
+Values from the data are not escaped: whoever prints the text has to.
 """
 
 from collections.abc import Sequence
 
 from likewise.explaining.compare_groups import FEWEST_PEOPLE
-from likewise.tables.printing import format_number, percent
-from likewise.verdict.group_effects import GroupComparison, GroupEffects
-from likewise.verdict.html import display_value, shorten
+from likewise.tables.printing import display_value, format_number, percent, shorten
+from likewise.verdict.group_effects import GroupComparison, GroupEffects, ShuffleTest
 
 _NAMED = 2  # comparisons of a column that get a sentence of their own
 _LONGEST = 60  # letters of a name
-_BOTH_WAYS = "like cases of two groups fared differently beyond chance, but in no one direction"
-_NOTHING = "no difference between like cases of two groups goes beyond chance"
-_TOO_FEW = "too few like cases across groups to conclude anything"
+_BOTH_WAYS = "similar cases of two groups fared differently beyond chance, but in no one direction"
+_NOTHING = "no difference between similar cases of two groups goes beyond chance"
+_TOO_FEW = "too few similar cases across groups to conclude anything"
 
 
 def group_sentences(columns: Sequence[GroupEffects]) -> list[str]:
-    """What is supported, and which columns show nothing beyond chance, or too little."""
+    """Describe what tests support, and which columns show nothing beyond chance, or too little."""
     sentences = []
     unsupported: dict[str, list[str]] = {_BOTH_WAYS: [], _NOTHING: [], _TOO_FEW: []}
     for groups in columns:
         supported = [one for one in groups.comparisons if one.is_supported]
-        sentences += [_describe_supported(groups, one) for one in supported[:_NAMED]]
+        sentences += [
+            _describe_supported(groups, one, one.test) for one in supported[:_NAMED] if one.test
+        ]
         more = len(supported) - _NAMED
         if more > 0:
             differ = "comparison goes" if more == 1 else "comparisons go"
@@ -34,84 +35,82 @@ def group_sentences(columns: Sequence[GroupEffects]) -> list[str]:
         beyond = any(test.is_beyond_chance for test in tests)
         why = _BOTH_WAYS if beyond else _NOTHING if tests else _TOO_FEW
         unsupported[why].append(_name(groups.column))
-    sentences += [f"By {' and '.join(some)}: {why}." for why, some in unsupported.items() if some]
+    sentences += [
+        f"By {' and '.join(names)}: {why}." for why, names in unsupported.items() if names
+    ]
     return sentences
 
 
-def _describe_supported(groups: GroupEffects, comparison: GroupComparison) -> str:
-    test = comparison.test
-    assert test is not None
+def _describe_supported(
+    groups: GroupEffects, comparison: GroupComparison, test: ShuffleTest
+) -> str:
     one, other = (_name(side.group.name) for side in (comparison.one, comparison.other))
     if groups.outcome == "share":
-        what = f"got the favourable answer less often than like {other}, by"
+        what = f"got the favourable answer less often than similar {other}, by"
     else:
-        what = f"got a worse output than like {other}, on average by"
-    return (
-        f"By {_name(groups.column)}: {one} {what} {difference(groups, test.difference)}."
-        f" Chance gives {chance(groups, comparison)}."
-    )
+        what = f"got a worse output than similar {other}, on average by"
+    size = difference(groups, test.difference).replace(" points", " percentage points")
+    by_chance = chance(groups, test).removesuffix(" points")
+    return f"By {_name(groups.column)}: {one} {what} {size} (chance alone: {by_chance})."
 
 
 def difference(groups: GroupEffects, value: float) -> str:
-    """A difference of shares, in percentage points, or of numbers."""
+    """Format a difference of shares, in percentage points, or of numbers."""
     return points(value) if groups.outcome == "share" else format_number(float(f"{value:.3g}"))
 
 
 def points(share: float) -> str:
-    """A difference of shares, in percentage points."""
+    """Format a difference of shares, in percentage points."""
     hundred = 100 * share
     text = f"{hundred:.1f}" if abs(hundred) >= 0.95 or hundred == 0 else f"{hundred:.2g}"
     return f"{text} points"
 
 
-def chance(groups: GroupEffects, comparison: GroupComparison) -> str:
-    """Where 95 % of the differences lie if group played no role."""
-    test = comparison.test
-    assert test is not None
+def chance(groups: GroupEffects, test: ShuffleTest) -> str:
+    """Format the interval that holds 95 % of the differences if group plays no role."""
     low = difference(groups, test.low).removesuffix(" points")
     return f"{low} to {difference(groups, test.high)}"
 
 
 def outcome(groups: GroupEffects, value: float | None) -> str:
-    """How a group fared: a share in percent, or a mean."""
+    """Format how a group fared: a share in percent, or a mean."""
     if value is None:
         return "–"
     return percent(value) if groups.outcome == "share" else format_number(float(f"{value:.6g}"))
 
 
 def p_value(p: float) -> str:
-    """As many digits as matter; never 0."""
+    """Format p with the digits that matter; never as 0."""
     return f"{p:.2f}" if p >= 0.1 else f"{p:.2g}"
 
 
 def format_count(groups: GroupEffects, decisions: int, people: int) -> str:
-    """A number of decisions and, where people are known, of people."""
+    """Format a number of decisions and, where people are known, of people."""
     if groups.person is None:
         return f"{decisions:,}"
     return f"{decisions:,} ({people:,} {'person' if people == 1 else 'people'})"
 
 
 def left_out(groups: GroupEffects) -> list[str]:
-    """Who takes no part, and what is only a part."""
+    """Say who is left out, and what was computed from a part."""
     notes = [f"{note}." for note in groups.left_out]
     if groups.pooled:
         notes.append(f"The {groups.pooled:,} smallest groups are compared as one: all others.")
     if groups.sampled < 1:
         notes.append(
-            "There are too many decisions or like pairs: a random"
-            f" {percent(groups.sampled)} of the distinct"
-            f" inputs was looked at (seed {groups.seed})."
+            f"There are too many decisions or similar pairs: a random {percent(groups.sampled)} of"
+            f" the distinct inputs was used (seed {groups.seed})."
         )
     return notes
 
 
 def how_compared(columns: Sequence[GroupEffects], within: str | None = None) -> str:
-    """How groups were compared, for whoever wants to do it again; empty if nothing was."""
+    """Say how groups were compared, for someone who wants to repeat it; empty if none were."""
     tests = [one.test for groups in columns for one in groups.comparisons if one.test]
     if not any(groups.comparisons for groups in columns):
         return ""
     text = (
-        "all like pairs of decisions from two groups were counted, whatever their outcomes and"
+        "all similar pairs of decisions from two groups were counted, whatever their outcomes and"
         " whichever came first"
         f"{'' if within is None else f', at most {within} apart'}."
     )
@@ -126,9 +125,8 @@ def how_compared(columns: Sequence[GroupEffects], within: str | None = None) -> 
         f" {columns[0].seed}). The difference is that of the two groups' mean outcomes within each"
         " neighbourhood, weighted by n·m/(n+m) for n and m members; p is two-sided and counts the"
         " groups as they are among the shuffles; p corrected is Holm's, for"
-        f" {len(tests):,} comparison{'s' * (len(tests) != 1)}. Fewer than {FEWEST_PEOPLE}"
-        f" {unit} of a"
-        " group in neighbourhoods with both: too few."
+        f" {len(tests):,} comparison{'s' * (len(tests) != 1)}. With fewer than {FEWEST_PEOPLE}"
+        f" {unit} of a group in neighbourhoods with both there is no test."
     )
 
 

@@ -1,10 +1,10 @@
-"""Intervals for a share (of 95 % unless told) and for the difference of two, by their formulas.
+"""Computes intervals for a share (95 % by default) and for the difference of two shares.
 
-A share: Wilson's score interval. It stays within 0 and 1, and says something of 0 of 20, too.
+A share: Wilson's score interval, which stays within 0 and 1, and is sensible for 0 of 20, too.
 A difference of two shares: Newcombe's (his method 10), from the two Wilson intervals.
 
-Both treat decisions as independent draws. Decisions of one history are not quite that: one odd
-decision may contradict many later ones. Whoever shows an interval says so.
+Both assume independent decisions. Decisions of one history are not quite independent: one odd
+decision may contradict many later ones. Pages that show an interval say so.
 """
 
 import math
@@ -16,7 +16,7 @@ Z = 1.959963984540054
 
 @dataclass(frozen=True)
 class Share:
-    """So many of so many, and where the share lies that they are a draw from."""
+    """Holds a count out of a number, and the interval of the share."""
 
     count: int
     of: int
@@ -25,13 +25,13 @@ class Share:
 
     @property
     def rate(self) -> float | None:
-        """None of nothing."""
+        """The share itself; None if it is a share of nothing."""
         return self.count / self.of if self.of else None
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Of two shares, the second minus the first."""
+    """Holds the difference of two shares, the second minus the first."""
 
     value: float
     low: float
@@ -44,7 +44,7 @@ class Difference:
 
 
 def wilson(count: int, of: int) -> Share:
-    """A share with its interval; from 0 to 1 where there is nothing.
+    """Return a share with its interval; a share of nothing has that from 0 to 1.
 
     >>> share = wilson(10, 100)
     >>> round(share.low, 4), round(share.high, 4)
@@ -54,7 +54,7 @@ def wilson(count: int, of: int) -> Share:
 
 
 def wilson_bounds(count: float, of: float, deviations: float = Z) -> tuple[float, float]:
-    """The lowest and the highest rate of which the share is within so many standard deviations."""
+    """Return the lowest and the highest rate that the share is within `deviations` of."""
     if of == 0:
         return 0.0, 1.0
     square = deviations * deviations
@@ -65,7 +65,7 @@ def wilson_bounds(count: float, of: float, deviations: float = Z) -> tuple[float
 
 
 def difference(one: Share, other: Share) -> Difference | None:
-    """The other share minus the one; None where one of them is of nothing.
+    """Return the other share minus the one; None if one of them is a share of nothing.
 
     >>> found = difference(wilson(10, 100), wilson(20, 100))
     >>> round(found.value, 4), round(found.low, 4), round(found.high, 4)

@@ -1,10 +1,10 @@
-"""A history that was judged, as a comparison of two needs it: who is comparable, and every pair.
+"""Holds a judged history as a comparison of two needs it: who is comparable, and every pair.
 
 Whether a decision contradicts an earlier one depends on earlier ones alone. So the first decisions
-of a history have the same verdicts whatever comes after them, and a history is cut to a length
+of a history have the same verdicts whatever comes after them, and a history can be cut to a length
 after it was judged.
 
-Invariant: `first(n)` is what judging the first n decisions alone would give.
+Invariant: `truncate(n)` is what judging the first n decisions alone would give.
 Cost: a byte for each decision and 32 for each pair; a place, and a key if there are any, for each
 decision.
 """
@@ -17,43 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.explaining.past import Past
+from likewise.reports.clearest import ContradictingPairs, pairs_in
 from likewise.reports.evidence import Provenance
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Rows
 from likewise.verdict.verdicts import Verdicts
 
 
 @dataclass(frozen=True, eq=False)
-class ContradictingPairs:
-    """Contradicting pairs, column by column."""
-
-    later: Rows
-    earlier: Rows
-    distances: Floats
-    output_distances: Floats
-
-    def __len__(self) -> int:
-        return len(self.later)
-
-    def select(self, chosen: npt.NDArray[Any]) -> "ContradictingPairs":
-        return ContradictingPairs(*(column[chosen] for column in vars(self).values()))
-
-    @classmethod
-    def of(cls, verdicts: Verdicts) -> "ContradictingPairs":
-        found = verdicts.witnesses
-        later = verdicts.rows[verdicts.owners]
-        return cls(later, found.rows, found.input_distances, found.output_distances)
-
-    @classmethod
-    def concatenate(cls, parts: "Sequence[ContradictingPairs]") -> "ContradictingPairs":
-        """All of them; of no parts, none."""
-        none = cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))
-        columns = zip(*(vars(part).values() for part in (none, *parts)), strict=True)
-        return cls(*map(np.concatenate, columns))
-
-
-@dataclass(frozen=True, eq=False)
 class JudgedHistory:
-    """The decisions of one model, in the order judged."""
+    """Holds the decisions of one model, in the order judged."""
 
     name: str
     past: Past
@@ -62,7 +34,7 @@ class JudgedHistory:
     places: Rows
     """Where each stands: a line or row of its file, or a row of its ledger."""
     cases: Rows
-    """Which case each is about, where there are no keys: its place, or its number in a history."""
+    """Where there are no keys, which case each is about: its place, or its number in a history."""
     keys: Sequence[Any] | None
     """None if decisions have none."""
     computed: Provenance
@@ -74,7 +46,7 @@ class JudgedHistory:
         return len(self.comparable)
 
     def truncate(self, count: int) -> "JudgedHistory":
-        """The first so many decisions."""
+        """Return the first `count` decisions."""
         return replace(
             self,
             comparable=self.comparable[:count],
@@ -104,18 +76,18 @@ class HistoryTally:
         self._places = [np.empty(0, np.int64)]
 
     def add(self, verdicts: Verdicts, places: Rows) -> None:
-        """The next batch; its first row is the number of decisions before it."""
+        """Add the next batch; its first row is the number of decisions before it."""
         assert verdicts.comparable is not None
         self._comparable.append(verdicts.comparable)
-        self._pairs.append(ContradictingPairs.of(verdicts))
+        self._pairs.append(pairs_in(verdicts))
         self._places.append(places)
 
     def history(
         self, name: str, past: Past, computed: Provenance, *, numbered: bool = False, **more: Any
     ) -> JudgedHistory:
-        """All that was added.
+        """Return all that was added.
 
-        numbered  whether a case is told by the decision's number here, instead of its place
+        numbered  whether a case is recognised by the decision's number here, not by its place
         more      further fields of the history
         """
         places = np.concatenate(self._places)

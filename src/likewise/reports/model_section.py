@@ -1,4 +1,4 @@
-"""The part of the report about models: who decided how much, and who contradicts whom."""
+"""Renders the part of the report about models: how many decisions and contradictions each has."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,13 @@ _TABLE = 20  # models in the table before the rest is folded away
 _LEAD = (
     "Which model decided is known. A decision may contradict an earlier one of the same model, or"
     " one of another model: the first says that a model is not consistent with itself, the second"
-    " that two models do not agree. Each count is of the decisions that had such an earlier like"
+    " that two models do not agree. Each count is of the decisions that had such an earlier similar"
     " case."
 )
 
 
 def model_section(models: Sequence[ModelCounts], compare: str) -> str:
-    """A table by model; nothing where no model is known.
+    """Render a table by model; nothing where no model is known.
 
     compare: which decisions the rule compares
     """
@@ -50,7 +50,7 @@ def _cells(one: ModelCounts) -> list[str]:
 
 
 def _format_flagged(flagged: int, comparable: int | None) -> str:
-    """How many contradict, of those that could; how many could is not always known."""
+    """Format how many contradict, of those that could; how many could is not always known."""
     if comparable is None:
         return f"{flagged:,}"
     share = f" ({percent(flagged / comparable)})" if comparable else ""
@@ -58,5 +58,5 @@ def _format_flagged(flagged: int, comparable: int | None) -> str:
 
 
 def name_of(model: str | None) -> str:
-    """A model for people."""
+    """Name a model for people."""
     return "no model given" if model is None else model

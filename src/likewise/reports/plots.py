@@ -1,10 +1,10 @@
-"""Plots as inline SVG, drawn by hand: colours come from the page's style sheet, words from here.
+"""Draws plots as inline SVG; colours come from the page's style sheet.
 
 Every plot is drawn twice, for a wide page and for a phone, and the style sheet shows the one that
-fits: text in a picture that shrinks with its page could not be read. A picture says what it shows
-in words too (its label), and each bar or point says its own numbers when pointed at.
+fits: text in a plot that shrinks with its page could not be read. A plot has a label that says what
+it shows, and each bar or point has a tooltip with its numbers.
 
-Invariant: what comes from the data is made safe here, so that a picture is `Markup`.
+Invariant: values from the data are escaped here, so that a plot is `Markup`.
 """
 
 import math
@@ -20,7 +20,7 @@ WIDE, NARROW = 760, 340
 
 @dataclass(frozen=True)
 class Frame:
-    """A picture's place for the plot proper, and how values become places in it."""
+    """Holds the margins of a plot, and converts values to places in it."""
 
     width: int
     height: int
@@ -46,7 +46,7 @@ class Frame:
 
 
 def draw_both_widths(draw: Callable[[int], str], label: str) -> Markup:
-    """The same picture for wide and for narrow pages."""
+    """Draw a plot for wide and for narrow pages."""
     return Markup(
         "".join(
             f'<div class="{name}">{draw(width)}</div>'.replace(
@@ -88,7 +88,7 @@ def dot(x: float, y: float, kind: str = "dot") -> str:
 
 
 def path(points: Sequence[tuple[float, float]], kind: str, close_at: float | None = None) -> str:
-    """A line through points; with `close_at`, the area between it and that height."""
+    """Draw a line through points; with `close_at`, the area between it and that height."""
     drawn = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
     if close_at is not None:
         drawn += f"L{points[-1][0]:.1f} {close_at:.1f}L{points[0][0]:.1f} {close_at:.1f}Z"
@@ -103,30 +103,30 @@ def draw_interval(
     values: tuple[float, float, float],
     kind: str = "dot",
 ) -> list[str]:
-    """A line of a picture: an interval as a band, and a value in it as a dot.
+    """Draw one row of a plot: an interval as a band, and a value in it as a dot.
 
-    texts   what it is called, what stands at its end, and what it says when pointed at
-    values  from where to where the band goes, and where the dot is
+    texts   the name at its beginning, the text at its end, and the tooltip
+    values  where the band begins and ends, and where the dot is
     """
-    name, told, tip = texts
+    name, result, tip = texts
     low, high, value = map(x, values)
     return [
         text(0, y, name, "group"),
-        text(width, y, told, "count", "end"),
+        text(width, y, result, "count", "end"),
         box(low, y + 12, max(high - low, 2.0), 14, "chance", tip),
         dot(value, y + 19, kind),
     ]
 
 
 def chart(frame: Frame, marks: Sequence[float], above: str, below: str, *parts: str) -> str:
-    """A picture with shares on its left; what these are is said above, and what lies below."""
+    """Draw a plot with an axis of shares at its left; `above` and `below` name both axes."""
     at = frame.width - frame.right, frame.height - 4
     axes = text(0, 14, above, "axis"), share_axis(frame, marks), text(*at, below, "axis", "end")
     return picture(frame.width, frame.height, *axes, *parts)
 
 
 def ticks(most: float, count: int = 4) -> list[float]:
-    """Round numbers from 0 up to `most` or just above."""
+    """Return round numbers from 0 up to `most` or just above."""
     if not most > 0 or not math.isfinite(most):
         return [0.0, 1.0]
     power = 10.0 ** math.floor(math.log10(most / count))
@@ -138,7 +138,7 @@ def ticks(most: float, count: int = 4) -> list[float]:
 
 
 def share_axis(frame: Frame, marks: Sequence[float]) -> str:
-    """Lines across, with shares in percent beside them."""
+    """Draw horizontal lines, with shares in percent beside them."""
     digits = 0 if len(marks) < 2 or (100 * marks[1]) % 1 < 1e-9 else 1
     digits = 2 if len(marks) > 1 and 100 * marks[1] < 0.1 else digits
     return "".join(

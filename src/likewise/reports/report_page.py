@@ -1,7 +1,7 @@
-"""The report: findings become one HTML document that needs nothing beside it (page.html).
+"""Renders findings as the report: one self-contained HTML document (page.html).
 
-Not here: what is said about a rule (finding_words.py), the pictures (charts.py), groups
-(group_section.py), pairs (cards.py).
+Not here: sentences (finding_words.py), plots (charts.py), groups (group_section.py), pairs
+(cards.py).
 """
 
 import os
@@ -28,22 +28,21 @@ from likewise.reports.group_words import how_compared
 from likewise.reports.model_section import model_section
 from likewise.reports.sensitivity_section import TITLE, describe_basis, varied_table
 from likewise.reports.timeline import Stretch
-from likewise.tables.printing import percent
-from likewise.verdict.html import shorten
+from likewise.tables.printing import percent, shorten
 
-_FEW = 100  # a percentage of fewer comparable decisions would say more than is known
+_FEW = 100  # of fewer comparable decisions a percentage would seem more exact than it is
 
 
 def write_page(findings: Findings, path: str | os.PathLike[str]) -> None:
-    """Write the page whole or not at all; BadFile says why it could not be."""
+    """Write the page atomically; raise BadFile if that is not possible."""
     write_document(render_page(findings), path)
 
 
 def render_page(findings: Findings) -> str:
-    """The findings as one self-contained HTML document."""
+    """Render the findings as one self-contained HTML document."""
     done, rule, curve = findings.computed, findings.rule, findings.curve
-    big, what = _big(findings)
-    said = word_rule(rule)
+    big, what = _headline(findings)
+    wording = word_rule(rule)
     varied = findings.varied
     return document(
         "reports/page.html",
@@ -55,8 +54,8 @@ def render_page(findings: Findings) -> str:
         hero={"nothing": findings.nothing_compared, "big": big, "what": what},
         sentences=describe_findings(findings),
         tiles=_tiles(findings),
-        said=said,
-        notes=[*said.notes, *describe_time_limit(done.order.within)],
+        wording=wording,
+        notes=[*wording.notes, *describe_time_limit(done.order.within)],
         time=_over_time(findings),
         groups=group_section(findings.groups, findings.no_groups),
         models=model_section(findings.by_model, rule.compare),
@@ -71,7 +70,7 @@ def render_page(findings: Findings) -> str:
         varied_title=TITLE,
         varied=None if varied is None else varied_table(varied, findings.rows),
         how_compared=how_compared(findings.groups, done.order.within),
-        curve_rests_on=_curve_rests_on(findings),
+        curve_rests_on=_describe_curve_basis(findings),
         varied_rests_on="" if varied is None else describe_basis(varied, findings.rows),
         versions=_versions(done),
         options=_options(done),
@@ -79,12 +78,12 @@ def render_page(findings: Findings) -> str:
 
 
 def day_of(done: Provenance) -> str:
-    """When the findings were made."""
+    """Return when the findings were made."""
     return done.made.replace("T", " ").replace("Z", " UTC")
 
 
-def _big(findings: Findings) -> tuple[str, str]:
-    """The one number that is read from afar, and what it is a share of."""
+def _headline(findings: Findings) -> tuple[str, str]:
+    """Return the most important number, and what it is a share of."""
     comparable, share = findings.comparable, findings.rate_among_comparable
     if findings.rows == 0:
         return "–", "no decisions"
@@ -100,16 +99,16 @@ def _big(findings: Findings) -> tuple[str, str]:
 
 def _tiles(findings: Findings) -> list[tuple[str, str]]:
     comparable = "–" if findings.comparable is None else f"{findings.comparable:,}"
-    looked_at = [
-        (f"{findings.rows:,}", "decisions looked at"),
-        (comparable, "had an earlier like case: they are comparable"),
+    tiles = [
+        (f"{findings.rows:,}", "decisions judged"),
+        (comparable, "had an earlier similar case: they are comparable"),
     ]
     if findings.missing:
-        looked_at.append((f"{findings.missing:,}", "more are known to be missing"))
+        tiles.append((f"{findings.missing:,}", "more are known to be missing"))
     if findings.nothing_compared:
-        return looked_at  # a count of contradictions would be 0, and would look like a finding
+        return tiles  # a count of contradictions would be 0, and would look like a finding
     return [
-        *looked_at,
+        *tiles,
         (f"{findings.flagged:,}", "contradict an earlier one"),
         (f"{findings.in_any_pair:,}", "are in a contradicting pair, in any order"),
         (f"{findings.pairs:,}", "contradicting pairs in all"),
@@ -118,7 +117,7 @@ def _tiles(findings: Findings) -> list[tuple[str, str]]:
 
 
 def _over_time(findings: Findings) -> dict[str, Any] | None:
-    """The rate by rows and, where times are known, by time; None if it is 0 throughout."""
+    """Return the rate by rows and, where times are known, by time; None if it is 0 throughout."""
     if findings.flagged == 0:
         return None
     rate = findings.rate if findings.comparable is None else findings.rate_among_comparable
@@ -148,24 +147,23 @@ def _explain_scale(findings: Findings) -> str:
 
 
 def _options(done: Provenance) -> str:
-    """What the command needs beside the rule, to compute the same."""
+    """Return the options that the command needs beside the rule, to compute the same."""
     options = {
         "--time-column": done.order.column,
         "--within": done.order.within,
         "--model-column": done.model_column,
     }
-    return "".join(f" {name} {shlex.quote(told)}" for name, told in options.items() if told)
+    return "".join(f" {name} {shlex.quote(value)}" for name, value in options.items() if value)
 
 
-def _curve_rests_on(findings: Findings) -> str:
+def _describe_curve_basis(findings: Findings) -> str:
     if findings.curve is None:
-        rule = findings.rule
-        some_do_not_count = rule.person_column or rule.protected_must_differ
-        some_do_not_count = some_do_not_count or rule.compare != "all"
-        if findings.computed.order.within or some_do_not_count:
+        rule, within = findings.rule, findings.computed.order.within
+        excludes_pairs = rule.person_column or rule.protected_must_differ or rule.compare != "all"
+        if within or excludes_pairs:
             return (
-                "not drawn: nearness at other epsilons is found by distance alone, and here some"
-                " pairs do not count, however near they are"
+                "not drawn: it is computed from distances alone, and here some pairs do not count,"
+                " however near they are"
             )
         return ""
     many = findings.curve.decisions

@@ -1,30 +1,24 @@
-"""Pairs to look at first: the clearest contradictions of a stream, and no two about the same thing.
+"""Chooses the pairs to look at first: the clearest ones, and no two about the same thing.
 
-Clearer is: nearer; then outputs farther apart; then the earlier rows. The rule, in its order:
-
-1. Pairs are sorted by the two groups that they are across: those of the first protected column in
-   which both sides are known and differ. Pairs across none are a class of their own, and so are all
-   pairs together whose groups turn up after KINDS others. Each decision brings its clearest pair of
-   each class.
-2. Of each class, pairs are kept that are the clearest for their later side, and that are the
-   clearest for their earlier side; POOL times as many as are wanted, the clearest ones. A side is
-   a person where a column says who that is, else its compared values with its output.
-3. Pairs across groups are chosen before others. Those between the same groups, in all protected
+1. clearest.py keeps the clearest pairs of each class (two groups), for their later and their
+   earlier sides: POOL times as many as are shown.
+2. Pairs across groups are chosen before others. Those between the same groups, in all protected
    columns, take turns with the rest, those with the clearest pair first; each gives its clearest
    pair neither side of which was chosen before: not the decision, not the person, and not the same
    compared values with the same output. Pairs within groups fill the places that are left.
 
-So a list may be shorter than wanted: the rest would say the same once more.
+So a list may be shorter than asked for: the rest would say the same once more.
 
 Invariant: the list depends on the decisions, not on how they came in batches, unless rows are
 forgotten in between: only rows that are remembered when their batch is added can be shown.
-Cost: at most 2 * POOL times as many pairs as are wanted for each of KINDS + 2 classes, with the
-values of both rows as they were when the pair was found; of each batch, a look at all its pairs.
-Not here: which pairs are the clearest (clearest.py), how pairs are shown (cards.py).
+Cost: at most 2 * POOL times as many pairs as are shown for each of KINDS + 2 classes, with the
+values of both rows as they were when the pair was found; for each batch, a look at all its pairs.
+Not here: how pairs are shown (cards.py).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,22 +27,29 @@ from likewise.explaining.compare_groups import protected_columns
 from likewise.explaining.pair_card import DecisionOrigin
 from likewise.explaining.pairs import make_pair
 from likewise.explaining.past import Past
-from likewise.reports.clearest import ClearestPairs, ClearPair, CodedSides, candidates_of
+from likewise.reports.clearest import (
+    ClearestPairs,
+    ClearPair,
+    Sides,
+    compare_pair_groups,
+    find_candidates,
+    number_values,
+)
+from likewise.tables.array_types import Rows
 from likewise.tables.codec import json_value
-from likewise.tables.rows import Rows
 from likewise.verdict.side_by_side import Pair
 from likewise.verdict.verdicts import Verdicts
 from likewise.verdict.witnesses import Witness
 
 POOL = 3
-"""So many times the pairs that are wanted are kept, to choose from."""
+"""How many pairs are kept, to choose from, for each one shown."""
 PairKind = tuple[tuple[str, ...], ...]
 """The two groups of each protected column in which a pair differs."""
 
 
 @dataclass(frozen=True)
 class WorstPair:
-    """Two decisions side by side, and how many coordinates are left out."""
+    """Shows two decisions side by side, and how many coordinates are left out."""
 
     pair: Pair
     left_out: int = 0
@@ -56,16 +57,16 @@ class WorstPair:
     earlier: DecisionOrigin | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {**self.pair.to_dict(), "left_out": self.left_out}
+        fields: dict[str, Any] = {**self.pair.to_dict(), "left_out": self.left_out}
         if self.later is not None and self.earlier is not None:
-            told["time"], told["witness_time"] = self.later.time, self.earlier.time
-            told["ignored"] = [
+            fields["time"], fields["witness_time"] = self.later.time, self.earlier.time
+            fields["ignored"] = [
                 {"column": name, "this": json_value(mine), "witness": json_value(other)}
                 for (name, mine), (_, other) in zip(
                     self.later.ignored, self.earlier.ignored, strict=True
                 )
             ]
-        return told
+        return fields
 
 
 def side_by_side(
@@ -87,30 +88,26 @@ def side_by_side(
 
 
 class WorstPairs:
-    """The pairs to look at so far: `most` at most.
+    """Chooses the pairs to look at so far, at most `most`.
 
-    columns   the names of coordinates, for a rule without features
-    person    the column that says whom a decision is about, if one does
+    columns: the names of coordinates, for a rule without features
     """
 
-    def __init__(
-        self, most: int, columns: Sequence[str] | None = None, person: str | None = None
-    ) -> None:
+    def __init__(self, most: int, columns: Sequence[str] | None = None) -> None:
         self._most = most
         self._columns = columns
-        self._person = person
         self._clearest = ClearestPairs(POOL * most)
         self._kinds: dict[ClearPair, PairKind] = {}
         self._chosen: dict[ClearPair, WorstPair] = {}
 
     def add(self, verdicts: Verdicts, past: Past) -> None:
-        """The pairs of a batch that the monitor has just judged."""
+        """Add the pairs of a batch that the monitor has just judged."""
         if verdicts.pairs == 0 or self._most == 0:
             return
         later, earlier = verdicts.rows[verdicts.owners], verdicts.witnesses.rows
-        there = past.alive(later) & past.alive(earlier)  # a window may have left some behind
-        sides = CodedSides(past, self._person)
-        self._clearest.add(*candidates_of(verdicts, sides, there, self._clearest.may_enter))
+        alive = past.alive(later) & past.alive(earlier)  # a window may have left some behind
+        sides = Sides(past, partial(number_values, past))
+        self._clearest.add(*find_candidates(verdicts, sides, alive, self._clearest.may_enter))
         self._choose(past)
 
     def _choose(self, past: Past) -> None:
@@ -119,11 +116,11 @@ class WorstPairs:
         later, earlier = np.array([(one.later, one.earlier) for one in pairs], np.int64).T
         kinds = zip(pairs, kinds_of(past, later, earlier), strict=True)
         self._kinds = {one: self._kinds.get(one) or kind for one, kind in kinds}
-        there = (past.alive(later) & past.alive(earlier)).tolist()
+        alive = (past.alive(later) & past.alive(earlier)).tolist()
         pairs = [
             one
-            for one, is_there in zip(pairs, there, strict=True)
-            if is_there or one in self._chosen
+            for one, is_alive in zip(pairs, alive, strict=True)
+            if is_alive or one in self._chosen
         ]
         self._chosen = {
             one: self._chosen.get(one) or side_by_side(past, one, names=self._columns)
@@ -131,16 +128,15 @@ class WorstPairs:
         }
 
     def pairs(self) -> tuple[WorstPair, ...]:
-        """Across groups first, the clearest first."""
+        """Return the chosen pairs: those across groups first, the clearest first."""
         return tuple(self._chosen.values())
 
 
 def kinds_of(past: Past, later: Rows, earlier: Rows) -> list[PairKind]:
-    """For each pair of rows, the two groups of each protected column in which they differ."""
+    """Return for each pair of rows the two groups of each protected column in which they differ."""
     kinds: list[PairKind] = [()] * len(later)
     for name in protected_columns(past.rule):
-        mine, theirs = past.codes(name, later), past.codes(name, earlier)
-        apart = (mine.codes != theirs.codes) & (mine.codes >= 0) & (theirs.codes >= 0)
+        mine, theirs, apart = compare_pair_groups(past, name, later, earlier)
         for i in np.flatnonzero(apart).tolist():
             groups = mine.values[mine.codes[i]], theirs.values[theirs.codes[i]]
             kinds[i] += ((name, *sorted(map(str, groups))),)
@@ -150,14 +146,14 @@ def kinds_of(past: Past, later: Rows, earlier: Rows) -> list[PairKind]:
 def choose_pairs(
     pairs: Sequence[ClearPair], kinds: Mapping[ClearPair, PairKind], most: int
 ) -> list[ClearPair]:
-    """Of the clearest pairs, those to look at."""
+    """Choose the pairs to look at among the clearest ones."""
     by_kind: dict[PairKind, list[ClearPair]] = {}
     for one in sorted(pairs):
         by_kind.setdefault(kinds[one], []).append(one)
-    same = by_kind.pop((), [])
+    within_groups = by_kind.pop((), [])
     chosen: list[ClearPair] = []
     taken: set[tuple[str, int]] = set()
-    for turns in (list(by_kind.values()), [same]):
+    for turns in (list(by_kind.values()), [within_groups]):
         _take_turns(turns, chosen, taken, most)
     return chosen
 
@@ -168,7 +164,7 @@ def _take_turns(
     taken: set[tuple[str, int]],
     most: int,
 ) -> None:
-    """Go round, and take the next pair of each that is about nothing taken before."""
+    """Go round, and take the next pair of each kind that is about nothing taken before."""
     queues = [iter(one) for one in turns]
     while queues:
         left = []

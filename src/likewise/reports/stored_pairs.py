@@ -1,6 +1,6 @@
-"""Two decisions side by side, as a ledger has them: also those that no monitor remembers any more.
+"""Shows two decisions of a ledger side by side, even if no monitor remembers them any more.
 
-Invariant: None where one of the two was erased, or has left the window; nothing of it is shown.
+Invariant: None if one of the two was erased, or has left the window; nothing of it is shown.
 """
 
 from functools import partial
@@ -17,9 +17,9 @@ from likewise.verdict.witnesses import Witness
 def stored_pair(
     ledger: Ledger, entry: Entry, witness: Witness, *, keys: bool = True
 ) -> Pair | None:
-    """A decision beside one of its witnesses.
+    """Show a decision beside one of its witnesses.
 
-    keys: whether a column of keys is among its columns
+    keys: whether to show the key column
     """
     other = entry_of(ledger, witness.row)
     if entry.erased or other is None or other.erased:
@@ -40,7 +40,7 @@ def stored_pair(
 
 
 def entry_of(ledger: Ledger, row: int) -> Entry | None:
-    """A decision; None if it has left the window."""
+    """Read a decision; None if it has left the window."""
     try:
         return ledger.entry(row)
     except BadRow:
@@ -48,7 +48,7 @@ def entry_of(ledger: Ledger, row: int) -> Entry | None:
 
 
 def whereabouts(entry: Entry) -> DecisionOrigin:
-    """When a decision was made, for its card."""
+    """Return when a decision was made, for its card."""
     return DecisionOrigin(time=entry.time.removesuffix("Z").replace("T", " ").partition(".")[0])
 
 
@@ -62,7 +62,7 @@ def _values(
 
 
 def _restore_number(value: Any) -> Any:
-    """A number as it was written; None where something was missing."""
+    """Return a number as it was written; None where a value was missing."""
     if isinstance(value, float):
         if value != value:  # noqa: PLR0124 - NaN
             return None

@@ -1,8 +1,8 @@
 // Tables that sort and filter. The page says the same without this script; it only adds controls.
-// Nothing is loaded, nothing is kept, and text from the data is only ever moved or compared.
+// Nothing is loaded or stored, and text from the data is only ever moved or compared.
 (() => {
   "use strict";
-  const FEW = 6; // lines below which a filter would be in the way
+  const FEW = 6; // with fewer lines there is no filter
 
   // What a table is made of: its bodies if it has several, else its rows.
   const unitsOf = table =>
@@ -69,11 +69,11 @@
     const box = make("p", { className: "filter small" });
     const label = make("label", { textContent: "Show lines with " });
     const input = make("input", { type: "search", autocomplete: "off", spellcheck: false });
-    const told = make("span", { className: "told" });
+    const status = make("span", { className: "told" });
     const note = make("span", { className: "on-paper" });
-    told.setAttribute("role", "status");
+    status.setAttribute("role", "status");
     label.append(input);
-    box.append(label, told, note);
+    box.append(label, status, note);
     table.parentNode.before(box);
     const apply = () => {
       const words = input.value.toLowerCase().replace(/\s+/g, " ").trim();
@@ -85,7 +85,7 @@
         const card = unit.dataset.card && document.getElementById(unit.dataset.card);
         if (card) card.classList.toggle("out", out);
       }
-      told.textContent = words ? ` ${shown} of ${units.length} shown` : "";
+      status.textContent = words ? ` ${shown} of ${units.length} shown` : "";
       note.textContent = words ? "A filter is set on the screen; all lines are printed." : "";
     };
     input.addEventListener("input", apply);

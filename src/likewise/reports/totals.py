@@ -1,4 +1,4 @@
-"""What verdicts come to when they are added up, of a whole stream or of a part of it.
+"""Adds up verdicts, of a whole stream or of a part of it.
 
 A decision may be counted at its row. Then parts may come in any order, be counted apart, and be put
 together afterwards (`merge`): the totals are those of the whole stream.
@@ -16,34 +16,34 @@ import numpy.typing as npt
 
 from likewise.explaining.model_tally import ModelTally
 from likewise.reports.timeline import RowStretches, TimeStretches
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
 from likewise.verdict.verdicts import Verdicts
 
 MARGINS = 20  # bars in the histogram of margins
 _BITS = 8
 _ROUNDING = 1e-9  # a margin of 0.6000000000000001 is one of 0.6
+_PLAIN = ("first_row", "flagged", "comparable", "pairs")  # fields of totals that are plain values
 
 
 @dataclass(frozen=True)
 class Margins:
-    """How near the nearest witness of each flagged decision is, as a share of epsilon."""
+    """Counts how near the nearest witness of each flagged decision is, as a share of epsilon."""
 
     identical: int
-    """At distance 0."""
+    """How many are at distance 0."""
     counts: tuple[int, ...]
-    """At a share of epsilon above i/n, up to (i+1)/n, for n equal parts."""
+    """How many are at a share of epsilon above i/n, up to (i+1)/n, for n equal parts."""
 
 
 class PairMarks:
     """Marks decisions that are in any contradicting pair, as its later or its earlier one.
 
-    Who came later depends on the order of decisions; who is in a pair does not. So this count is
-    the same for a file and for the file turned upside down. A decision is counted once, however
-    many pairs it is in; witnesses from before the first decision added are not counted, since they
-    are not among the decisions looked at.
+    Which decision came later depends on the order; which decisions are in a pair does not. So this
+    count is the same for a file and for the file turned upside down. A decision is counted once,
+    however many pairs it is in; witnesses from before the first decision added are not counted.
 
     >>> from likewise import Monitor, Rule
-    >>> monitor, marks = Monitor(Rule(epsilon=1)), InPairs()
+    >>> monitor, marks = Monitor(Rule(epsilon=1)), PairMarks()
     >>> marks.add(monitor.observe_many([[0.0], [0.5], [9.0]], ["yes", "no", "no"]))
     >>> marks.count
     2
@@ -54,7 +54,7 @@ class PairMarks:
         self._marks: npt.NDArray[np.uint8] = np.zeros(1 << 10, np.uint8)
 
     def add(self, verdicts: Verdicts) -> None:
-        """The next batch."""
+        """Add the next batch."""
         if len(verdicts) == 0:
             return
         if self._first is None:
@@ -64,7 +64,7 @@ class PairMarks:
         self._mark(earlier[earlier >= 0])
 
     def mark(self, rows: Rows) -> None:
-        """Decisions that another part of the stream has found to be in a pair."""
+        """Mark decisions that another part of the stream has found to be in a pair."""
         self._first = self._first or 0
         self._mark(rows - self._first)
 
@@ -77,23 +77,20 @@ class PairMarks:
 
     @property
     def count(self) -> int:
-        """How many are marked."""
+        """How many decisions are marked."""
         return int(np.bitwise_count(self._marks).sum(dtype=np.int64))
 
     @property
     def rows(self) -> Rows:
-        """Those that are marked."""
-        some = np.flatnonzero(self._marks)
-        at, bit = np.nonzero(np.unpackbits(self._marks[some, None], axis=1, bitorder="little"))
-        rows: Rows = (self._first or 0) + some[at] * _BITS + bit
+        """The decisions that are marked."""
+        marked = np.flatnonzero(self._marks)
+        at, bit = np.nonzero(np.unpackbits(self._marks[marked, None], axis=1, bitorder="little"))
+        rows: Rows = (self._first or 0) + marked[at] * _BITS + bit
         return rows
 
 
 class Totals:
-    """Adds up verdicts, batch by batch.
-
-    epsilon   of the rule
-    """
+    """Adds up verdicts, batch by batch; `epsilon` is that of the rule."""
 
     def __init__(self, epsilon: float) -> None:
         self._epsilon = epsilon
@@ -138,8 +135,8 @@ class Totals:
     def _add_margins(self, verdicts: Verdicts) -> None:
         if verdicts.pairs == 0:
             return
-        some = verdicts.offsets[:-1][verdicts.violations]
-        nearest = np.minimum.reduceat(verdicts.witnesses.input_distances, some)
+        starts = verdicts.offsets[:-1][verdicts.violations]
+        nearest = np.minimum.reduceat(verdicts.witnesses.input_distances, starts)
         shares = nearest / self._epsilon
         self._identical += int((nearest == 0).sum())
         parts = np.ceil(shares[nearest > 0] * MARGINS - _ROUNDING).astype(np.int64) - 1
@@ -164,12 +161,9 @@ class Totals:
         self._margins += other._margins
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON, all but `in_pairs`; with its rows, `of_dict` gives it back."""
+        """Return plain values for JSON, except `in_pairs`; `from_dict` also takes its rows."""
         return {
-            "first_row": self.first_row,
-            "flagged": self.flagged,
-            "comparable": self.comparable,
-            "pairs": self.pairs,
+            **{name: getattr(self, name) for name in _PLAIN},
             "by_row": self.by_row.to_dict(),
             "by_time": self.by_time.to_dict(),
             "models": self.models.to_dict(),
@@ -178,15 +172,12 @@ class Totals:
         }
 
     @classmethod
-    def from_dict(cls, epsilon: float, fields: dict[str, Any], in_pairs: Any) -> "Totals":
-        made = cls(epsilon)
-        made.first_row, made.flagged = fields["first_row"], fields["flagged"]
-        made.comparable, made.pairs = fields["comparable"], fields["pairs"]
-        made.by_row, made.by_time = (
-            RowStretches.from_dict(fields["by_row"]),
-            TimeStretches.from_dict(fields["by_time"]),
-        )
-        made.models = ModelTally.from_dict(fields["models"])
-        made._identical, made._margins = fields["identical"], np.array(fields["margins"], np.int64)
-        made.in_pairs.mark(in_pairs)
-        return made
+    def from_dict(cls, epsilon: float, fields: dict[str, Any], in_pairs: Rows) -> "Totals":
+        totals = cls(epsilon)
+        vars(totals).update({name: fields[name] for name in _PLAIN})
+        totals.by_row = RowStretches.from_dict(fields["by_row"])
+        totals.by_time = TimeStretches.from_dict(fields["by_time"])
+        totals.models = ModelTally.from_dict(fields["models"])
+        totals._identical, totals._margins = fields["identical"], np.array(fields["margins"])
+        totals.in_pairs.mark(in_pairs)
+        return totals

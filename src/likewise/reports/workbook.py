@@ -1,12 +1,8 @@
-"""Pairs as an Excel workbook: a sheet to work on, and one that says what it is.
+"""Writes pairs as an Excel workbook: a sheet for review, and one that says what it is.
 
-Each cell is written with its type: text as text, whatever it begins with, so that nothing from the
-data becomes a formula, a link or a number. A header that stays in sight, and filters on it.
-
-Excel holds 1,048,576 rows on a sheet, 16,384 columns and 32,767 characters in a cell. Pairs beyond
-that are counted and left out; longer text is cut and says so. Numbers of more than 15 digits, which
-Excel would round, are text; so are times before 1900. Other numbers have 16 digits.
-
+Invariant: each cell is written with its type, so nothing from the data becomes a formula, a link or
+a number. Pairs that a sheet has no room for are counted and left out; longer text is cut and says
+so. Numbers of more than 15 digits, which Excel would round, and times before 1900 are text.
 Cost: rows go to a file as they come (xlsxwriter's constant memory); about 5 microseconds a cell, so
 150,000 pairs of 70 columns take a minute.
 """
@@ -21,7 +17,7 @@ from typing import IO, Any
 from likewise.errors import BadFile
 
 ROWS = 1_048_576
-"""Of a sheet, the header included."""
+"""How many rows a sheet has, the header included."""
 COLUMNS = 16_384
 _CHARACTERS = 32_767
 _DIGITS = 10**15
@@ -29,7 +25,7 @@ _WIDTHS = (8, 32)
 
 
 class Workbook:
-    """An .xlsx file while it is written."""
+    """Writes an .xlsx file."""
 
     def __init__(self, file: IO[bytes], folder: Path, about: str) -> None:
         import xlsxwriter
@@ -55,7 +51,7 @@ class Workbook:
         self._finished = False
 
     def add(self, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Further rows; the first ones bring the header."""
+        """Add rows; with the first ones also the header."""
         if self._rows == 0:
             self._header(names)
         for row in rows:
@@ -94,7 +90,7 @@ class Workbook:
             sheet.write_string(row, column, _cut(str(value)))
 
     def finish(self) -> None:
-        """Filters over all rows, the other sheet, and the file."""
+        """Add filters and the other sheet, and write the file."""
         if self._columns and self._rows > 1:
             self._sheet.autofilter(0, 0, self._rows - 1, self._columns - 1)
         sheet = self._book.add_worksheet("about")
@@ -111,19 +107,19 @@ class Workbook:
         self._finished = True
 
     def close(self) -> None:
-        """Let go of the files that hold rows, of a book that was not finished."""
+        """Release the files that hold rows, if the workbook was not finished."""
         if not self._finished:
-            with suppress(Exception):  # what is written here is thrown away
+            with suppress(Exception):  # what this writes is thrown away
                 self._book.close()
 
 
 def _is_plain(value: float) -> bool:
-    """Whether Excel holds a number as it is."""
+    """Tell whether Excel holds a number exactly."""
     return math.isfinite(value) and (isinstance(value, float) or abs(value) < _DIGITS)
 
 
 def _cut(text: str) -> str:
-    """A text that fits into a cell."""
+    """Cut a text so that it fits into a cell."""
     if len(text) <= _CHARACTERS:
         return text
     note = f"… ({len(text):,} characters)"

@@ -1,1 +1,1 @@
-"""What users declare: rules, features, embedders, bursts."""
+"""The declarations of users: rules, features, embedders, bursts."""

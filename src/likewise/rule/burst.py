@@ -1,26 +1,23 @@
-"""How many near inputs in a short time are too many: a run of near-duplicates, whatever came out.
+"""The declaration of a burst: so many near inputs in a short time that they raise an alarm.
 
-Someone who searches for a flaw of a model from outside asks about one input again and again, each
-time changed a little. Every answer may be consistent with the others; that there are so many of
-them is the sign.
-
-A burst is a frozen value, checked when it is made. Not here: how they are counted
-(search/engine/neighbour_count.py).
+Someone who probes a model for flaws sends an input again and again, each time changed a little. All
+answers may be consistent; the number of near-duplicates is the sign.
+Invariant: a burst is frozen, and checked when it is made.
+Not here: how near inputs are counted (search/engine/neighbour_count.py).
 """
 
-import operator
 from dataclasses import dataclass
-from typing import Any
 
 from likewise.errors import BadRule
+from likewise.tables.setting_checks import check_whole_number
 
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """Count the near inputs among the last decisions, and raise an alarm from so many on.
+    """Counts the near inputs among the last decisions, and says how many raise an alarm.
 
     last    how many decisions back: row r is compared with rows r - last to r - 1. Forgotten rows
-            are missing from them, and no earlier ones take their place.
+            are not replaced by earlier ones.
     alarm   how many neighbours raise an alarm; None: they are only counted.
 
     >>> import likewise as lw
@@ -35,27 +32,17 @@ class Burst:
     alarm: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "last", _whole("last", self.last))
+        object.__setattr__(self, "last", check_whole_number("last", self.last))
         if self.alarm is None:
             return
-        object.__setattr__(self, "alarm", _whole("alarm", self.alarm))
+        object.__setattr__(self, "alarm", check_whole_number("alarm", self.alarm))
         if self.alarm > self.last:
             raise BadRule(
                 f"alarm is {self.alarm} and last is {self.last}; expected an alarm of at most"
-                f" {self.last}, since there are never more neighbours than decisions looked at",
+                f" {self.last}, since there are never more neighbours than decisions compared",
                 setting="alarm",
             )
 
     def __str__(self) -> str:
         alarm = "no alarm" if self.alarm is None else f"alarm from {self.alarm:,} neighbours on"
         return f"near inputs among the last {self.last:,} decisions are counted, {alarm}"
-
-
-def _whole(name: str, value: Any) -> int:
-    try:
-        number = 0 if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = 0
-    if number < 1:
-        raise BadRule(f"{name} is {value!r}; expected a whole number from 1", setting=name)
-    return number

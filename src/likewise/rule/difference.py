@@ -1,7 +1,7 @@
-"""Is a rule the one that a ledger was begun under, and are its models? If not, how do they differ?
+"""Compares a rule and its models with those of a ledger, and describes how they differ.
 
-Rules are compared entry by entry, models by their marks: what an embedder is called may change,
-what it is may not.
+Rules are compared entry by entry, models by their marks: the name of an embedder may change, the
+model may not.
 """
 
 import tomllib
@@ -14,17 +14,17 @@ from likewise.rule.rule import Rule
 from likewise.tables.printing import format_value
 
 
-def require_same_rule(kept: Rule, given: Rule | None, path: Path, *, models: bool) -> Rule:
-    """The rule to go on with; raise BadRule if it, or a model, is another than the ledger's."""
-    if given is not None and not given.is_same_except_models(kept):
+def require_same_rule(stored: Rule, given: Rule | None, path: Path, *, models: bool) -> Rule:
+    """Return the rule to continue with; raise BadRule if it, or a model, is not the ledger's."""
+    if given is not None and not given.is_same_except_models(stored):
         raise BadRule(
             f"the ledger {str(path)!r} was begun under another rule:\n"
-            f"{difference(kept, given)}\nOpen it without a rule, or begin another"
+            f"{difference(stored, given)}\nOpen it without a rule, or begin another"
             " ledger. Nothing was changed."
         )
-    rule = kept if given is None else given
+    rule = stored if given is None else given
     for column, embedder in rule.embedders().items() if models else ():
-        differs = embedder.embedding.mark.describe_difference(kept.embedders()[column].mark)
+        differs = embedder.embedding.mark.describe_difference(stored.embedders()[column].mark)
         if differs:
             of = f" of column {column!r}" if column else ""
             raise BadRule(
@@ -36,7 +36,7 @@ def require_same_rule(kept: Rule, given: Rule | None, path: Path, *, models: boo
 
 
 def require_check_vectors(rule: Rule) -> None:
-    """A ledger wants to notice another model, so an input must be known to try each with."""
+    """Raise BadRule unless each embedder has a check vector, so that a ledger notices others."""
     for embedder in rule.embedders().values():
         if not embedder.mark.check:
             raise BadRule(
@@ -46,35 +46,31 @@ def require_check_vectors(rule: Rule) -> None:
             )
 
 
-def difference(kept: Rule, given: Rule) -> str:
-    """A line for each entry that differs.
+def difference(stored: Rule, given: Rule) -> str:
+    """Return a line for each entry that differs.
 
     >>> print(difference(Rule("l1", 2), Rule("l1", 3)))
       epsilon is 2.0 in the ledger, and 3.0 was given
     """
-    mine, theirs = _entries(kept), _entries(given)
+    before, now = _entries(stored), _entries(given)
     return "\n".join(
-        f"  {format_value(name)} is {_format_entry(mine, name)} in the ledger, and"
-        f" {_format_entry(theirs, name)} was"
-        " given"
-        for name in dict.fromkeys([*mine, *theirs])
-        if _format_entry(mine, name) != _format_entry(theirs, name)
+        f"  {format_value(name)} is {before.get(name, 'not set')} in the ledger, and"
+        f" {now.get(name, 'not set')} was given"
+        for name in dict.fromkeys([*before, *now])
+        if before.get(name) != now.get(name)
     )
 
 
-def _format_entry(entries: dict[str, Any], name: str) -> str:
-    return repr(entries[name]) if name in entries else "not set"
+def _entries(rule: Rule) -> dict[str, str]:
+    """Return the repr of each entry of a rule's TOML, by its dotted name."""
+    entries: dict[str, str] = {}
 
-
-def _entries(rule: Rule) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-
-    def lay_out(table: dict[str, Any], prefix: str) -> None:
+    def flatten(table: dict[str, Any], prefix: str) -> None:
         for name, value in table.items():
             if isinstance(value, dict):
-                lay_out(value, f"{prefix}{name}.")
+                flatten(value, f"{prefix}{name}.")
             else:
-                flat[prefix + name] = value
+                entries[prefix + name] = repr(value)
 
-    lay_out(tomllib.loads(rule.to_toml()), "")
-    return flat
+    flatten(tomllib.loads(rule.to_toml()), "")
+    return entries

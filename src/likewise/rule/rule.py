@@ -1,8 +1,8 @@
 """The rule: when inputs count as near, and outputs as different.
 
-A rule is a frozen value, checked when it is made, and reads and writes TOML. With features it
-speaks of the columns of a table (feature.py), without them of vectors, or of what an embedder makes
-vectors of (embedder.py). It says nothing about how neighbours are found.
+With features it is about the columns of a table (feature.py), without them about vectors, or about
+inputs that an embedder turns into vectors (embedder.py). It reads and writes TOML.
+Invariant: a rule is frozen, and checked when it is made. Not here: how neighbours are found.
 """
 
 import datetime
@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from likewise.embedders.model_mark import ModelMark
 from likewise.errors import BadFile, BadRule
 from likewise.rule.embedder import Embedder
-from likewise.rule.feature import Feature, Output, to_plain_value
+from likewise.rule.feature import Feature, Output
 from likewise.rule.value_names import Labels, labels_of
-from likewise.tables.known_names import check_one_of, did_you_mean
+from likewise.tables.known_names import check_known, check_one_of
 from likewise.tables.printing import with_bounded_repr
+from likewise.tables.setting_checks import check_number, to_plain_value
 
 Metric: TypeAlias = Literal["linf", "l2", "l1", "cosine"]
 OutputMetric: TypeAlias = Literal["linf", "l1", "l2", "tv"]
@@ -49,42 +50,18 @@ EXTRAS: tuple[str, ...] = get_args(Extra)
 COMPARES: tuple[str, ...] = get_args(Compare)
 STORAGES: tuple[str, ...] = get_args(Storage)
 
-_EPSILON = (1e-150, 1e150)  # squares of what is near neither vanish nor overflow
+_EPSILON = (1e-150, 1e150)  # so that squares of near distances neither vanish nor overflow
 _WEIGHT = (1e-100, 1e100)
-_LARGEST = 1.7976931348623157e308
 _FARTHEST = {"linf": 1.0, "tv": 1.0, "l2": math.sqrt(2.0), "l1": 2.0}
 """How far apart two vectors of probabilities can be."""
 _SLACK = {"float64": 1e-9, "float32": 1e-5}
-_WRITTEN = str | int | float | datetime.date | datetime.time
-
-
-def _number(
-    name: str,
-    value: Any,
-    low: float,
-    high: float,
-    *,
-    or_zero: bool = False,
-    setting: str | None = None,
-) -> float:
-    setting = setting or name
-    try:
-        number = math.nan if getattr(value, "ndim", 0) else float(value)
-    except (TypeError, ValueError):
-        raise BadRule(f"{name} is {value!r:.200}; expected a number", setting=setting) from None
-    if isinstance(value, str) or not (low <= number <= high or (or_zero and number == 0)):
-        raise BadRule(
-            f"{name} is {value!r:.200}; expected a number from {low:g} to {high:g}"
-            + " (or 0)" * or_zero,
-            setting=setting,
-        )
-    return number
+_TOML_LABEL = str | int | float | datetime.date | datetime.time
 
 
 @with_bounded_repr
 @dataclass(frozen=True)
 class Rule:
-    """When are inputs near, and outputs different?
+    """Says when two inputs are near, and when two outputs are different.
 
     Near: `distance <= epsilon * (1 + slack)`, the distance computed in float64 from the values as
     stored. Different: `output distance > delta`.
@@ -97,17 +74,17 @@ class Rule:
     slack       how far beyond epsilon still counts as near, relative to it: people write 8/255 and
                 mean it, floating point misses it by a hair. None: 1e-9 for float64 histories, 1e-5
                 for float32, 0 for integers.
-    storage     the type in which inputs are kept and compared; auto takes it from the first input.
-    compare     which decisions are compared, where `observe` is told which model decided: "all";
-                "within": those of the same model; "across": those of different models. Decisions
-                without a model count as one more model.
-    embed       what makes vectors of inputs that are texts or pictures (see Embedder).
+    storage     the type in which inputs are stored and compared; auto takes that of the first one.
+    compare     which decisions are compared, if `observe` is given models: "all"; "within": those
+                of the same model; "across": those of different models. Decisions without a model
+                count as one more model.
+    embed       the model that makes vectors of inputs that are texts or pictures (see Embedder).
     features    what each column of a table means (see Feature); epsilon is then 1 unless given.
     output_column         the column of the output; for probabilities, one column for each.
     favourable            the output that everyone wants: a label, or "high" or "low" for a number.
     protected_must_differ whether only pairs that differ in a protected column count.
-    extra                 what a column is that features do not list: "reject", an error; or
-                          "ignore", as if it were not there.
+    extra                 what to do with a column that features do not list: "reject" it as an
+                          error, or "ignore" it.
     output_labels         names for outputs, for display; see a Feature's labels.
 
     >>> Rule(metric="l2", epsilon=0.5, weights=[1, 4]).weights
@@ -136,7 +113,7 @@ class Rule:
     extra: Extra = "reject"
     output_labels: Labels | None = None
 
-    if TYPE_CHECKING:  # more is taken than is kept: the fields above say what a rule has
+    if TYPE_CHECKING:  # arguments may have more types than the fields above
 
         def __init__(
             self,
@@ -174,7 +151,7 @@ class Rule:
                 setting="protected_must_differ",
             )
         self._set("favourable", to_plain_value(self.favourable))
-        if not isinstance(self.favourable, _WRITTEN | None):
+        if not isinstance(self.favourable, _TOML_LABEL | None):
             raise BadRule(
                 f"favourable is {self.favourable!r}; expected a label that TOML can hold, such as a"
                 " string or a number",
@@ -193,11 +170,11 @@ class Rule:
                 "epsilon is missing or NaN; expected how near is near, such as epsilon=0.1",
                 setting="epsilon",
             )
-        self._set("epsilon", _number("epsilon", self.epsilon, *_EPSILON))
-        self._set("delta", _number("delta", self.delta, 0.0, _LARGEST))
+        self._set("epsilon", check_number("epsilon", self.epsilon, *_EPSILON))
+        self._set("delta", check_number("delta", self.delta, 0.0))
         self._check_delta()
         if self.slack is not None:
-            self._set("slack", _number("slack", self.slack, 0.0, 1.0))
+            self._set("slack", check_number("slack", self.slack, 0.0, 1.0))
         if self.weights is not None:
             self._set("weights", self._check_weights())
         try:
@@ -207,7 +184,7 @@ class Rule:
             raise BadRule(f"the rule has text that is not Unicode, near {what!r}") from None
 
     def _check_delta(self) -> None:
-        """Raise BadRule if no two outputs are so far apart."""
+        """Raise BadRule if no two outputs can be farther apart than delta."""
         if self.output == "label":
             farthest, why = 1.0, "two labels are 0 or 1 apart; leave delta at 0"
         elif self.output == "probabilities":
@@ -217,8 +194,8 @@ class Rule:
             return
         if self.delta >= farthest:
             raise BadRule(
-                f"delta is {self.delta:g}, and outputs differ if they are farther apart than that:"
-                f" under this rule nothing would ever be a violation, since {why}",
+                f"delta is {self.delta:g}, and outputs differ if they are farther apart than that."
+                f" Under this rule nothing would ever be a violation, since {why}",
                 setting="delta",
             )
 
@@ -242,7 +219,7 @@ class Rule:
                 " and storage is left to them"
             )
         if self.embed is not None:
-            raise BadRule("with features, the columns of texts and pictures say what embeds them")
+            raise BadRule("with features, embed is a setting of each column of texts or pictures")
         embedded = [name for name, feature in features.items() if feature.embed is not None]
         if embedded and self.metric != "l2":
             raise BadRule(
@@ -250,20 +227,20 @@ class Rule:
                 ' metric="l2": embeddings have no other distance that means something'
             )
         if not any(feature.is_compared for feature in features.values()):
-            raise BadRule("no feature takes part in the distance; expected a number at least")
-        for kind, called in (("key", "keys"), ("person", "persons")):
-            if sum(feature.kind == kind for feature in features.values()) > 1:
-                raise BadRule(f"several features are {called}; expected one at most")
-        protected = [name for name, feature in features.items() if feature.kind == "protected"]
-        if self.protected_must_differ and not protected:
+            raise BadRule("no feature is compared; expected at least one, such as a number")
+        kinds = [feature.kind for feature in features.values()]
+        for kind in ("key", "person"):
+            if kinds.count(kind) > 1:
+                raise BadRule(f"several features are {kind}s; expected one at most")
+        if self.protected_must_differ and "protected" not in kinds:
             raise BadRule("protected_must_differ is set, but no feature is protected")
         self._check_output_column(features)
 
     def _check_output_column(self, features: Mapping[str, Feature]) -> None:
         several = self.output == "probabilities"
         given = self.output_column
-        listed = [given] if isinstance(given, str) else given
-        columns = list(listed) if isinstance(listed, Sequence) else []
+        columns = [given] if isinstance(given, str) else given
+        columns = list(columns) if isinstance(columns, Sequence) else []
         enough = len(columns) >= 2 if several else len(columns) == 1
         names = {name for name in columns if isinstance(name, str)}
         if not enough or len(names) < len(columns):
@@ -286,7 +263,7 @@ class Rule:
                 setting="weights",
             ) from None
         weights = tuple(
-            _number(f"weight {j}", weight, *_WEIGHT, or_zero=True, setting="weights") + 0.0
+            check_number(f"weight {j}", weight, *_WEIGHT, or_zero=True, setting="weights") + 0.0
             for j, weight in enumerate(given)
         )
         if not any(weights):
@@ -303,16 +280,16 @@ class Rule:
         return _rule_of, (given | {"features": self.features and dict(self.features)},)
 
     def slack_for(self, storage: str) -> float:
-        """The slack in use for a history kept in `storage`."""
+        """Return the slack for a history stored in that type."""
         return _SLACK.get(storage, 0.0) if self.slack is None else self.slack
 
     def to_toml(self) -> str:
-        """The rule as TOML; `Rule.from_toml` gives it back."""
+        """Return the rule as TOML; `Rule.from_toml` reads it back."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         features = given.pop("features")
         if features is None:
             del given["protected_must_differ"]
-        # Defaults are left out, so that rules from before these settings have the same fingerprint.
+        # Without defaults, rules that were written before these settings keep their fingerprints.
         if self.extra == "reject":
             del given["extra"]
         if self.compare == "all":
@@ -331,18 +308,18 @@ class Rule:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same rule, whatever the order in which its features are given.
+        """A digest that is equal for equal rules, whatever the order of their features.
 
-        It covers which models embed, so these are loaded for it. Their check vectors are rounded to
-        a hundredth of their largest number, so that it is, almost always, the same on machines
+        It covers the models that embed, and loads them. Their check vectors are rounded to a
+        hundredth of their largest number, so that the digest is almost always the same on machines
         that compute a little differently; a ledger compares the vectors themselves. It does not
         cover labels, which are for display.
         """
         text = self._sort_features()._without_labels().to_toml()
         for column, mark in sorted(self.marks().items()):
             largest = max(map(abs, mark.check), default=0.0) or 1.0
-            seen = [f"{one / largest + 0.0:.2f}" for one in mark.check]
-            text += f"\n# {column!r} {mark.identity} {' '.join(seen)}"
+            rounded = [f"{number / largest + 0.0:.2f}" for number in mark.check]
+            text += f"\n# {column!r} {mark.identity} {' '.join(rounded)}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _sort_features(self) -> "Rule":
@@ -350,58 +327,61 @@ class Rule:
 
     def _without_labels(self) -> "Rule":
         features = self.features and {
-            name: one if one.labels is None else replace(one, labels=None)
-            for name, one in self.features.items()
+            name: feature if feature.labels is None else replace(feature, labels=None)
+            for name, feature in self.features.items()
         }
         return replace(self, features=features, output_labels=None)
 
     @property
     def output_columns(self) -> tuple[str, ...]:
-        """The columns of the output: one or, of probabilities, several; none without features."""
+        """The columns of the output: one, several for probabilities, none without features."""
         given = self.output_column or ()
         return (given,) if isinstance(given, str) else given
 
     @property
     def key_column(self) -> str | None:
-        """The column that decisions have their keys from."""
+        """The column with the keys of decisions."""
         features = self.features or {}
-        return next((name for name, one in features.items() if one.kind == "key"), None)
+        return next((name for name, feature in features.items() if feature.kind == "key"), None)
 
     @property
     def person_column(self) -> str | None:
-        """The column that tells people apart; decisions of one person are never compared."""
+        """The column that identifies people; decisions about one person are never compared."""
         features = self.features or {}
-        return next((name for name, one in features.items() if one.kind == "person"), None)
+        return next((name for name, feature in features.items() if feature.kind == "person"), None)
 
     def embedders(self) -> dict[str, Embedder]:
-        """By column; that of a rule without features is under ""."""
+        """Return the embedders by column; "" is the column of a rule without features."""
         if self.embed is not None:
             return {"": self.embed}
         features = self.features or {}
-        return {name: one.embed for name, one in features.items() if one.embed is not None}
+        return {
+            name: feature.embed for name, feature in features.items() if feature.embed is not None
+        }
 
     def marks(self) -> dict[str, ModelMark]:
-        """Which model each embedder is; loads those of which that is not recorded."""
+        """Return the mark of each embedder's model; load models whose marks are not recorded."""
         return {column: embedder.mark for column, embedder in self.embedders().items()}
 
     def is_same_except_models(self, other: "Rule") -> bool:
-        """Whether two rules are the same, whatever their models and values are called."""
+        """Whether two rules are equal but for the names of their models and values."""
 
         def strip_names(rule: Rule) -> str:
-            features = rule.features or {}
-            alike = {
-                name: one if one.embed is None else replace(one, embed="python:any:model")
-                for name, one in features.items()
+            features = {
+                name: feature
+                if feature.embed is None
+                else replace(feature, embed="python:any:model")
+                for name, feature in (rule.features or {}).items()
             }
             embed = None if rule.embed is None else Embedder("python:any:model")
-            other = replace(rule, embed=embed, features=alike or None)
-            return other._sort_features()._without_labels().to_toml()
+            stripped = replace(rule, embed=embed, features=features or None)
+            return stripped._sort_features()._without_labels().to_toml()
 
         return strip_names(self) == strip_names(other)
 
     @classmethod
     def from_toml(cls, text: str) -> "Rule":
-        """A rule from TOML text; `Rule.load` reads a file.
+        """Read a rule from TOML text; `Rule.load` reads a file.
 
         >>> Rule.from_toml('metric = "l1"\\nepsilon = 2').metric
         'l1'
@@ -415,13 +395,8 @@ class Rule:
             given = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise BadRule(f"the rule is not valid TOML: {error}") from None
-        known = [field.name for field in fields(cls)]
-        for name in given:
-            if name not in known:
-                raise BadRule(
-                    f"the rule has an unknown key {name!r}; expected {', '.join(known)}"
-                    + did_you_mean(name, known)
-                )
+        settings = [field.name for field in fields(cls)]
+        check_known("the rule has an unknown key", given, settings)
         output = given.get("output")
         if isinstance(output, dict):
             given |= _output_table(given.pop("output"))
@@ -429,12 +404,12 @@ class Rule:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Rule":
-        """A rule from a TOML file; every error names the file."""
+        """Read a rule from a TOML file; every error names the file."""
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise BadFile(
-                f"the rule {path} is not there. Make one from your data: likewise init DATA --out"
+                f"the rule {path} does not exist. Make one from your data: likewise init DATA --out"
                 f" {path}",
                 path=path,
             ) from None
@@ -465,27 +440,22 @@ _OUTPUT_KEYS = {
 
 
 def _output_table(given: dict[str, Any]) -> dict[str, Any]:
-    """The [output] table of a rule's TOML, by the rule's own names."""
-    for name in given:
-        if name not in _OUTPUT_KEYS:
-            raise BadRule(
-                f"[output] has an unknown key {name!r}; expected {', '.join(_OUTPUT_KEYS)}"
-                + did_you_mean(name, _OUTPUT_KEYS)
-            )
-    known = {_OUTPUT_KEYS[name]: value for name, value in given.items()}
-    if "output" not in known and isinstance(known.get("output_column"), list):
-        known["output"] = "probabilities"
-    return known
+    """Return the [output] table of a rule's TOML with the names of the rule's settings."""
+    check_known("[output] has an unknown key", given, _OUTPUT_KEYS)
+    settings = {_OUTPUT_KEYS[name]: value for name, value in given.items()}
+    if "output" not in settings and isinstance(settings.get("output_column"), list):
+        settings["output"] = "probabilities"
+    return settings
 
 
 def toml_value(value: Any) -> str:
-    """A value, or a key with anything in it, as TOML."""
+    """Write a value, or a key with any characters, as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
-        entries = (f"{toml_value(name)} = {toml_value(one)}" for name, one in value.items())
+        entries = (f"{toml_value(name)} = {toml_value(entry)}" for name, entry in value.items())
         return f"{{{', '.join(entries)}}}"
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(toml_value, value))}]"

@@ -1,7 +1,6 @@
-"""Names for values, as people know them: "1.0" is "women".
+"""Display names for values: "1.0" is "women".
 
-They are for display. They change no verdict, so no fingerprint covers them, and a ledger that was
-begun without them, or with others, goes on.
+They change no verdict, so no fingerprint covers them, and a ledger may be opened with other names.
 """
 
 from collections.abc import Mapping
@@ -10,11 +9,11 @@ from typing import Any
 from likewise.errors import BadRule
 
 Labels = tuple[tuple[str, str], ...]
-"""The text of a value, and what it is called."""
+"""Pairs of the text of a value and its name."""
 
 
 def labels_of(where: str, given: Any) -> Labels:
-    """Labels as they are kept, from a table of names by value.
+    """Make labels from a table of names by value; raise BadRule if it is none.
 
     >>> labels_of("labels", {1.0: "women", "2.0": "men"})
     (('1.0', 'women'), ('2.0', 'men'))
@@ -29,7 +28,7 @@ def labels_of(where: str, given: Any) -> Labels:
 
 
 def name_value(labels: Labels | None, value: Any) -> Any:
-    """What a value is called, or the value itself; 1, 1.0 and "1.0" are the same.
+    """Return the name of a value, or the value itself; 1, 1.0 and "1.0" are the same value.
 
     >>> named((("1.0", "women"),), 1)
     'women'

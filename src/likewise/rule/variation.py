@@ -1,17 +1,9 @@
-"""A rule with one line changed: a column ignored, its tolerance halved, or doubled.
+"""Makes rules with one line changed: a column ignored, or its tolerance halved or doubled.
 
-What each line of a rule does is seen from what happens without it. Here the changed rules are made;
-monitor/sensitivity.py counts what comes of each.
-
-A relative tolerance and one in steps scale like any other: half of "10%" is "5%". A category that
-must match can only be ignored. One whose mismatch has a cost gets twice the cost for "halved", half
-of it for "doubled": either way "halved" is stricter, "doubled" looser. In a rule without features a
-coordinate's tolerance is what epsilon and its weight make it. Cosine has no tolerances, so there a
-coordinate is ignored or not.
-
-Invariant: a changed rule differs from the given one in the columns of its change alone. A change
-that gives no rule (the only column ignored, a tolerance out of range) is left out.
-Not here: which columns are one (a one-hot family); whoever calls says that.
+"halved" is stricter and "doubled" is looser: the cost of a category's mismatch is doubled for
+"halved". A coordinate's tolerance follows from epsilon and its weight; cosine has none.
+Invariant: a changed rule differs only in the columns of its change; a change that gives no valid
+rule is left out. Not here: the effect of each change (monitor/sensitivity.py).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,21 +25,22 @@ Tolerance: TypeAlias = float | str | None
 @with_bounded_repr
 @dataclass(frozen=True)
 class RuleChange:
-    """One line of a rule changed, and the rule that this gives."""
+    """A change of one line of a rule, and the rule that results."""
 
     column: str | None
-    """A column, or the name that several have together; None for epsilon."""
+    """A column, or the common name of several; None for epsilon."""
     columns: tuple[str, ...]
     how: ChangeKind
     tolerance: Tolerance
-    """What it is then; None if the column is ignored, or where several columns have several."""
+    """The new tolerance; None if the column is ignored, or if several columns have several."""
     instead_of: Tolerance
+    """The tolerance before the change."""
     rule: Rule
 
 
 @dataclass(frozen=True)
 class RulePart:
-    """What is changed at once: a column, or several under one name; none for epsilon."""
+    """The columns that are changed at once: one, or several under one name; none for epsilon."""
 
     name: str | None
     columns: tuple[str, ...]
@@ -58,22 +51,22 @@ def list_parts(
     coordinates: Sequence[str] | None = None,
     together: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[RulePart, ...]:
-    """The columns that are compared, in their order; epsilon where coordinates have no names.
+    """List the columns that are compared, in their order; epsilon if coordinates have no names.
 
-    coordinates: their names, for a rule without features
-    together: columns that are changed as one, by the name that they get
+    coordinates     the names of coordinates, for a rule without features
+    together        columns that are changed at once, such as one-hot columns, by their common name
     """
     if rule.features is None and coordinates is None:
         return (RulePart(None, ()),)
     names = _list_compared_columns(rule, coordinates)
-    one_of = {name: title for title, some in (together or {}).items() for name in some}
+    title_of = {name: title for title, group in (together or {}).items() for name in group}
     parts: dict[tuple[str, bool], RulePart] = {}
     for name in names:
-        title = one_of.get(name)
+        title = title_of.get(name)
         if title is None:
             parts[name, False] = RulePart(name, (name,))
         else:
-            columns = tuple(one for one in names if one_of.get(one) == title)
+            columns = tuple(other for other in names if title_of.get(other) == title)
             parts.setdefault((title, True), RulePart(title, columns))
     return tuple(parts.values())
 
@@ -98,7 +91,7 @@ def list_changes(
     coordinates: Sequence[str] | None = None,
     hows: Sequence[ChangeKind] = CHANGE_KINDS,
 ) -> tuple[RuleChange, ...]:
-    """Each part changed in each of these ways, as far as that gives a rule."""
+    """List the changes of each part in each of these ways that give a valid rule."""
     return tuple(
         change
         for part in parts
@@ -112,32 +105,33 @@ def _change_part(
 ) -> Iterator[RuleChange]:
     try:
         if not part.columns:
-            yield from _of_epsilon(rule, how)
+            yield from _change_epsilon(rule, how)
         elif rule.features is None:
-            yield from _of_coordinates(rule, part, how, coordinates)
+            yield from _change_coordinates(rule, part, how, coordinates)
         else:
-            yield from _of_columns(rule, part, how)
+            yield from _change_columns(rule, part, how)
     except BadRule:
         return
 
 
-def _of_epsilon(rule: Rule, how: ChangeKind) -> Iterator[RuleChange]:
+def _change_epsilon(rule: Rule, how: ChangeKind) -> Iterator[RuleChange]:
     if how != "ignored":
         epsilon = rule.epsilon * _FACTORS[how]
         yield RuleChange(None, (), how, epsilon, rule.epsilon, replace(rule, epsilon=epsilon))
 
 
-def _of_columns(rule: Rule, part: RulePart, how: ChangeKind) -> Iterator[RuleChange]:
-    before = {name: (rule.features or {})[name] for name in part.columns}
-    after = {name: _feature(feature, how) for name, feature in before.items()}
+def _change_columns(rule: Rule, part: RulePart, how: ChangeKind) -> Iterator[RuleChange]:
+    features = dict(rule.features or {})
+    before = {name: features[name] for name in part.columns}
+    after = {name: _change_feature(feature, how) for name, feature in before.items()}
     if after != before:
-        changed = replace(rule, features={**(rule.features or {}), **after})
-        both = _tolerance(after.values()), _tolerance(before.values())
+        changed = replace(rule, features=features | after)
+        both = _common_tolerance(after.values()), _common_tolerance(before.values())
         yield RuleChange(part.name, part.columns, how, *both, changed)
 
 
-def _feature(feature: Feature, how: ChangeKind) -> Feature:
-    """A feature as it is changed; the same where it cannot be."""
+def _change_feature(feature: Feature, how: ChangeKind) -> Feature:
+    """Return the changed feature; the feature itself if it cannot be changed in this way."""
     if how == "ignored":
         return Feature("ignore")
     factor = _FACTORS[how]
@@ -151,13 +145,13 @@ def _feature(feature: Feature, how: ChangeKind) -> Feature:
     return replace(feature, tolerance=feature.tolerance * factor)
 
 
-def _tolerance(features: Iterable[Feature]) -> Tolerance:
-    """The tolerance, or the cost of a mismatch, of features that have the same."""
+def _common_tolerance(features: Iterable[Feature]) -> Tolerance:
+    """Return the tolerance, or cost of a mismatch, that all features have; else None."""
     different = {one.tolerance if one.mismatch is None else one.mismatch for one in features}
     return different.pop() if len(different) == 1 else None
 
 
-def _of_coordinates(
+def _change_coordinates(
     rule: Rule, part: RulePart, how: ChangeKind, coordinates: Sequence[str]
 ) -> Iterator[RuleChange]:
     if rule.metric == "cosine" and how != "ignored":
@@ -165,9 +159,9 @@ def _of_coordinates(
     power = 2.0 if rule.metric == "l2" else 1.0
     factor = 0.0 if how == "ignored" else _FACTORS[how] ** -power
     weights = dict(zip(coordinates, rule.weights or (1.0,) * len(coordinates), strict=True))
-    after = {**weights, **{name: weights[name] * factor for name in part.columns}}
-    changed = replace(rule, weights=tuple(after.values()))
-    alone = {rule.epsilon * weights[name] ** (-1.0 / power) for name in part.columns}
-    before = alone.pop() if len(alone) == 1 and rule.metric != "cosine" else None
-    then = None if before is None or how == "ignored" else before * _FACTORS[how]
-    yield RuleChange(part.name, part.columns, how, then, before, changed)
+    scaled = weights | {name: weights[name] * factor for name in part.columns}
+    changed = replace(rule, weights=tuple(scaled.values()))
+    tolerances = {rule.epsilon * weights[name] ** (-1.0 / power) for name in part.columns}
+    before = tolerances.pop() if len(tolerances) == 1 and rule.metric != "cosine" else None
+    after = None if before is None or how == "ignored" else before * _FACTORS[how]
+    yield RuleChange(part.name, part.columns, how, after, before, changed)

@@ -1,6 +1,6 @@
-"""A rule without its models: for a ledger whose vectors are there already, or are not wanted.
+"""Replaces the embedders of a rule, for a ledger that is opened without loading its models.
 
-Invariant: no model is loaded, no file is opened, and whatever would have to be embedded is refused.
+Invariant: no model is loaded, no file is opened, and an item that needs embedding is refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,36 +20,37 @@ from likewise.rule.rule import Rule
 def without_models(
     rule: Rule, vectors: Mapping[str, np.dtype[Any]], *, of_vectors: bool = True
 ) -> Rule:
-    """The rule with embedders that only know how long their vectors are, by column.
+    """Return the rule with embedders that know only the type of their vectors.
 
-    of_vectors: whether one that embeds whole inputs takes their vectors instead, or nothing.
+    vectors     the type of the vectors of each column
+    of_vectors  whether inputs that were embedded whole are now vectors, or are refused
     """
     features: Mapping[str, Any] = rule.features or {}
-    standing = {
-        name: one
-        if one.embed is None
-        else replace(one, embed=make_unavailable_embedder(vectors.get(name)))
-        for name, one in features.items()
+    replaced = {
+        name: feature
+        if feature.embed is None
+        else replace(feature, embed=make_unavailable_embedder(vectors.get(name)))
+        for name, feature in features.items()
     }
     embed = None if rule.embed is None or of_vectors else make_unavailable_embedder()
-    return replace(rule, embed=embed, features=standing or None)
+    return replace(rule, embed=embed, features=replaced or None)
 
 
 def make_unavailable_embedder(dtype: np.dtype[Any] | None = None) -> Embedder:
-    """An embedder that refuses whatever is to be embedded; dtype is that of its vectors."""
+    """Make an embedder that refuses every item; dtype is the type of its vectors."""
     embedder = UnavailableEmbedder(_refuse_call)
-    known = np.dtype((np.float64, (1,))) if dtype is None else dtype
-    object.__setattr__(embedder, "_absent", _UnavailableEmbedding(embedder, known))
+    vector_type = np.dtype((np.float64, (1,))) if dtype is None else dtype
+    embedder._set("_unavailable", _UnavailableEmbedding(embedder, vector_type))
     return embedder
 
 
 class UnavailableEmbedder(Embedder):
-    """Declares that the model is not there."""
+    """An embedder whose model is not loaded."""
 
     @property
     def embedding(self) -> Embedding:
-        absent: Embedding = self.__dict__["_absent"]
-        return absent
+        embedding: Embedding = self.__dict__["_unavailable"]
+        return embedding
 
     @property
     def is_loaded(self) -> bool:
@@ -59,7 +60,7 @@ class UnavailableEmbedder(Embedder):
 class _UnavailableEmbedding(Embedding):
     def __init__(self, declared: Embedder, dtype: np.dtype[Any]) -> None:
         super().__init__(declared, Function(declared))
-        self._settled = dtype
+        self._vector_type = dtype
 
     def require_model(self, name: ItemNamer) -> None:
         raise BadDecision(
@@ -78,9 +79,9 @@ class _UnavailableEmbedding(Embedding):
         return ModelMark("no model", ())
 
     def find_vector_type(self) -> np.dtype[Any]:
-        assert self._settled is not None
-        return self._settled
+        assert self._vector_type is not None
+        return self._vector_type
 
 
 def _refuse_call(batch: Sequence[Any]) -> Any:
-    raise AssertionError("a model that is not there was asked")
+    raise AssertionError("a model that is not loaded was called")

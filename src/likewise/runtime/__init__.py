@@ -1,1 +1,1 @@
-"""Processes, forks, files and logging: what has nothing to do with decisions."""
+"""Forks, locks, files, load and logging: code that knows nothing of decisions."""

@@ -1,11 +1,9 @@
-"""What a forked process does with the objects that it was copied with.
+"""Repairs objects in a forked process, which inherits memory but only the thread that forked.
 
-A fork copies memory and no thread but the one that forks. A lock that another thread held is held
-for ever in the copy, a queue that a thread worked on is never emptied. So whoever has a lock, a
-thread or a file registers here, and is told in the child before anything else runs there.
-
-Invariant: `_after_fork` of every registered object that is still alive has run when `fork` returns
-in the child, in the order in which they registered.
+A lock that another thread held stays locked in the child for ever, and a queue that a thread served
+is never emptied. So objects with a lock, a thread or a file register here.
+Invariant: when `fork` returns in the child, `_after_fork` of every registered object that is still
+alive has run, in the order in which they registered.
 """
 
 import contextlib
@@ -16,23 +14,23 @@ from typing import Protocol
 
 
 class ForkListener(Protocol):
-    """Knows what to do in a process that was forked off."""
+    """Repairs itself in a forked process."""
 
     def _after_fork(self) -> None:
-        """Renew locks, drop what belongs to threads, let go of what belongs to the parent."""
+        """Renew locks, drop what belongs to threads, release what belongs to the parent."""
 
 
 _listeners: "weakref.WeakKeyDictionary[ForkListener, None]" = weakref.WeakKeyDictionary()
-"""In the order in which they registered: what an object is made of is told before it."""
+"""In the order of registration, so that the parts of an object come before it."""
 
 
-def register_after_fork(one: ForkListener) -> None:
-    """Have `one` told in every process that is forked off while it is alive."""
-    _listeners[one] = None
+def register_after_fork(listener: ForkListener) -> None:
+    """Call `_after_fork` of an object in every process that is forked while it is alive."""
+    _listeners[listener] = None
 
 
 class ForkSafeLock:
-    """A lock that is free in a process that was forked off."""
+    """A lock that is free again in a forked process."""
 
     def __init__(self) -> None:
         self.lock = RLock()
@@ -43,7 +41,7 @@ class ForkSafeLock:
 
 
 class ReentrantLock(Protocol):
-    """A lock that the thread which holds it may take again."""
+    """A lock that its owner thread may take again."""
 
     def acquire(self, blocking: bool = True) -> bool: ...
     def release(self) -> None: ...
@@ -51,27 +49,27 @@ class ReentrantLock(Protocol):
 
 first_use_lock = RLock()
 """Held while modules are imported and kernels loaded for the first time."""
-_loading: list[ReentrantLock] = [first_use_lock]
+_loading_locks: list[ReentrantLock] = [first_use_lock]
 LOADING_CUT_OFF_BY_FORK = (
-    "was copied by a fork while another thread was loading likewise's kernels, whose locks are held"
-    " for ever here: fork before the first decision, or after it"
+    "was copied by a fork while another thread was loading likewise's kernels, whose locks stay"
+    " locked here for ever: fork before the first decision, or after it"
 )
 _loading_blocked = False
 
 
 def register_loading_lock(lock: ReentrantLock) -> None:
-    """Have a lock of somebody else's looked at, too, that cannot be renewed after a fork.
+    """Check one more lock after a fork: one of another library, which cannot be renewed.
 
-    Waiting for it before the fork would not do: others make forks wait for their locks as well, and
-    the thread that loads may need one of those.
+    Waiting for it before the fork would risk a deadlock: other libraries make forks wait for their
+    locks too, and the thread that loads may need one of those.
     """
-    _loading.append(lock)
+    _loading_locks.append(lock)
 
 
 def is_loading_blocked() -> bool:
-    """Whether this process was forked off while another thread was loading kernels.
+    """Whether this process was forked while another thread was loading kernels.
 
-    Python's imports and the compiler have locks of their own, so whoever loads waits for ever.
+    Python's imports and the compiler have locks of their own, so loading would wait for ever.
     """
     return _loading_blocked
 
@@ -85,10 +83,10 @@ def _is_free(lock: ReentrantLock) -> bool:
 
 def _notify_listeners() -> None:
     global _loading_blocked  # noqa: PLW0603 - it is true of the whole process
-    _loading_blocked = _loading_blocked or not all(map(_is_free, _loading))
-    for one in list(_listeners):
-        with contextlib.suppress(Exception):  # one that fails must not keep the rest from it
-            one._after_fork()
+    _loading_blocked = _loading_blocked or not all(map(_is_free, _loading_locks))
+    for listener in list(_listeners):
+        with contextlib.suppress(Exception):  # the others must be repaired all the same
+            listener._after_fork()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,9 +1,9 @@
 """The library's log: the logger "likewise", silent until the program sets up logging.
 
-Levels: DEBUG for what is done, INFO for what is found, WARNING for what is lost.
+Levels: DEBUG for steps, INFO for findings, WARNING for losses.
 
-Invariant: no input, output, key or other value of people is logged, and no text of an error, which
-may quote them: names of models, rows, counts and types of errors are.
+Invariant: no input, output, key or other personal value is logged, and no text of an error, which
+may quote one. Names of models, rows, counts and types of errors may be logged.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Files that only their owner may read: made so whatever the umask, never through a link."""
+"""Files that only their owner may read, whatever the umask; never opened through a link."""
 
 import errno
 import os
@@ -7,23 +7,21 @@ from pathlib import Path
 
 FOLDER, FILE = 0o700, 0o600
 MISSING_ERRNOS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-"""What the system says of a file that is not there; anything else is a failure to look."""
+"""Error numbers that mean that a file does not exist; any other means that we cannot know."""
 NO_FILE_ERRNOS = (*MISSING_ERRNOS, errno.EISDIR, errno.EINVAL)
-"""The same where something else may be in its place."""
+"""Error numbers that mean that there is no regular file: nothing, or something else."""
 
 
 def open_private(path: str | os.PathLike[str], flags: int = 0) -> int:
-    """A descriptor to read and write a file, which is made unless it is there.
+    """Open a file for reading and writing, and create it if it is missing; return the descriptor.
 
-    OSError if that fails, if it is a link, or if it is no regular file.
+    Raises OSError if that fails, if it is a link, or if it is not a regular file.
     """
     flags |= os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     file = os.open(path, flags, FILE)
     try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, f"{Path(path).name} is no regular file", os.fspath(path))
-        if found.st_size == 0 and stat.S_IMODE(found.st_mode) != FILE and hasattr(os, "fchmod"):
+        status = _require_regular(file, path)
+        if status.st_size == 0 and stat.S_IMODE(status.st_mode) != FILE and hasattr(os, "fchmod"):
             os.fchmod(file, FILE)  # the umask took more than it should, or somebody made it first
     except BaseException:
         os.close(file)
@@ -32,17 +30,26 @@ def open_private(path: str | os.PathLike[str], flags: int = 0) -> int:
 
 
 def open_to_read(path: str | os.PathLike[str]) -> int:
-    """A descriptor to read a regular file; OSError if it is none. Does not wait for a pipe."""
+    """Open a regular file for reading; raise OSError if it is none. Does not wait for a pipe."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     file = os.open(path, flags | getattr(os, "O_BINARY", 0))
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+    try:
+        _require_regular(file, path)
+    except BaseException:
         os.close(file)
-        raise OSError(errno.EINVAL, f"{Path(path).name} is no regular file", os.fspath(path))
+        raise
     return file
 
 
+def _require_regular(file: int, path: str | os.PathLike[str]) -> os.stat_result:
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, f"{Path(path).name} is no regular file", os.fspath(path))
+    return status
+
+
 def is_there(path: Path) -> bool:
-    """Whether there is something under that name; OSError if that cannot be told."""
+    """Whether a path exists; raise OSError if the system does not let us know."""
     try:
         path.stat()
     except OSError as error:
@@ -53,38 +60,38 @@ def is_there(path: Path) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above that are not there, for their owner alone."""
+    """Make a folder, and its missing parents, for their owner alone."""
     missing = []
     while not folder.exists():
         missing.append(folder)
         folder = folder.parent
-    for one in reversed(missing):
+    for path in reversed(missing):
         try:
-            one.mkdir(FOLDER)
+            path.mkdir(FOLDER)
         except FileExistsError:
-            if not one.is_dir():
+            if not path.is_dir():
                 raise
             continue  # another process made it
-        if stat.S_IMODE(one.stat().st_mode) != FOLDER:
-            one.chmod(FOLDER)  # the umask took more than it should
+        if stat.S_IMODE(path.stat().st_mode) != FOLDER:
+            path.chmod(FOLDER)  # the umask took more than it should
 
 
 def make_private(path: Path) -> None:
-    """Have a file that was made earlier readable for its owner alone, if it is ours to change.
+    """Make an existing file readable for its owner alone, if it belongs to this user.
 
-    By its name: to open and close a file of SQLite's would drop the locks that it holds on it.
+    It is not opened: closing a file of SQLite's would drop the locks that SQLite holds on it.
     """
-    found = path.lstat()
-    if not stat.S_ISREG(found.st_mode):
-        code = errno.ELOOP if stat.S_ISLNK(found.st_mode) else errno.EINVAL
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):
+        code = errno.ELOOP if stat.S_ISLNK(status.st_mode) else errno.EINVAL
         raise OSError(code, f"{path.name} is no regular file", str(path))
-    ours = hasattr(os, "geteuid") and found.st_uid == os.geteuid()
-    if ours and stat.S_IMODE(found.st_mode) != FILE:
+    ours = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
+    if ours and stat.S_IMODE(status.st_mode) != FILE:
         path.chmod(FILE)
 
 
 def is_open_to_all(path: Path) -> bool:
-    """Whether everybody on this machine may read or write a file; False if it is not there."""
+    """Whether everybody on this machine may read or write a file; False if it is missing."""
     try:
         return os.name == "posix" and bool(path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH))
     except OSError:
@@ -92,8 +99,8 @@ def is_open_to_all(path: Path) -> bool:
 
 
 def explain_os_error(error: OSError) -> str:
-    """The reason for people."""
+    """Return the reason of an error in words."""
     if error.errno == errno.ELOOP:
         name = Path(os.fsdecode(error.filename or "it")).name
-        return f"{name} is a link, and nothing is written through one"
+        return f"{name} is a link, and likewise writes through none"
     return error.strerror or str(error)

@@ -1,2 +1,1 @@
-"""Find near past decisions: compiled kernels, stored history, indexes, and the engine that uses
-them."""
+"""Find near past decisions: compiled kernels, stored history, indexes, and the engine over them."""

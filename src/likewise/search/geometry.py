@@ -1,12 +1,8 @@
-"""From a rule to the numbers that the kernels work with.
+"""Derive from a rule the numbers that the kernels work with.
 
-The tree measures gaps between positions coordinate by coordinate; this page says how positions,
-gaps, codes and margins follow from the metric, so that a cell or a code that is out of reach can
-hold nothing near. (search/kernels/codes.py and search/kernels/search.py derive why.)
-
-For cosine the positions are x * sqrt(w) / norm, on the unit sphere, where the squared straight
-distance is twice the cosine distance. The distance as computed errs by less than (d + 8) * 2^-52,
-and a norm by that much, relatively: the reach allows for more.
+The tree measures gaps between positions coordinate by coordinate. Positions, gaps, codes and
+margins follow from the metric, so that a cell or a code that is out of reach can hold nothing near
+(search/kernels/codes.py and search/kernels/search.py say why).
 """
 
 import math
@@ -18,6 +14,10 @@ import numpy.typing as npt
 from likewise.rule.rule import Rule
 from likewise.search.kernels import table as t
 
+# For cosine the positions are x * sqrt(w) / norm, on the unit sphere, where the squared straight
+# distance is twice the cosine distance. The distance as computed errs by less than (d + 8) * 2^-52,
+# and a norm by that much, relatively: the reach allows for more.
+
 METRICS = {"linf": t.LINF, "l1": t.L1, "l2": t.L2, "cosine": t.COSINE}
 _GRID = {"linf": 16, "l1": 64, "l2": 32, "cosine": 32}  # code units within the reach
 _CLAMP = {"linf": 2.0**48, "l1": 2.0**40, "l2": 2.0**40, "cosine": 2.0**40}
@@ -25,13 +25,13 @@ _MARGIN = 1e-10  # relative; far above the roundings on the way, far below anyth
 
 
 def grid_of(metric: str) -> int:
-    """Code units within the reach, in the coordinate that has most of them."""
+    """Return the code units within the reach, in the coordinate that has most of them."""
     return _GRID[metric]
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """One rule's metric, as numbers; the arrays have an entry for each axis of the index."""
+    """Holds a rule's metric as numbers; the arrays have an entry for each axis of the index."""
 
     reach: float
     tree_reach: float
@@ -44,7 +44,7 @@ class Geometry:
 
 
 def _grids(metric: str, width: int) -> npt.NDArray[np.float64]:
-    """Code units within the reach, by coordinate: at most the metric's grid.
+    """Return the code units within the reach for each coordinate: at most the metric's grid.
 
     Codes of far points can coincide modulo 256. For linf the units differ a little from coordinate
     to coordinate, so that where columns move together their coincidences do not.
@@ -59,7 +59,7 @@ def _grids(metric: str, width: int) -> npt.NDArray[np.float64]:
 def geometry(
     rule: Rule, width: int, slack: float, coordinates: npt.NDArray[np.int64] | None = None
 ) -> Geometry:
-    """The geometry of an index over some coordinates of inputs that have `width`; all, if None.
+    """Return the geometry of an index over some coordinates of inputs of `width`; None for all.
 
     Each metric's distance over some coordinates is at most that over all, so what is near stays
     within reach.

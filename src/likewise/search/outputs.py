@@ -1,11 +1,11 @@
-"""Outputs become numbers: a label its code, a number itself, probabilities a vector.
+"""Encode outputs as numbers: a label as its code, a number as itself, probabilities as a vector.
 
 Invariant: a new label gets its code only when its decision has been accepted (`commit`), so that a
 rejected decision leaves no trace.
 Cost: one dictionary entry per distinct label; labels are never dropped.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from likewise.errors import BadDecision, WrongShape
 from likewise.rule.rule import Rule
 from likewise.search.kernels import table as t
+from likewise.tables.array_types import Floats
 from likewise.tables.normalize import (
     PLAIN_LABELS,
     label_of,
@@ -23,45 +24,44 @@ from likewise.tables.normalize import (
     probabilities_of_each,
     unmask,
 )
-from likewise.tables.rows import Floats
 
 _SMALL_RANGE = 1 << 16
 LabelCheck: TypeAlias = Callable[[Any, str, int], Any]
-"""Raises BadDecision for a new value, under that name, that cannot be kept; told how many are known
-beside it."""
+"""Raises BadDecision for a new value that cannot be stored; called with the value, what it is
+called in messages, and how many other values are known."""
 
 
 class OutputCodec(Protocol):
-    """How outputs of one kind are read."""
+    """Encodes and decodes outputs of one kind."""
 
     kind: int
     width: int
     pending: bool
-    """Whether what was read last waits for `commit` or `discard`."""
+    """Whether what was encoded last waits for `commit` or `discard`."""
     check_new_label: LabelCheck | None
-    """Asked about every new label."""
+    """Called with every new label."""
 
     def encode(self, z: Any, into: Floats) -> None:
         """Write one output as numbers; raise BadDecision and write nothing if it is none."""
 
     def encode_many(self, z: Any, count: int) -> Floats:
-        """`count` outputs as a (count, width) array."""
+        """Return `count` outputs as a (count, width) array."""
 
     def commit(self) -> None:
-        """The outputs read last were accepted."""
+        """Accept the outputs encoded last."""
 
     def discard(self) -> None:
-        """The outputs read last were not."""
+        """Drop what the outputs encoded last would have added."""
 
     def settle(self) -> None:
-        """After `commit` or anything else here was cut off: have it consistent again."""
+        """Restore consistency after `commit` or another call was interrupted."""
 
     def decode(self, numbers: Floats) -> Any:
-        """The output that was written as these numbers."""
+        """Return the output that was written as these numbers."""
 
 
 def outputs_of(rule: Rule, first: Any) -> OutputCodec:
-    """The reader for a rule; the first output settles how many probabilities there are."""
+    """Return the codec for a rule; the first output fixes how many probabilities there are."""
     if rule.output == "label":
         return LabelCodec()
     if rule.output == "number":
@@ -70,7 +70,7 @@ def outputs_of(rule: Rule, first: Any) -> OutputCodec:
 
 
 class LabelCodec:
-    """Any hashable with an == of its own; two are the same if that says so."""
+    """Encodes any hashable value with an == of its own, which decides whether two are the same."""
 
     kind = t.LABEL
     width = 1
@@ -83,7 +83,7 @@ class LabelCodec:
         self.pending = False
 
     def know(self, labels: Sequence[Hashable], gone: Hashable = None) -> None:
-        """Take over labels by code, of an earlier history; those that are `gone` have no code."""
+        """Take over the labels of an earlier history by code; those that are `gone` get no code."""
         self.labels = list(labels)
         self._codes = {label: code for code, label in enumerate(labels) if label is not gone}
 
@@ -95,19 +95,12 @@ class LabelCodec:
             code = self._codes.get(z)
         except TypeError:  # it cannot be hashed, but may stand for what can
             code = None
-        into[0] = self._code_of(z) if code is None else code
-
-    def _code_of(self, z: Any) -> int:
-        """The code of a label that is not known as it came."""
-        label = label_of(z, "the output")
-        code = self._codes.get(label)
-        if code is not None:
-            return code
-        if self.check_new_label is not None:
-            self.check_new_label(label, "the output", len(self._codes))
-        self._new = [label]
-        self.pending = True
-        return len(self.labels)
+        if code is None:
+            new: dict[Hashable, int] = {}
+            code = self._new_code(z, new)
+            if new:
+                self._new, self.pending = list(new), True
+        into[0] = code
 
     def encode_many(self, z: Any, count: int) -> Floats:
         self._new = []
@@ -120,13 +113,13 @@ class LabelCodec:
             labels = z.tolist() if plain else list(z)
             return self._code(labels).reshape(-1, 1)
         values, low = coded
-        seen = np.flatnonzero(np.bincount(values))
-        codes = np.zeros(seen[-1] + 1 if len(seen) else 0)
-        codes[seen] = self._code((seen + low).tolist())
+        distinct = np.flatnonzero(np.bincount(values))
+        codes = np.zeros(distinct[-1] + 1 if len(distinct) else 0)
+        codes[distinct] = self._code((distinct + low).tolist())
         return codes[values].reshape(-1, 1)
 
     def _code(self, labels: Sequence[Hashable]) -> Floats:
-        known, fresh = self._codes, dict[Hashable, int]()
+        new: dict[Hashable, int] = {}
         self.pending = True
         all_known = self._known_codes(labels)
         if all_known is not None:
@@ -136,35 +129,35 @@ class LabelCodec:
         for i in places:
             label = labels[i]
             try:
-                code = known.get(label)
+                code = self._codes.get(label)
                 if code is None:
-                    code = fresh.get(label)
+                    code = new.get(label)
             except TypeError:  # it cannot be hashed, but may stand for what can
                 code = None
             if code is None:
                 try:
-                    code = self._new_code(label, known, fresh)
+                    code = self._new_code(label, new)
                 except BadDecision as error:
                     raise error.with_place(i) from None
             codes[i] = code
         if len(places) < len(labels):
             by_label = {labels[i]: codes[i] for i in places}
             codes[:] = [by_label[label] for label in labels]
-        self._new = list(fresh)
+        self._new = list(new)
         return codes
 
-    def _new_code(self, label: Any, known: Mapping[Any, int], fresh: dict[Any, int]) -> int:
-        """Return the code of a label that is not known as it came."""
+    def _new_code(self, label: Any, new: dict[Hashable, int]) -> int:
+        """Return the code of a label that is not known as it came; add it to `new` if it is new."""
         label = label_of(label, "the output")
-        code = known.get(label)
+        code = self._codes.get(label)
         if code is None:
-            if self.check_new_label is not None and label not in fresh:
-                self.check_new_label(label, "the output", len(known) + len(fresh))
-            code = fresh.setdefault(label, len(self.labels) + len(fresh))
+            if self.check_new_label is not None and label not in new:
+                self.check_new_label(label, "the output", len(self._codes) + len(new))
+            code = new.setdefault(label, len(self.labels) + len(new))
         return code
 
     def _known_codes(self, labels: Sequence[Hashable]) -> Floats | None:
-        """The codes of labels; None unless all of them are known as they came."""
+        """Return the codes of labels; None unless all of them are known as they came."""
         try:
             codes = list(map(self._codes.get, labels))
         except TypeError:  # one cannot be hashed
@@ -173,7 +166,7 @@ class LabelCodec:
 
     def commit(self) -> None:
         for label in self._new:
-            self.labels.append(label)  # first: a code without a label would be given out twice
+            self.labels.append(label)  # first: a code without a label would be assigned twice
             self._codes[label] = len(self.labels) - 1
         self.discard()
 
@@ -182,7 +175,7 @@ class LabelCodec:
         self.pending = False
 
     def cut(self, count: int) -> None:
-        """Of the labels, keep the first `count`; no row has any of the others."""
+        """Keep only the first `count` labels; no row has any of the others."""
         for label in self.labels[count:]:
             if self._codes.get(label, -1) >= count:
                 del self._codes[label]
@@ -190,12 +183,12 @@ class LabelCodec:
 
     def settle(self) -> None:
         self.discard()
-        if self.labels:  # only the last can have been cut off from its code
+        if self.labels:  # an interruption can have left only the last without its code
             self._codes.setdefault(self.labels[-1], len(self.labels) - 1)
 
 
 def _first_places(labels: Sequence[Hashable]) -> Sequence[int]:
-    """Where each label stands first; all places if one is of a type that `label_of` may change."""
+    """Return where each label occurs first; all places if `label_of` may change one of them."""
     places = range(len(labels))
     if not set(map(type, labels)) <= PLAIN_LABELS:
         return places
@@ -203,7 +196,7 @@ def _first_places(labels: Sequence[Hashable]) -> Sequence[int]:
 
 
 def _small_integers(z: Any) -> tuple[npt.NDArray[np.int64], int] | None:
-    """Integers of a small range, shifted to start at 0: coded without looking at each."""
+    """Return integers of a small range shifted to start at 0, and the shift; else None."""
     if not (isinstance(z, np.ndarray) and z.ndim == 1 and z.dtype.kind in "iu" and len(z)):
         return None
     low, high = int(z.min()), int(z.max())
@@ -213,7 +206,7 @@ def _small_integers(z: Any) -> tuple[npt.NDArray[np.int64], int] | None:
 
 
 class NumberCodec:
-    """One finite number each."""
+    """Encodes an output that is one finite number."""
 
     kind = t.NUMBER
     width = 1
@@ -227,7 +220,7 @@ class NumberCodec:
         return numbers_of_each(z, "the output").reshape(-1, 1)
 
     def commit(self) -> None:
-        """Numbers leave nothing to remember."""
+        """Do nothing: numbers leave nothing to remember."""
 
     discard = settle = commit
 
@@ -237,7 +230,7 @@ class NumberCodec:
 
 
 class ProbabilityCodec:
-    """A vector of class probabilities each, all of one length."""
+    """Encodes an output that is a vector of class probabilities, all of one length."""
 
     pending = False
     check_new_label: LabelCheck | None = None
@@ -259,15 +252,15 @@ class ProbabilityCodec:
                 raise self._width_error(len(vector)).with_place(place)
         return np.asarray(each)
 
-    def _width_error(self, came: int) -> BadDecision:
+    def _width_error(self, count: int) -> BadDecision:
         return WrongShape(
-            f"the output has {came} probabilities, but this history holds {self.width}, set by"
+            f"the output has {count} probabilities, but this history holds {self.width}, set by"
             " its first decision.",
             advice="Send one for each class.",
         )
 
     def commit(self) -> None:
-        """Probabilities leave nothing to remember."""
+        """Do nothing: probabilities leave nothing to remember."""
 
     discard = settle = commit
 

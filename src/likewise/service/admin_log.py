@@ -1,10 +1,8 @@
-"""Administrative calls are written into the ledger's chain before they are done.
+"""Writes administrative calls into the ledger's chain before they are carried out.
 
-An event "administration" says who asked, what, and of how many or which rows. No values of people
-are in it. So nothing is done that the chain does not say; what was asked and then refused is there
-too.
-
-Invariant: a name is verified if a token or a proxy in front says it, and whoever has such a name
+An event "administration" says who asked for what, and for how many or which rows, without values of
+people. So the chain has every such call, also one that was then refused.
+Invariant: a name is verified if a token or a proxy in front gave it, and a caller with such a name
 writes under no other.
 """
 
@@ -17,7 +15,7 @@ from likewise.service.settings import Token
 
 
 class Actor(NamedTuple):
-    """Who asks; the name is "" if nothing says it."""
+    """Says who asks; the name is "" if it is not known."""
 
     name: str
     verified: bool
@@ -27,10 +25,10 @@ class Actor(NamedTuple):
         return cls("", False) if token is None else cls(token.name, True)
 
     def resolve_name(self, name: Any, what: str) -> Any:
-        """The name under which they write; Refusal if they give that of somebody else.
+        """Return the name to write under; raise Refusal if the request gives another one.
 
-        name    which they give, or None
-        what    what it is called in the request
+        name    the name in the request, or None
+        what    the name of its field
         """
         if not self.verified:
             if name is None:
@@ -45,10 +43,10 @@ class Actor(NamedTuple):
         return self.name
 
 
-def record_action(hosted: ServedMonitor, actor: Actor, what: str, **more: Any) -> None:
-    """In the monitor's turn: have the chain say what was asked; a monitor in memory has none."""
+def record_action(served: ServedMonitor, actor: Actor, what: str, **more: Any) -> None:
+    """Write what was asked into the chain, in the monitor's turn; only log it without a ledger."""
     logger.info(
-        "%s of %s, asked by %s", what, hosted.name, actor.name or "a client without a token"
+        "%s of %s, asked by %s", what, served.name, actor.name or "a client without a token"
     )
-    if hosted.monitor.durable:
-        hosted.monitor.record_administration(actor.name, what, verified=actor.verified, **more)
+    if served.monitor.durable:
+        served.monitor.record_administration(actor.name, what, verified=actor.verified, **more)

@@ -1,10 +1,9 @@
 """The service as an ASGI application.
 
-The routes through which decisions come are served right here, without a framework: they are called
-thousands of times a second. All others are Starlette's, put together from the modules of routes/.
-
-Invariant: every request is answered, in JSON if it is refused; nothing that a client sends makes
-the server fail. If it fails all the same, that is logged, counted and answered with 500.
+Hot routes, through which decisions come thousands of times a second, are served here without a
+framework. All others are Starlette routes, made from the modules of routes/.
+Invariant: every request is answered, in JSON if it is refused, whatever a client sends; a fault of
+ours is logged, counted and answered with 500.
 """
 
 import re
@@ -33,7 +32,7 @@ from likewise.service.content_types import (
 )
 from likewise.service.cross_site import CrossSiteCheck
 from likewise.service.http_errors import Refusal, http_error
-from likewise.service.metrics.metric_names import OTHER
+from likewise.service.monitor_counts import OTHER
 from likewise.service.operations import Operation
 from likewise.service.repeated_requests import (
     INSTANCE_HEADER,
@@ -52,6 +51,7 @@ from likewise.service.request_guard import (
     RequestGuard,
     RequestHandler,
     Send,
+    find_header,
 )
 from likewise.service.routes import (
     administration,
@@ -79,7 +79,7 @@ _REQUEST = REQUEST_HEADER.encode()
 _NO_QUERY: Mapping[str, str] = {}
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _ANSWERED_WHEN_FULL = ("/healthz", "/readyz", "/metrics")
-"""Whoever asks whether the server is well is answered also when it is full."""
+"""Monitoring is answered even when the server is full."""
 MODULES: tuple[Any, ...] = (
     decisions,
     decision_stream,
@@ -96,10 +96,10 @@ MODULES: tuple[Any, ...] = (
 
 
 class App:
-    """Serves the monitors of a service."""
+    """Answers requests to the monitors of a service."""
 
     def __init__(self, service: Service, route_modules: Sequence[Any] = ()) -> None:
-        """more: further modules, with `routes` and `OPERATIONS`"""
+        """route_modules: further modules, with `routes` and `OPERATIONS`"""
         self.service = service
         self.guard = RequestGuard(service)
         self._repeated_requests = RepeatedRequests()
@@ -110,41 +110,45 @@ class App:
         self.operations = [
             one for module in (*MODULES, *route_modules) for one in module.OPERATIONS
         ]
-        """All that can be asked."""
+        """All operations that clients can call."""
         self._hot_routes = {
             one.path.removeprefix(_TEMPLATE): one.serves
             for one in self.operations
             if one.serves is not None
         }
-        made = [self._make_route(one, one.call) for one in self.operations if one.call is not None]
-        made.append(Route("/openapi.json", self._send_description))
+        routes = [
+            self._make_route(one, one.call) for one in self.operations if one.call is not None
+        ]
+        routes.append(Route("/openapi.json", self._send_description))
         for module in route_modules:
-            made += module.routes(self)
-        self._router = Router(made)
+            routes += module.routes(self)
+        self._router = Router(routes)
         self._method_patterns = [(compile_path(one.path)[0], one.method) for one in self.operations]
-        known = [one.path for one in self.operations] + [getattr(one, "path", "") for one in made]
-        self._path_patterns = [(compile_path(path)[0], path) for path in dict.fromkeys(known)]
+        paths = [one.path for one in self.operations]
+        paths += [getattr(one, "path", "") for one in routes]
+        self._path_patterns = [(compile_path(path)[0], path) for path in dict.fromkeys(paths)]
 
-    def _forget_answers_when_erased(self, hosted: ServedMonitor) -> None:
-        """Drop what is kept of a monitor's answers whenever decisions of it are erased."""
-        hosted.monitor.erasure_listeners.append(
-            lambda _: self._repeated_requests.forget(hosted.name)
+    def _forget_answers_when_erased(self, served: ServedMonitor) -> None:
+        """Forget the cached answers of a monitor whenever decisions of it are erased."""
+        served.monitor.erasure_listeners.append(
+            lambda _: self._repeated_requests.forget(served.name)
         )
 
     def _apply_settings(self) -> None:
         self._cross_site = CrossSiteCheck(self.service.settings)
 
     def _make_route(self, operation: Operation, call: RequestHandler) -> Route:
-        """Admit requests, have them answered, and write the answers."""
+        """Make a route that admits requests, calls the handler, and writes the answers."""
 
         async def handle(request: Request) -> Response:
             token = None
             if operation.scope is not None:
                 name = request.path_params.get("name")
-                token = self.guard.admit(request.scope, operation.scope, name, operation.also)
-            asked = AdmittedRequest(self.service, self.guard, request, token)
-            answer_it = self._answer_once if operation.once else _call_handler
-            answer = await answer_it(operation, call, asked)
+                authorization = find_header(request.scope, b"authorization")
+                token = self.guard.admit(authorization, operation.scope, name, operation.also)
+            admitted = AdmittedRequest(self.service, self.guard, request, token)
+            call_handler = self._answer_once if operation.once else _call_handler
+            answer = await call_handler(operation, call, admitted)
             if isinstance(answer, Response):
                 return answer
             return Response(answer, media_type=media_type_of(answer))
@@ -158,15 +162,13 @@ class App:
     async def _answer_once(
         self, operation: Operation, call: RequestHandler, request: AdmittedRequest
     ) -> bytes:
-        """Have a request answered that may come twice."""
-        hosted = request.hosted
+        """Answer a request that may come twice, but carry it out once."""
+        served = request.served
         request = replace(request, content=await request.read_body())
         do = partial(_call_handler, operation, call, request)
         header = request.http_request.headers.get(REQUEST_HEADER)
-        again = do if operation.idempotent or not hosted.monitor.durable else None
-        return await self._repeated_requests.answer_request(
-            hosted.name, header, do, if_unknown=again
-        )
+        again = do if operation.idempotent or not served.monitor.durable else None
+        return await self._repeated_requests.answer_once(served.name, header, do, if_unknown=again)
 
     async def _send_description(self, _: Request) -> Response:
         return Response(self._description, media_type="application/json")
@@ -182,12 +184,12 @@ class App:
                 await self._router(scope, receive, send)
             return
         path: str = scope["path"]
-        headers = dict(scope["headers"])  # of one that is given twice, the last
+        headers = dict(scope["headers"])  # of a header that is given twice, the last
         service = self.service
         service.active_requests += 1
         begun, route, since = None, "", clock.perf_counter()
         exact = EXACT_BYTES in headers.get(b"accept", b"")
-        own = self._instance_header if exact or _REQUEST in headers else _NO_HEADERS
+        extra = self._instance_header if exact or _REQUEST in headers else _NO_HEADERS
         try:
             self._cross_site.check(scope["method"], path, headers)
             if path.startswith(_MONITORS) and scope["method"] == "POST":
@@ -195,7 +197,7 @@ class App:
                 hot = self._hot_routes.get(verb)
                 if hot is not None:
                     route = f"{_TEMPLATE}{verb}"
-                    await self._serve_hot(hot, name, scope, headers, receive, send, own)
+                    await self._serve_hot(hot, name, scope, headers, receive, send, extra)
                     return
                 if verb == "stream":
                     route = f"{_TEMPLATE}stream"
@@ -205,20 +207,20 @@ class App:
             if path not in _ANSWERED_WHEN_FULL:
                 self.guard.check_capacity()
             scope["app"] = self  # so that the router raises what it does not find
-            begun = _HeaderSender(send, own)
+            begun = _HeaderSender(send, extra)
             await self._router(scope, receive, begun)
             if begun.status >= 400:
                 self._count_refusal(begun.status, scope)
         except ClientDisconnected:
             pass  # nobody reads an answer
         except (HTTPException, Refusal, LikewiseError) as error:
-            await self._send_error(error, scope, send, own)
+            await self._send_error(error, scope, send, extra)
         except Exception as error:
             logger.exception("a fault of likewise, while answering %s", path)
             service.refused["500"] += 1
             if begun is None or not begun.status:
                 fault = f"a fault of likewise, please report it: {type(error).__name__}."
-                await _send_answer(send, *http_error(Refusal(500, fault)), own)
+                await _send_answer(send, *http_error(Refusal(500, fault)), extra)
         finally:
             service.active_requests -= 1
             service.durations[route or self._find_route(path)].add(clock.perf_counter() - since)
@@ -233,39 +235,37 @@ class App:
         send: Send,
         extra_headers: Mapping[str, str],
     ) -> None:
-        hosted = None
+        served = None
         status, retry = 200, None
         try:
             self.guard.check_capacity()
-            self.guard.admit_authorization(headers.get(b"authorization"), "observe", name)
-            hosted = self.service.get_monitor(name)
-            query = parse_query(scope)
+            self.guard.admit(headers.get(b"authorization"), "observe", name)
+            served = self.service.get_monitor(name)
+            query = parse_query(scope) if scope["query_string"] else _NO_QUERY
             kind, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
-            body = await self.guard.read_body_of_length(
-                headers.get(b"content-length"), scope, receive
-            )
-            call = AdmittedCall(hosted, query, kind, accept, body)
-            repeat = headers.get(_REQUEST)
-            if repeat is None:
+            body = await self.guard.read_body(headers.get(b"content-length"), scope, receive)
+            call = AdmittedCall(served, query, kind, accept, body)
+            request_id = headers.get(_REQUEST)
+            if request_id is None:
                 body = await hot.answer(call)
             else:
-                body = await self._serve_hot_once(hot, call, repeat)
+                body = await self._serve_hot_once(hot, call, request_id)
         except Refusal as error:
-            if hosted is None:
+            if served is None:
                 raise
             status, body, retry = http_error(error)
-            hosted.counts.refused[str(status)] += 1
+            served.counts.refused[str(status)] += 1
         except LikewiseError as error:  # which the monitor, or its queue, has counted
             status, body, retry = http_error(error)
         except MaybeDone as error:
             status, body, retry = http_error(error.cause)
         await _send_answer(send, status, body, retry, extra_headers)
 
-    async def _serve_hot_once(self, hot: HotRoute, call: AdmittedCall, repeat: bytes) -> bytes:
-        again = hot.if_unknown if call.hosted.monitor.durable else hot.answer
-        return await self._repeated_requests.answer_request(
-            call.hosted.name,
-            repeat.decode("latin-1"),
+    async def _serve_hot_once(self, hot: HotRoute, call: AdmittedCall, request_id: bytes) -> bytes:
+        again = hot.if_unknown if call.served.monitor.durable else hot.answer
+        return await self._repeated_requests.answer_once(
+            call.served.name,
+            request_id.decode("latin-1"),
             partial(hot.answer, call),
             if_unknown=None if again is None else partial(again, call),
         )
@@ -274,12 +274,12 @@ class App:
         self, name: str, scope: ASGIScope, receive: Receive, send: Send
     ) -> None:
         self.guard.check_capacity()
-        self.guard.admit(scope, "observe", name)
-        hosted = self.service.get_monitor(name)
+        self.guard.admit(find_header(scope, b"authorization"), "observe", name)
+        served = self.service.get_monitor(name)
         is_allowed = partial(self.guard.is_still_allowed, scope, "observe", name)
         with LongAnswer(self.service, is_allowed) as answer:
             await decision_stream.stream(
-                self.service, hosted, parse_query(scope), receive, send, answer
+                self.service, served, parse_query(scope), receive, send, answer
             )
 
     async def _send_error(
@@ -289,7 +289,7 @@ class App:
         send: Send,
         extra_headers: Mapping[str, str],
     ) -> None:
-        """Answer with why it is refused, and count it."""
+        """Answer a request that is refused with the reason, and count it."""
         headers: Mapping[str, str] = _NO_HEADERS
         if isinstance(error, HTTPException):
             error, headers = self._explain_no_route(error, scope)
@@ -298,7 +298,7 @@ class App:
         await _send_answer(send, status, body, retry, {**headers, **extra_headers})
 
     def _count_refusal(self, status: int, scope: ASGIScope) -> None:
-        """Count a request that is refused, by who sent it and the route, never what it sent."""
+        """Count a refused request by its sender and its route, never by what it sent."""
         self.service.refused[str(status)] += 1
         if status not in (401, 403):
             return
@@ -315,7 +315,7 @@ class App:
     def _explain_no_route(
         self, error: HTTPException, scope: ASGIScope
     ) -> tuple[Refusal, Mapping[str, str]]:
-        """Say what is wrong with a path or a method; and the headers of the answer."""
+        """Return what is wrong with a path or a method, and the headers of the answer."""
         status, headers = error.status_code, dict(error.headers or {})
         path, method = scope["path"], scope["method"]
         if status in (404, 405):
@@ -341,10 +341,10 @@ async def _call_handler(
 
 
 class _HeaderSender:
-    """Passes an answer on, with the headers that all have.
+    """Adds the headers that all answers have.
 
-    own     further headers of this answer
-    status  of the answer; 0 until it has begun
+    extra_headers   further headers of this answer
+    status          of the answer; 0 until it has begun
     """
 
     def __init__(self, send: Send, extra_headers: Mapping[str, str] = _NO_HEADERS) -> None:
@@ -356,16 +356,14 @@ class _HeaderSender:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = message["headers"]
-            known = {name for name, _ in headers}
+            present = {name for name, _ in headers}
             more = (*PRIVATE, *self._extra_headers, *((_BEARER,) if self.status == 401 else ()))
-            headers += [one for one in more if one[0] not in known]
+            headers += [one for one in more if one[0] not in present]
         await self._send(message)
 
 
 def parse_query(scope: ASGIScope) -> Mapping[str, str]:
-    """The parameters of a query; of one that is given twice, the last."""
-    if not scope["query_string"]:
-        return _NO_QUERY
+    """Parse the parameters of a query; of one that is given twice, the last counts."""
     return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
 

@@ -1,15 +1,9 @@
-"""What travels: the bodies that clients send, and the answers, as types.
+"""Defines the types of the bodies that clients send, and of answers (for /openapi.json).
 
-A decision on vectors has `x` and `z`; one on a table has `values`. JSON is read strictly: a name
-that is not known is refused, and so is a value of another type, or a name that is there twice
-(content_types.py). The same bodies with exact values are MessagePack (content_types.py,
-exact_decisions.py).
-
-Labels, keys and values that JSON has no form for travel as the ledger writes them: an object with
-one entry, such as {"date": "2026-01-31"} (tables/codec.py).
-
-The types of answers are for /openapi.json; a test holds the answers against them. Verdicts are in
-verdict/verdict_body.py.
+A decision on vectors has `x` and `z`; one on a table has `values`. Values that JSON has no form for
+are objects with one entry, such as {"date": "2026-01-31"} (tables/codec.py).
+Invariant: JSON is strict; unknown or repeated names and other types are refused (content_types.py).
+Not here: MessagePack with exact values (exact_decisions.py), verdicts (verdict/verdict_body.py).
 """
 
 from typing import Annotated, Any
@@ -21,11 +15,11 @@ from likewise.verdict.verdict_body import VerdictBody
 Row = Annotated[int, msgspec.Meta(ge=0)]
 Time = int | float | str | None
 Position = Row | Annotated[list[Row], msgspec.Meta(min_length=2, max_length=2)]
-"""A place in a source: a whole number, or a pair of them. The pair is no tuple: msgspec 0.22 reads
-beyond its memory where a tuple and a number with bounds may stand at one place."""
+"""A place in a source: a whole number, or a pair of them. The pair is no tuple, since msgspec 0.22
+reads beyond its memory where a value may be a tuple or a number with bounds."""
 
 
-# What comes
+# Requests
 
 
 class DecisionBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -65,7 +59,7 @@ class RowsBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class VectorColumns(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The commonest batch, read in half the time: plain vectors of numbers."""
+    """A batch of plain vectors of numbers, which is read in half the time."""
 
     x: list[list[float]]
     z: list[Any]
@@ -85,7 +79,7 @@ class CheckBatchBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     values: dict[str, list[Any]] | None = None
     models: list[str | None] | str | None = None
     time: Time = None
-    """When all of them are made, if that is not now."""
+    """When all of them are made, if not now."""
     type: str | None = None
 
 
@@ -104,93 +98,93 @@ class LostBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class PastBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What is looked up in the past."""
+    """Says what to look up in the past."""
 
     rows: list[int] | None = None
-    """Of all but `values`, `row_of` and `like_models`."""
+    """For all lookups but `values`, `row_of` and `like_models`."""
     row: int | None = None
-    """Of `values`."""
+    """For `values`."""
     key: str | int | None = None
-    """Of `row_of`."""
+    """For `row_of`."""
     column: str | None = None
-    """Of `codes`; "" for the labels."""
+    """For `codes`; "" for the labels."""
     first: int | None = None
-    """Of `like_models`: rows from here on."""
+    """For `like_models`: the first row."""
     stop: int | None = None
-    """Of `like_models`: up to here."""
+    """For `like_models`: the row after the last."""
 
 
 class ForgetBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Rows that are to be forgotten."""
+    """Rows to forget."""
 
     rows: list[int]
 
 
 class TruthBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What turned out to be right."""
+    """Says what turned out to be right for a decision."""
 
     key: str | int
     value: Any
 
 
 class EraseBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What is to be destroyed: keys, or rows."""
+    """Decisions to destroy, by key or by row."""
 
     keys: list[str | int] | None = None
     rows: list[int] | None = None
 
 
 class SupersedeBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A decision is overruled."""
+    """Overrules a decision."""
 
     key: str | int
     output: Any
     why: str
     by: str | None = None
-    """Who overrules: with tokens the token's name, which may be left out; else any name."""
+    """Who overrules: with tokens the name of the token, which may be left out; else any name."""
 
 
 class ReviewBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What somebody makes of a contradiction."""
+    """A review of a contradiction."""
 
     row: Row
     disposition: str
-    """justified, error, unfair, duplicate or unclear; open takes one back."""
+    """justified, error, unfair, duplicate or unclear; open withdraws a review."""
     reason: str
     reviewer: str | None = None
-    """With tokens the token's name, which may be left out; else any name."""
+    """With tokens the name of the token, which may be left out; else any name."""
     witness: Row | None = None
-    """Which of those that it contradicts; all of them unless given."""
+    """Which of the contradicted decisions; all of them unless given."""
 
 
 class VerifyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What the ledger is compared with."""
+    """Says what to compare the ledger with."""
 
     head: str | None = None
-    """One that was kept elsewhere."""
+    """A head that was stored elsewhere."""
 
 
-# What is answered
+# Answers
 
 
 class BatchBody(msgspec.Struct, frozen=True, omit_defaults=True):
     """The verdicts of a batch: counts of all, and in full those with a witness or an alarm."""
 
     first_row: Row
-    """The row of the first decision; the others follow, unless `rows` says otherwise. Of decisions
-    that are only checked: the row of the next one that comes."""
+    """The row of the first decision; the others follow, unless `rows` says otherwise. If decisions
+    are only checked: the row of the next decision that comes."""
     decisions: Row
     violations: Row
     verdicts: list[VerdictBody]
     """With `verdicts=all`, every one."""
     comparable: Row | msgspec.UnsetType = msgspec.UNSET
     incomparable: list[Row] | msgspec.UnsetType = msgspec.UNSET
-    """Places in the batch of decisions without any like case."""
+    """Places in the batch of decisions without any similar case."""
     missing: Row | msgspec.UnsetType = msgspec.UNSET
     incomplete: list[Row] | msgspec.UnsetType = msgspec.UNSET
-    """Places in the batch of decisions that were not compared with everything."""
+    """Places in the batch of decisions that were not compared with the whole history."""
     rows: list[Row] | msgspec.UnsetType = msgspec.UNSET
-    """The row of each decision, where some were known before."""
+    """The row of each decision, if some were sent before."""
     known: list[Row] | msgspec.UnsetType = msgspec.UNSET
     """Places in the batch of decisions that were sent before."""
 
@@ -214,7 +208,7 @@ class MonitorBody(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str
     """contradictions, or slopes."""
     level: float | None
-    """Of slopes: a steeper one is a violation; null: nothing is."""
+    """For slopes: a steeper one is a violation; null: nothing is."""
 
 
 class MonitorsBody(msgspec.Struct, frozen=True):
@@ -225,17 +219,17 @@ class PageBody(msgspec.Struct, frozen=True, omit_defaults=True):
     """A page of verdicts."""
 
     verdicts: list[dict[str, Any]]
-    """Each with `time` and `review` beside the fields of a verdict."""
+    """Each has the fields of a verdict, `time` and `review`."""
     next: Row | None
-    """Ask again with `after` of this; null if there are no more."""
+    """The value of `after` for the next page; null if there are no more."""
     source: str
-    """ledger, or memory: then only the latest are known."""
+    """ledger; or memory, which has only the latest verdicts."""
     gone: bool
-    """Whether earlier verdicts are no longer known."""
+    """Whether earlier verdicts are no longer available."""
 
 
 class SideBody(msgspec.Struct, frozen=True):
-    """A decision as it is remembered."""
+    """A decision as the history has it."""
 
     row: Row
     erased: bool
@@ -259,7 +253,7 @@ class ReviewSaid(msgspec.Struct, frozen=True):
     reviewer: str
     time: str
     verified: bool
-    """Whether a token or a proxy in front said the name; else whoever asked did."""
+    """Whether a token or a proxy in front gave the name; else the request did."""
 
 
 class LookBody(msgspec.Struct, frozen=True):
@@ -267,7 +261,7 @@ class LookBody(msgspec.Struct, frozen=True):
 
     decision: SideBody
     count: Row | None
-    """Witnesses; null if it was not judged, or that is not known any more."""
+    """Number of witnesses; null if it was not judged, or if that is no longer available."""
     omitted: Row
     comparable: bool | None
     missing: Row
@@ -281,7 +275,7 @@ class StatsBody(msgspec.Struct, frozen=True):
     decisions: Row
     judged: Row
     comparable: Row | None
-    """Null if it was not asked of all of them."""
+    """Null if it is not known of all of them."""
     violations: Row
     rate: float | None
     comparable_rate: float | None
@@ -293,34 +287,34 @@ class StatsBody(msgspec.Struct, frozen=True):
     asked: Row | None = None
     """With a ledger: judged decisions of which it is known whether they could be compared."""
     asked_comparable: Row | None = None
-    """Of those, how many could be."""
+    """How many of those could be compared."""
 
 
 class HeadBody(msgspec.Struct, frozen=True):
     head: str
-    """To be kept elsewhere; /verify takes it."""
+    """Store it elsewhere; /verify takes it."""
     rows: Row
     events: Row
 
 
 class PositionsBody(msgspec.Struct, frozen=True):
     positions: dict[str, Position]
-    """By source, the last one that is on disk: where to go on after a restart."""
+    """The last position on disk of each source, where to continue after a restart."""
 
 
 class ErasedBody(msgspec.Struct, frozen=True):
     rows: list[Row]
     complete: bool
-    """Whether nothing of them is left in any file; if not, a reader still looks at an old state."""
+    """Whether nothing of them is left in any file; if not, a reader still uses an old state."""
 
 
 class ForgottenBody(msgspec.Struct, frozen=True):
     forgotten: Row
-    """How many of the rows were still remembered."""
+    """How many of the rows were still in the history."""
 
 
 class LoadedBody(msgspec.Struct, frozen=True):
-    """Decisions are remembered, and not judged."""
+    """Decisions that were stored without being judged."""
 
     first_row: Row
     decisions: Row
@@ -336,34 +330,34 @@ class VerifiedBody(msgspec.Struct, frozen=True):
     problem: str | None
     row: Row | None
     first: Row
-    """The first row that is still there."""
+    """The first row that the ledger still has."""
     erased: Row
     events: Row
     pending: Row
     """Decisions that were accepted and are not judged yet."""
     head: str | None
-    """The end of the chain; null if the walk did not come that far."""
+    """The end of the chain; null if the verification did not get that far."""
 
 
 class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Why something was refused. What is not known, or does not apply, is left out."""
+    """Says why something was refused. Fields that do not apply are left out."""
 
     code: str
     """Which error it is: bad-decision, missing-value, repeated-key, …"""
     message: str
-    """The whole of it, for people."""
+    """The whole text, for people."""
     problem: str | None = None
-    """What is wrong with a decision, without what became of it."""
+    """What is wrong with a decision, without the consequences."""
     advice: str | None = None
     """What to do about it."""
     place: Row | None = None
     """The decision's place in the batch, from 0."""
     column: str | None = None
-    """The column that it is about."""
+    """The column with the problem."""
     key: Any = None
-    """The key that was given before, or was erased."""
+    """The key that was used before, or was erased."""
     row: Row | None = None
-    """The row that has the key, or that is not there."""
+    """The row that has the key, or that does not exist."""
     source: str | None = None
     """The source of an old position."""
     position: Position | None = None
@@ -382,13 +376,13 @@ class LineError(ErrorBody, frozen=True, omit_defaults=True, kw_only=True):
     """The answer to a line of a stream that is refused."""
 
     status: int
-    """What a request of its own would have been answered with."""
+    """The status that a request with this decision would have been answered with."""
     line: Row
     """Counted from 1."""
 
 
 FACTS = frozenset(ErrorBody.__struct_fields__)
-"""What a body says about an error."""
+"""Names of the facts about an error that a body may have."""
 
 
 decode_decision = msgspec.json.Decoder(DecisionBody).decode

@@ -1,13 +1,9 @@
-"""Bounds what a client sends outside of bodies: in bytes, and in the time that it takes.
+"""Limits what a client sends outside of bodies, in bytes and in time.
 
-A `Connection` stands between the socket and uvicorn's protocol and passes everything on untouched.
-A second parser of the kind that uvicorn has says where heads and bodies end; it keeps nothing. So
-requests behind each other, chunked bodies, trailers and answers before the body are told apart.
-
-Invariant: a head, or the trailers of a body, have at most `head_bytes`; twice that where a head
-begins in the read in which another request ended. A connection on which no request is under way
-waits `body_seconds` for the rest of one.
-Cost: about 2 µs for a request.
+A `Connection` passes everything between socket and uvicorn's protocol unchanged; a second parser
+tells it where heads and bodies end. It costs about 2 µs per request.
+Invariant: a head, or the trailers of a body, have at most `head_bytes`; twice that if a head begins
+in the read in which another request ended. A client has `body_seconds` for the rest of a request.
 """
 
 import asyncio
@@ -25,15 +21,15 @@ _LINGER = 1.0  # seconds in which a client that was refused can read why
 
 
 class Connections:
-    """The open connections of a service."""
+    """Manages the open connections of a service."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self._open: set[Connection] = set()
 
-    def make_protocol(self, **given: Any) -> "Connection":
+    def make_protocol(self, **arguments: Any) -> "Connection":
         """Make the protocol of a connection; for `uvicorn.Config(http=...)`."""
-        return Connection(self.service, self._open, given)
+        return Connection(self.service, self._open, arguments)
 
     def wrap(self, application: Any) -> Any:
         """Wrap an ASGI application so that connections know when it answers."""
@@ -52,34 +48,35 @@ class Connections:
         return iter(list(self._open))
 
     def end_slow(self, now: float) -> None:
-        """End connections that wait too long for their client; to be called about once a second.
+        """End connections that wait too long for their client; call it about once a second.
 
-        now: in seconds, by a clock that never goes back
+        now: seconds of a monotonic clock
         """
         for connection in self:
             connection.end_if_slow(now)
 
 
 class Connection(asyncio.Protocol):
-    """Passes on what comes, and ends the connection if that goes beyond the limits."""
+    """Passes on what comes, and ends the connection if it exceeds the limits."""
 
-    def __init__(self, service: Service, others: set["Connection"], given: dict[str, Any]) -> None:
-        """given: the arguments of uvicorn's protocol"""
-        state = {**given["app_state"], "connection": self}
-        self._inner = HttpToolsProtocol(**{**given, "app_state": state})
+    def __init__(
+        self, service: Service, others: set["Connection"], arguments: dict[str, Any]
+    ) -> None:
+        """arguments: those of uvicorn's protocol"""
+        state = {**arguments["app_state"], "connection": self}
+        self._inner = HttpToolsProtocol(**{**arguments, "app_state": state})
         self._service = service
         self._others = others
         self._most_head_bytes = service.settings.limits.head_bytes
         self._parser = HttpRequestParser(self)
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
-        self._bytes_outside_body = (
-            1  # bytes since the last piece of a body; the first head is always awaited
-        )
+        # Bytes since the last piece of a body; 1 at first, since a head is awaited.
+        self._bytes_outside_body = 1
         self.in_body = False
         """Whether the body of a request has not come to its end."""
-        self._awaiting: tuple[str, float] | None = None  # for what, and since when
+        self._awaiting: tuple[str, float] | None = None  # what the client has to do, since when
         self.answering = 0
-        """Requests that the application has begun to answer."""
+        """Requests that the application is answering."""
 
     def connection_made(self, transport: Any) -> None:
         self.transport: asyncio.Transport = transport
@@ -93,9 +90,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         rest: Any = data
         try:
-            while (
-                self._bytes_outside_body + len(rest) > self._most_head_bytes
-            ):  # a long head, a long body, or both
+            # More than a head may have: a long head, a long body, or both.
+            while self._bytes_outside_body + len(rest) > self._most_head_bytes:
                 rest, size = memoryview(rest), self._most_head_bytes - self._bytes_outside_body
                 self._bytes_outside_body = self._most_head_bytes
                 self._parser.feed_data(rest[:size])
@@ -106,7 +102,7 @@ class Connection(asyncio.Protocol):
             self._bytes_outside_body += len(rest)
             self._parser.feed_data(rest)
         except (HttpParserError, HttpParserUpgrade):
-            pass  # uvicorn's parser raises the same, and uvicorn answers
+            pass  # uvicorn's own parser raises the same error, which uvicorn answers
         self._inner.data_received(data)
 
     def eof_received(self) -> None:
@@ -121,9 +117,8 @@ class Connection(asyncio.Protocol):
     # Called by the parser
 
     def on_message_begin(self) -> None:
-        self._bytes_outside_body = (
-            self._bytes_outside_body or 1
-        )  # the request before may have ended in the same read
+        if not self._bytes_outside_body:  # another request has ended in the same read
+            self._bytes_outside_body = 1
 
     def on_headers_complete(self) -> None:
         self._bytes_outside_body = 0
@@ -143,7 +138,7 @@ class Connection(asyncio.Protocol):
         if self.answering or self.in_body:
             self.transport.abort()
         if not self.transport.is_reading():
-            return  # it was ended, or refused before
+            return  # it has ended, or was refused before
         error = Refusal(
             431, f"the head of the request has more than {self._most_head_bytes} bytes."
         )

@@ -1,8 +1,8 @@
-"""The two content types of bodies and answers: JSON, and MessagePack with exact values.
+"""Reads bodies and writes answers: JSON, or MessagePack with exact values.
 
 A request says with Content-Type what its body is, and with Accept what it wants. Every answer is an
-object, so its first byte tells which of the two it is: an answer that was kept for a request that
-comes twice is told as what it is.
+object, so its first byte tells which of the two it is, also of one from the cache.
+Invariant: a body that cannot be read is refused with 400 (form), 413 (size) or 422 (types).
 """
 
 import re
@@ -33,17 +33,31 @@ def decode_json(decode: Callable[[bytes], _T], body: bytes) -> _T:
     """Decode a body as a value of a type; raise Refusal if it is none."""
     try:
         return decode_strictly(decode, body)
+    except (msgspec.ValidationError, BadJson) as error:
+        raise _make_refusal(error, "JSON", _explain_not_finite(body, str(error))) from None
+
+
+def decode_leniently(decode: Callable[[bytes], _T], body: bytes, what: str = "the body") -> _T:
+    """Decode JSON from others, which may repeat names; raise Refusal if it is none."""
+    try:
+        return decode(body)
     except msgspec.ValidationError as error:
-        raise Refusal(422, f"the body is not what is expected: {error}.") from None
-    except TooManyParts as error:
-        raise Refusal(413, f"the body is too large: {error}.") from None
-    except BadJson as error:
-        more = _not_finite(body, str(error))
-        raise Refusal(400, f"the body is no JSON: {error}.{more}") from None
+        raise Refusal(422, f"{what} is not what is expected: {error}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Refusal(400, f"{what} is no JSON.") from None
 
 
-def _not_finite(body: bytes, error: str) -> str:
-    """More about a body that is no JSON, if the parser stopped at NaN or infinity."""
+def _make_refusal(error: Exception, form: str, advice: str = "") -> Refusal:
+    """Explain why a body cannot be read."""
+    if isinstance(error, msgspec.ValidationError):
+        return Refusal(422, f"the body is not what is expected: {error}.")
+    if isinstance(error, TooManyParts | TooManyMessageParts):
+        return Refusal(413, f"the body is too large: {error}.")
+    return Refusal(400, f"the body is no {form}: {error}.{advice}")
+
+
+def _explain_not_finite(body: bytes, error: str) -> str:
+    """Return advice on a body that is no JSON, if the parser stopped at NaN or infinity."""
     byte = _BYTE.search(error)
     if (
         byte is None
@@ -65,14 +79,14 @@ OPEN_OBJECT = ord("{")
 def decode_body(kind: type[_T], content_type: bytes, body: bytes) -> _T:
     """Read a body of a type, in either form; raise Refusal if it is not what is expected."""
     known: Any = kind
-    json, exact = _decoders(known)
+    json, exact = _make_decoders(known)
     is_exact = content_type.startswith(EXACT_BYTES)
     value: _T = decode_exact(exact, body) if is_exact else decode_json(json, body)
     return value
 
 
 @cache
-def _decoders(kind: type) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
+def _make_decoders(kind: type) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
     return msgspec.json.Decoder(kind).decode, decoder_of(kind)
 
 
@@ -80,12 +94,8 @@ def decode_exact(decode: Callable[[bytes], _T], body: bytes) -> _T:
     """Decode MessagePack as a value of a type; raise Refusal if it is none."""
     try:
         return unpack(body, decode)
-    except msgspec.ValidationError as error:
-        raise Refusal(422, f"the body is not what is expected: {error}.") from None
-    except TooManyMessageParts as error:
-        raise Refusal(413, f"the body is too large: {error}.") from None
-    except BadMessagePack as error:
-        raise Refusal(400, f"the body is no MessagePack of likewise: {error}.") from None
+    except (msgspec.ValidationError, BadMessagePack) as error:
+        raise _make_refusal(error, "MessagePack of likewise") from None
 
 
 def encode_answer(accept: bytes, body: Any) -> bytes:

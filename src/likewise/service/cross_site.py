@@ -1,14 +1,9 @@
-"""Refuses what a page of another site makes a browser send.
+"""Refuses requests that a page of another site makes a browser send; programs are not affected.
 
-- **Host**: a server without tokens answers under names of its own machine, the host that it is
-  bound to and `Server.hosts` alone. A page whose name was pointed here (DNS rebinding) has another.
-  With tokens a page cannot read anything, since it has none; a browser reaches no Unix socket.
-- **Sec-Fetch-Site, or Origin where a browser sends none**: the request is from a page of this very
-  origin, or from no page. A link from elsewhere may open a page, but not in a frame.
-- **Content-Type** of what changes something: none that a browser sends to another site without
-  asking it first. The forms of our pages carry a token of their own (pages/signing_in.py).
-
-Programs send neither Origin nor Sec-Fetch-Site.
+Host: a server without tokens answers only under its own names, against DNS rebinding (with tokens a
+page has none; a Unix socket is out of a browser's reach). Sec-Fetch-Site, or else Origin: only
+pages of this origin may ask; links may open a page, but not in a frame. Content-Type of changes:
+none that browsers send without a preflight; our forms carry a CSRF token (pages/signing_in.py).
 """
 
 from collections.abc import Mapping
@@ -28,11 +23,11 @@ _UNCHECKED_TYPES = (
     b"application/x-www-form-urlencoded",
     b"multipart/form-data",
 )
-_HEADERS = 1024  # values of Host and Origin whose answer is remembered
+_HEADERS = 1024  # values of Host and Origin whose result is cached
 
 
 class CrossSiteCheck:
-    """Checks of requests, by the names that a server is reached by."""
+    """Checks requests against the host names of a server."""
 
     def __init__(self, settings: ServiceSettings) -> None:
         server = settings.server
@@ -79,14 +74,14 @@ class CrossSiteCheck:
 
     def _is_own_origin(self, origin: bytes, host: bytes) -> bool:
         """Whether the browser's page is of this server, also where a proxy has changed Host."""
-        _, found, place = origin.decode("latin-1").partition("://")
-        return bool(found) and (
+        _, separator, place = origin.decode("latin-1").partition("://")
+        return bool(separator) and (
             place.lower() == host.decode("latin-1").lower() or _hostname(place) in self._hosts
         )
 
 
 def _opens_page(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a browser goes to another page: it shows it to a person, and to no other page."""
+    """Whether a browser opens it as a page of its own, which no other page can read."""
     return (
         headers.get(b"sec-fetch-mode") == b"navigate"
         and headers.get(b"sec-fetch-dest") == b"document"
@@ -94,7 +89,7 @@ def _opens_page(headers: Mapping[bytes, bytes]) -> bool:
 
 
 def _hostname(place: str) -> str:
-    """The name of a host with or without a port, in lower case; "" if there is none."""
+    """Return the name of a host without its port, in lower case; "" if there is none."""
     try:
         return urlsplit(f"//{place}").hostname or ""
     except ValueError:

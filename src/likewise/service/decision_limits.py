@@ -1,23 +1,25 @@
-"""Limits on what a decision may carry, checked before a monitor is asked.
+"""Checks the sizes of what a decision has, and converts values, before a monitor is asked.
 
-How many distinct labels, categories and models a history may have is the monitor's to say, since
-it alone knows them (`Monitor.limit_words`).
+Not here: how many distinct labels, categories and models a history may have, which only the
+monitor knows (`Monitor.limit_words`).
 """
 
 import datetime
 import time as clock
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from likewise.errors import BadFile, UnexpectedValue
+from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
 from likewise.service.http_errors import Refusal
 from likewise.service.settings import Limits
 from likewise.sources.arrow_ipc import MOST_COLUMNS
 from likewise.tables import codec
+from likewise.tables.frames import ColumnTable
 from likewise.tables.normalize import short_repr
 from likewise.tables.times import to_microseconds
 
@@ -43,7 +45,7 @@ def _check_length(what: str, text: str, most: int) -> None:
 
 
 def normalize_row(limits: Limits, rule: Rule, values: dict[str, Any]) -> dict[str, Any]:
-    """A row of a table, as a monitor takes it; Refusal if it is too wide, or a text too long."""
+    """Convert a row of a table to what a monitor takes; Refusal if it or a text is too long."""
     if len(values) > MOST_COLUMNS:
         check_columns(values)
     features, short, row = rule.features or {}, limits.label_bytes >> 2, {}
@@ -60,6 +62,43 @@ def check_columns(values: Mapping[str, Any]) -> None:
     """Raise Refusal if a table has too many columns."""
     if len(values) > MOST_COLUMNS:
         raise Refusal(413, f"there are {len(values)} columns; at most {MOST_COLUMNS} are taken.")
+
+
+def make_column_table(columns: dict[str, Any]) -> ColumnTable:
+    """Make a table of columns; raise Refusal unless they are equally long."""
+    are_columns = all(
+        isinstance(column, list) or (isinstance(column, np.ndarray) and column.ndim)
+        for column in columns.values()
+    )
+    if not are_columns or len({len(column) for column in columns.values()}) != 1:
+        raise Refusal(422, "the columns of `values` are not equally long.")
+    return ColumnTable(columns)
+
+
+def refuse_fields(rule: Rule) -> NoReturn:
+    """Raise Refusal of a body with the fields of the other kind of rule, or without its own."""
+    if rule.features is None:
+        raise Refusal(422, "the rule is about vectors: expected `x` and `z`, not `values`.")
+    raise Refusal(422, "the rule is about a table: expected `values`, without `x` and `z`.")
+
+
+def check_count(limits: Limits, count: int) -> None:
+    """Raise Refusal if a batch has too many decisions."""
+    if count > limits.batch_rows:
+        raise Refusal(
+            413, f"the batch has {count} decisions; at most {limits.batch_rows} are taken."
+        )
+
+
+def count_decisions(limits: Limits, columns: Mapping[str, Any]) -> int:
+    """Return how many decisions a batch has; raise Refusal if they are too many."""
+    x, z = columns["x"], columns["z"]
+    try:
+        count = len(x if z is FROM_ROW else z)
+    except TypeError:
+        count = 1  # the monitor says what is wrong with it
+    check_count(limits, count)
+    return count
 
 
 def check_names(limits: Limits, columns: Mapping[str, Any]) -> None:
@@ -85,7 +124,7 @@ def check_words(what: str, words: Any, most: int) -> None:
 
 
 def check_table(limits: Limits, rule: Rule, rows: Any) -> None:
-    """The same of rows of a table, in whatever form they come."""
+    """Raise Refusal if a text of a table is too long; rows or columns, in any form."""
     columns: Any = getattr(rows, "columns", rows)
     if isinstance(columns, Mapping):
         for name, column in columns.items():
@@ -96,7 +135,7 @@ def check_table(limits: Limits, rule: Rule, rows: Any) -> None:
 
 
 def normalize_column(limits: Limits, rule: Rule, name: str, column: Any) -> Any:
-    """The same of a column."""
+    """Convert a column of a table to what a monitor takes; raise Refusal if a text is too long."""
     if not isinstance(column, list):
         return column
     most = _text_limit(limits, (rule.features or {}).get(name))
@@ -104,13 +143,13 @@ def normalize_column(limits: Limits, rule: Rule, name: str, column: Any) -> Any:
 
 
 def _text_limit(limits: Limits, feature: Feature | None) -> int:
-    """How long a text of a column may be: what is embedded has the bound of a line only."""
+    """Return how long a text of a column may be: an embedded text may be as long as a line."""
     embedded = feature is not None and feature.kind in ("text", "image")
     return limits.line_bytes if embedded else limits.label_bytes
 
 
 def normalize_value(value: Any, most: int) -> Any:
-    """A value as Python has it: JSON has no form for dates and the like."""
+    """Convert a JSON value to Python: dates and the like come as objects with one entry."""
     if isinstance(value, str):
         if len(value) > most >> 2:
             _check_length("a value", value, most)
@@ -119,15 +158,15 @@ def normalize_value(value: Any, most: int) -> Any:
         return value
     try:
         check_depth(value)
-        composed = codec.value_of(value)
+        decoded = codec.value_of(value)
     except BadFile:
         raise Refusal(
             422,
             f"{short_repr(value)} is no value; expected text, a number, true or false, a list of"
             ' such, or an object such as {"date": "2026-01-31"}.',
         ) from None
-    check_words("a value", (composed,), most)
-    return composed
+    check_words("a value", (decoded,), most)
+    return decoded
 
 
 def check_depth(value: Any) -> None:
@@ -162,24 +201,24 @@ def check_numbers(x: Any, name: str = "x") -> None:
 
 
 def normalize_label(limits: Limits, label: Any, kind: str) -> Any:
-    """An output as a monitor takes it."""
+    """Convert an output to what a monitor takes."""
     if isinstance(label, list | dict) and kind == "label":
         return normalize_value(label, limits.label_bytes)
     return label
 
 
 def check_time(limits: Limits, time: Any) -> Any:
-    """A time that a client gives, if it is near enough to the server's."""
+    """Return the time that a client gives; raise Refusal if it is too far from the server's."""
     if time is None:
         return None
     skew = limits.skew_seconds
     if skew == 0:
         raise Refusal(422, "a time is given, but this server takes its own: leave it out.")
-    apart = to_microseconds(time) / 1e6 - clock.time()
-    if abs(apart) > skew:
-        side = "ahead of" if apart > 0 else "behind"
+    ahead = to_microseconds(time) / 1e6 - clock.time()
+    if abs(ahead) > skew:
+        side = "ahead of" if ahead > 0 else "behind"
         raise Refusal(
             422,
-            f"the time is {abs(apart):,.0f} s {side} the server's; at most {skew:g} are taken.",
+            f"the time is {abs(ahead):,.0f} s {side} the server's; at most {skew:g} are taken.",
         )
     return time

@@ -1,10 +1,9 @@
-"""Decisions with exact values, as a monitor takes them, and the answers to them.
+"""Reads decisions with exact values (MessagePack), and makes the answers to them.
 
-Fields are those of JSON. Values come with their types, so the monitor alone says what is wrong with
-them; here is only checked what is too large.
-
-Bound: an answer names all witnesses that were asked for while they fit into `Limits.body_bytes`;
-beyond, the nearest `Limits.witnesses` of each, and how many were left out.
+Fields are those of JSON. Values come with their types, so the monitor itself checks them; here only
+sizes are checked.
+Bound: an answer has all witnesses that were requested if they fit into `Limits.body_bytes`; else
+the nearest `Limits.witnesses` of each verdict, and how many were left out.
 """
 
 from collections.abc import Callable
@@ -24,13 +23,15 @@ from likewise.service.decision_limits import (
     check_table,
     check_time,
     check_words,
+    count_decisions,
+    make_column_table,
+    refuse_fields,
 )
 from likewise.service.http_errors import Refusal
 from likewise.service.served_monitor import ServedMonitor
 from likewise.service.settings import Limits
+from likewise.tables.array_types import Rows
 from likewise.tables.exact_values import decoder_of
-from likewise.tables.frames import ColumnTable
-from likewise.tables.rows import Rows
 from likewise.tables.times import to_microseconds_each
 from likewise.verdict.exact_body import exact_body, exact_columns
 from likewise.verdict.verdicts import Verdict, Verdicts
@@ -51,60 +52,41 @@ _decode_one, _decode_many = _decoder(DecisionBody), _decoder(ColumnsBody)
 _decode_checks = _decoder(CheckBatchBody)
 
 
-def read_decision(hosted: ServedMonitor, body: bytes) -> Decision:
+def read_decision(served: ServedMonitor, body: bytes) -> Decision:
     """Read one decision."""
-    sent, limits = decode_exact(_decode_one, body), hosted.limits
-    x, z = _input(hosted.monitor.rule, sent)
-    _check_words(hosted, x, (z,))
+    sent, limits = decode_exact(_decode_one, body), served.limits
+    x, z = _input(served.monitor.rule, sent)
+    _check_words(served, x, (z,))
     check_names(limits, {"keys": (sent.key,), "models": sent.model, "sources": sent.source})
     time = check_time(limits, sent.time)
     return Decision(x, z, sent.key, time, sent.model, sent.source, sent.position)
 
 
-def read_batch(hosted: ServedMonitor, body: bytes) -> dict[str, Any]:
+def read_batch(served: ServedMonitor, body: bytes) -> dict[str, Any]:
     """Read the arguments of `observe_many`, or of `load`."""
-    columns = _columns(hosted, decode_exact(_decode_many, body))
+    columns, limits = _columns(served, decode_exact(_decode_many, body)), served.limits
     if columns["times"] is not None:
-        known = to_microseconds_each(columns["times"], count_decisions(columns))
-        if len(known):
-            check_time(hosted.limits, int(known.min()) / 1e6)
-            check_time(hosted.limits, int(known.max()) / 1e6)
+        times = to_microseconds_each(columns["times"], count_decisions(limits, columns))
+        if len(times):
+            check_time(limits, int(times.min()) / 1e6)
+            check_time(limits, int(times.max()) / 1e6)
     return columns
 
 
-def read_checks(hosted: ServedMonitor, body: bytes) -> dict[str, Any]:
+def read_checks(served: ServedMonitor, body: bytes) -> dict[str, Any]:
     """Read the arguments of `check_many`."""
-    columns = _columns(hosted, decode_exact(_decode_checks, body))
-    return columns | {"time": check_time(hosted.limits, columns["time"])}
+    columns = _columns(served, decode_exact(_decode_checks, body))
+    return columns | {"time": check_time(served.limits, columns["time"])}
 
 
-def count_decisions(columns: dict[str, Any]) -> int:
-    """Return how many decisions a batch has."""
-    x, z = columns["x"], columns["z"]
-    try:
-        return len(x if z is FROM_ROW else z)
-    except TypeError:
-        return 1  # the monitor says what is wrong with it
-
-
-def _columns(hosted: ServedMonitor, sent: Any) -> dict[str, Any]:
-    x, z = _input(hosted.monitor.rule, sent, many=True)
-    named = {
-        name: getattr(sent, name) for name in sent.__struct_fields__ if name not in _RULE_FIELDS
-    }
-    columns = {"x": x, "z": z, **named}
-    check_count(hosted.limits, count_decisions(columns))
-    _check_words(hosted, x, z)
-    check_names(hosted.limits, columns)
+def _columns(served: ServedMonitor, sent: Any) -> dict[str, Any]:
+    x, z = _input(served.monitor.rule, sent, many=True)
+    others = [name for name in sent.__struct_fields__ if name not in _RULE_FIELDS]
+    columns = {"x": x, "z": z, **{name: getattr(sent, name) for name in others}}
+    count_decisions(served.limits, columns)
+    _check_words(served, x, z)
+    check_names(served.limits, columns)
     return columns
-
-
-def check_count(limits: Limits, count: int) -> None:
-    """Raise Refusal if a batch has too many decisions."""
-    if count > limits.batch_rows:
-        raise Refusal(
-            413, f"the batch has {count} decisions; at most {limits.batch_rows} are taken."
-        )
 
 
 def _input(rule: Rule, sent: Any, *, many: bool = False) -> tuple[Any, Any]:
@@ -112,10 +94,7 @@ def _input(rule: Rule, sent: Any, *, many: bool = False) -> tuple[Any, Any]:
     z = FROM_ROW if sent.z is msgspec.UNSET else sent.z
     own, other = (sent.x, sent.values) if rule.features is None else (sent.values, sent.x)
     if own is msgspec.UNSET or other is not msgspec.UNSET:
-        kind, name, wrong = (
-            ("vectors", "x", "values") if rule.features is None else ("a table", "values", "x")
-        )
-        raise Refusal(422, f"the rule is about {kind}: expected `{name}`, without `{wrong}`.")
+        refuse_fields(rule)
     if rule.features is None:
         return own, z
     for row in own if isinstance(own, list) else [own]:
@@ -123,22 +102,12 @@ def _input(rule: Rule, sent: Any, *, many: bool = False) -> tuple[Any, Any]:
             if not all(isinstance(name, str) for name in row):
                 raise Refusal(422, "the names of the columns of `values` are no text.")
             check_columns(row)
-    return (_table(own) if many and isinstance(own, dict) else own), z
+    return (make_column_table(own) if many and isinstance(own, dict) else own), z
 
 
-def _table(columns: dict[str, Any]) -> ColumnTable:
-    whole = all(
-        isinstance(column, list) or (isinstance(column, np.ndarray) and column.ndim)
-        for column in columns.values()
-    )
-    if not whole or len({len(column) for column in columns.values()}) > 1:
-        raise Refusal(422, "the columns of `values` are not equally long.")
-    return ColumnTable(columns)
-
-
-def _check_words(hosted: ServedMonitor, x: Any, z: Any) -> None:
+def _check_words(served: ServedMonitor, x: Any, z: Any) -> None:
     """Raise Refusal if a label or a text of a table is too long."""
-    limits, rule = hosted.limits, hosted.monitor.rule
+    limits, rule = served.limits, served.monitor.rule
     if rule.output == "label":
         check_words("an output", z, limits.label_bytes)
     if rule.features is not None:
@@ -148,7 +117,7 @@ def _check_words(hosted: ServedMonitor, x: Any, z: Any) -> None:
 def make_exact_verdict(limits: Limits, requested: int | None, verdict: Verdict) -> dict[str, Any]:
     """Return the answer to one decision.
 
-    asked   how many witnesses the request wants; None: all
+    requested   how many witnesses the request wants; None: all
     """
     return exact_body(
         verdict, _witness_limit(limits, requested, np.array([len(verdict.witnesses)]))
@@ -161,8 +130,8 @@ def make_exact_batch(limits: Limits, requested: int | None, verdicts: Verdicts) 
 
 
 def _witness_limit(limits: Limits, requested: int | None, counts: Rows) -> int | None:
-    """Return how many witnesses of each verdict are named; None: all of them."""
-    wanted = int((counts if requested is None else np.minimum(counts, requested)).sum())
-    if wanted <= limits.body_bytes // _WITNESS_BYTES:
+    """Return how many witnesses each verdict has; None: all of them."""
+    total = int((counts if requested is None else np.minimum(counts, requested)).sum())
+    if total <= limits.body_bytes // _WITNESS_BYTES:
         return requested
     return limits.witness_limit(requested)

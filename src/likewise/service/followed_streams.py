@@ -1,10 +1,8 @@
-"""Monitors that follow a stream while they are served: one thread for each.
+"""Follows streams for monitors while they are served, with one thread for each.
 
-The thread polls and decodes; whatever concerns the monitor waits in the same queue as what comes
-over HTTP (served_monitor.py), so every call is one step of one history, and counts and listeners
-see it.
-
-Invariant: a stream that fails does not end the service. It is tried again with a pause, from where
+The thread polls and decodes; its calls to the monitor wait in the same queue as those over HTTP
+(served_monitor.py), so counts and listeners see them.
+Invariant: a stream that fails does not end the service. It is tried again after a pause, from where
 the ledger ends; only a gap under the policy "stop" ends the following, and the log says so.
 """
 
@@ -29,23 +27,23 @@ _RETRY_SECONDS = 5.0  # seconds before a stream that failed is tried again
 
 
 class FollowerThread:
-    """The thread that has one monitor follow its stream."""
+    """Runs the thread that follows the stream of one monitor."""
 
     def __init__(
-        self, hosted: ServedMonitor, settings: StreamSource, loop: asyncio.AbstractEventLoop
+        self, served: ServedMonitor, settings: StreamSource, loop: asyncio.AbstractEventLoop
     ) -> None:
-        self._hosted = hosted
+        self._served = served
         self._settings = settings
         self._loop = loop
         self._ending = Event()
         self._follower: Follower | None = None
         self._at_end = clock.monotonic()
         self._bind = make_binder(
-            hosted.monitor.rule,
+            served.monitor.rule,
             output_column=settings.output_column,
             model_column=settings.model_column,
         )
-        self._thread = Thread(target=self._run, name=f"likewise-follow-{hosted.name}", daemon=True)
+        self._thread = Thread(target=self._run, name=f"likewise-follow-{served.name}", daemon=True)
         self._thread.start()
 
     @property
@@ -54,7 +52,7 @@ class FollowerThread:
 
     @property
     def lag_seconds(self) -> float:
-        """Since the end of the stream was last reached; 0 while nothing waits there."""
+        """How long ago the end of the stream was last reached; 0 while no message waits there."""
         follower = self._follower
         if follower is not None and follower.caught_up_at is not None:
             self._at_end = follower.caught_up_at
@@ -63,40 +61,40 @@ class FollowerThread:
         return clock.monotonic() - self._at_end
 
     def stop(self) -> None:
-        """End after what is in hand, and wait for that."""
+        """End after the current messages, and wait for that."""
         self._ending.set()
         if self._follower is not None:
             self._follower.stop()
         self._thread.join()
 
     def _run(self) -> None:
-        name = self._hosted.name
+        name = self._served.name
         while not self._ending.is_set():
             try:
                 self._follow()
             except GapFound as error:
-                logger.error("monitor %s follows its stream no more: %s", name, error)
+                logger.error("monitor %s no longer follows its stream: %s", name, error)
                 return
             except LikewiseError as error:
                 logger.error("monitor %s cannot follow its stream: %s", name, error)
-            except Exception as error:  # of a client: the service goes on
+            except Exception as error:  # of a client library: the service goes on
                 logger.error("monitor %s: its stream failed: %s", name, type(error).__name__)
             self._ending.wait(_RETRY_SECONDS)
 
     def _follow(self) -> None:
-        settings, hosted = self._settings, self._hosted
-        with ExitStack() as opened:
+        settings, served = self._settings, self._served
+        with ExitStack() as stack:
             source, format = make_source(settings.address)
-            opened.enter_context(closing(source))
+            stack.enter_context(closing(source))
             self._follower = Follower(
                 source,
-                StreamJudge(hosted.monitor, self._bind, settings.model_column),
+                StreamJudge(served.monitor, self._bind, settings.model_column),
                 StreamSink(
-                    _open_target(settings.to, "verdict", opened),
-                    _open_target(settings.dead_letters, "dead_letter", opened),
+                    _open_target(settings.to, "verdict", stack),
+                    _open_target(settings.dead_letters, "dead_letter", stack),
                     settings.witnesses,
                 ),
-                tell=lambda line: logger.warning("monitor %s: %s", hosted.name, line),
+                tell=lambda line: logger.warning("monitor %s: %s", served.name, line),
                 gaps=settings.gaps,
                 format=format,
                 call_monitor=self._run_in_turn,
@@ -112,33 +110,34 @@ class FollowerThread:
         self._loop.call_soon_threadsafe(self._count_bad_message)
 
     def _count_bad_message(self) -> None:
-        self._hosted.counts.refused["bad-message"] += 1
+        self._served.counts.refused["bad-message"] += 1
 
     def _run_in_turn(self, call: Callable[[], Any], rows: int) -> Any:
-        """Have a call wait for its turn. A refusal is no answer to a client, so it is not counted:
-        a batch is refused again and again until the bad message is found.
+        """Make a call in the order of the monitor's queue.
+
+        Refusals are not counted: a batch is refused repeatedly until the bad message is found.
 
         rows: how many decisions it judges; 0 if it judges none
         """
 
-        async def turn() -> Any:
-            hosted = self._hosted
-            await hosted.wait_for_room(max(1, rows))
+        async def run() -> Any:
+            served = self._served
+            await served.wait_for_room(max(1, rows))
             if rows:
-                return await hosted.observe_many(rows, call, counts_refusal=False)
-            return await hosted.run_in_turn(call, counts_refusal=False)
+                return await served.observe_many(rows, call, counts_refusal=False)
+            return await served.run_in_turn(call, counts_refusal=False)
 
-        return asyncio.run_coroutine_threadsafe(turn(), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
 
 
-def _open_target(address: str | None, field: str, opened: ExitStack) -> LineTarget | None:
-    return None if address is None else opened.enter_context(closing(make_target(address, field)))
+def _open_target(address: str | None, field: str, stack: ExitStack) -> LineTarget | None:
+    return None if address is None else stack.enter_context(closing(make_target(address, field)))
 
 
 def check_source(rule: Rule | None, durable: bool, settings: StreamSource) -> None:
     """Raise BadRule now, rather than later in a thread, if a rule cannot be used for a stream.
 
-    rule    of the monitor; None: the ledger's own, which is not known yet
+    rule    of the monitor; None: the ledger's own, which is not read yet
     """
     if not durable and settings.to is not None:
         raise BadRule(

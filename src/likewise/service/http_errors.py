@@ -1,10 +1,9 @@
-"""How a refusal is told over HTTP: the class says the status, the text says what to do.
+"""Maps errors to HTTP: the class of an error decides the status, its text says what to do.
 
-400 the request makes no sense        401 no token            403 the token does not allow it
-404 no such monitor, row or route     405 the route takes other methods
-409 another decision has the key
-410 the decision with the key was erased                      413 too large
-422 the decision cannot be compared   429 too much at once    503 not ready, or the disk refuses
+400 the request makes no sense    401 no token    403 the token does not allow it
+404 no such monitor, row or route    405 wrong method    409 another decision has the key
+410 the decision with the key was erased    413 too large    422 the decision cannot be compared
+429 too many requests or decisions    503 not ready, or the disk fails
 """
 
 import os
@@ -35,10 +34,10 @@ _STATUS = (
 
 
 class Refusal(Exception):
-    """Refused before a monitor was asked.
+    """Refuses a request before a monitor is asked.
 
-    retry   seconds after which it may be tried again, for Retry-After
-    code    of the body, if it is not "refused"
+    retry_seconds   when it may be tried again, for Retry-After
+    code            the code in the body, if it is not "refused"
     """
 
     code = "refused"
@@ -62,7 +61,7 @@ def status_of(error: LikewiseError) -> int:
 
 
 def http_error(error: LikewiseError | Refusal) -> tuple[int, bytes, float | None]:
-    """Status, body, and when to try again."""
+    """Return status, body, and the seconds after which to try again."""
     body = encode(ErrorBody(**error_fields(error)))
     if isinstance(error, Refusal):
         return error.status, body, error.retry_seconds
@@ -71,7 +70,7 @@ def http_error(error: LikewiseError | Refusal) -> tuple[int, bytes, float | None
 
 
 def message_of(error: LikewiseError | Refusal) -> str:
-    """The text of an error, with names of files but not of the folders that they are in."""
+    """Return the text of an error, with the names of files but not of their folders."""
     text = str(error)
     if isinstance(error, BadFile) and error.path is not None:
         for folder in Path(error.path).parents:
@@ -83,7 +82,7 @@ def message_of(error: LikewiseError | Refusal) -> str:
 def error_fields(error: LikewiseError | Refusal) -> dict[str, Any]:
     """Return the code, the message and the facts of an error, as bodies have them."""
     facts = {} if isinstance(error, Refusal) else error.facts()
-    told = {name: value for name, value in facts.items() if name in FACTS}
-    if told.get("path") is not None:
-        told["path"] = Path(told["path"]).name
-    return {"code": error.code, "message": message_of(error), **told}
+    fields = {name: value for name, value in facts.items() if name in FACTS}
+    if fields.get("path") is not None:
+        fields["path"] = Path(fields["path"]).name
+    return {"code": error.code, "message": message_of(error), **fields}

@@ -1,13 +1,15 @@
-"""What a served monitor has done since it was started, to be read when somebody asks.
+"""Counts of a served monitor since the process started.
 
-A counter that is told of every decision costs as much as the decision; these are plain numbers that
-the event loop alone changes, and a scrape reads.
+They are plain numbers, which only the event loop changes and a scrape reads: a counter object of a
+metrics library would cost as much per decision as the decision.
 """
 
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 
+OTHER = "(other)"
+"""What models beyond the limit, and unknown routes, are counted under."""
 BUCKET_SECONDS = (
     0.00001,
     0.0001,
@@ -29,7 +31,7 @@ BUCKET_SECONDS = (
 
 @dataclass
 class DurationHistogram:
-    """How long something took: how often it was at most each edge, and in all."""
+    """Counts durations by bucket, and adds them up."""
 
     buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKET_SECONDS) + 1))
     total: float = 0.0
@@ -41,22 +43,22 @@ class DurationHistogram:
 
 @dataclass
 class MonitorCounts:
-    """Since the start of this process."""
+    """Counts what a monitor did since the start of this process."""
 
     decisions: Counter[str] = field(default_factory=Counter)
-    """By model; "" for decisions without one."""
+    """Decisions by model; "" for those without one."""
     violations: Counter[str] = field(default_factory=Counter)
     newest_violations: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """By model: the row of its newest violation, and when it came, in seconds since 1970."""
+    """The row of the newest violation of each model, and when it came, in seconds since 1970."""
     comparable: int = 0
     pairs: int = 0
     alarms: int = 0
     repeated: int = 0
-    """Sent again under their keys, and answered as before."""
+    """Decisions that were sent again under their keys, and answered as before."""
     refused: Counter[str] = field(default_factory=Counter)
-    """By the class of the error, or the status of what was refused at the door."""
+    """Refused decisions by the code of the error, or by status if no monitor was asked."""
     dropped: Counter[str] = field(default_factory=Counter)
-    """Decisions that the monitor was told are lost, by the reason."""
+    """Decisions that were reported as lost, by the reason."""
     unpaired: Counter[str] = field(default_factory=Counter)
     """CloudEvents whose other half did not come in time, by kind: request or response."""
     repeated_events: Counter[str] = field(default_factory=Counter)
@@ -64,6 +66,6 @@ class MonitorCounts:
     waiting_events: int = 0
     """CloudEvents that wait for their other half."""
     last_decision: float = 0.0
-    """When, in seconds since 1970."""
+    """When the last decision was judged, in seconds since 1970."""
     observe_durations: DurationHistogram = field(default_factory=DurationHistogram)
     commit_durations: DurationHistogram = field(default_factory=DurationHistogram)

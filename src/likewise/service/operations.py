@@ -1,4 +1,4 @@
-"""What can be asked of the service, said once: for its routes, /openapi.json, and the reference."""
+"""Declares the operations of the service once, for its routes, /openapi.json and the reference."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ MONITOR = "/v1/monitors/{name}"
 
 @dataclass(frozen=True)
 class RequestParameter:
-    """A parameter of a query."""
+    """Describes a parameter of a query, or a header."""
 
     name: str
     about: str
@@ -25,46 +25,45 @@ class RequestParameter:
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of one path."""
+    """Describes one method of one path."""
 
     method: str
     path: str
     scope: str | None
-    """What a token must allow; None: no token is needed."""
+    """The scope that a token needs; None: no token is needed."""
     summary: str
     answers: Any = None
-    """The type of the JSON that is answered; None if it is none."""
+    """The type of the JSON answer; None if the answer is not JSON."""
     media: str = "application/json"
-    """What is answered, if not JSON."""
+    """The media type of the answer."""
     takes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    """The types that a body may have, by its media type; none where it is not JSON."""
+    """The types that a body may have, by its media type; empty if it is not JSON."""
     queries: tuple[RequestParameter, ...] = ()
     status: int = 200
     hot: bool = False
     """Whether app.py serves it, without a framework."""
     headers: tuple[RequestParameter, ...] = ()
     call: RequestHandler | None = None
-    """Answers it; None where it is hot, and where a module makes the route by itself."""
+    """Its handler; None if it is hot, or if a module makes the route by itself."""
     serves: HotRoute | None = None
-    """Answers it if it is hot; None for streams."""
+    """Its handler if it is hot; None for streams."""
     exact: bool = False
     """Whether bodies and answers may also have exact values (content_types.py)."""
     also: str | None = None
     """Another scope that allows it."""
     once: bool = False
-    """Whether it is done once for each id of a request (repeated_requests.py); else it changes
-    nothing."""
+    """Whether each request is carried out once (repeated_requests.py); else it changes nothing."""
     idempotent: bool = False
-    """Whether it may be done again if an earlier process may have done it."""
+    """Whether it may be repeated if an earlier process may have carried it out."""
     any_slashes: bool = False
-    """Whether the path may end in slashes: for clients that do not follow a redirect."""
+    """Whether the path may end in slashes, for clients that do not follow redirects."""
 
 
 class Operations(list[Operation]):
-    """The operations of a module, each a function that answers requests.
+    """Collects the operations of a module, each a function that answers requests.
 
-    What it does is the first paragraph of the function's docstring, and what is answered is its
-    return type, unless `answers` or `media` says something else.
+    The summary is the first paragraph of the function's docstring, and the type of the answer is
+    its return type, unless `answers` or `media` says something else.
     """
 
     def get(
@@ -88,7 +87,7 @@ class Operations(list[Operation]):
         if_unknown: HotHandler | None = None,
         **more: Any,
     ) -> Callable[[HotHandler], HotHandler]:
-        """A POST that app.py serves; the parameters are those of `HotRoute` and `Operation`.
+        """Add a POST that app.py serves; the parameters are those of `HotRoute` and `Operation`.
 
         json    the types that its body may have
         """
@@ -96,9 +95,9 @@ class Operations(list[Operation]):
 
         def register(call: HotHandler) -> HotHandler:
             serves = HotRoute(call, if_unknown)
-            given = {"takes": takes, "serves": serves, "hot": True, "exact": True, **more}
+            fields = {"takes": takes, "serves": serves, "hot": True, "exact": True, **more}
             path = f"{MONITOR}/{verb}"
-            self.append(Operation("POST", path, "observe", _summarize(call), answers, **given))
+            self.append(Operation("POST", path, "observe", _summarize(call), answers, **fields))
             return call
 
         return register
@@ -108,20 +107,20 @@ class Operations(list[Operation]):
     ) -> Callable[[RequestHandler], RequestHandler]:
         def register(call: RequestHandler) -> RequestHandler:
             answers = None if "media" in more else get_type_hints(call)["return"]
-            given = {"answers": answers, **more}
-            self.append(Operation(method, path, scope, _summarize(call), call=call, **given))
+            fields = {"answers": answers, **more}
+            self.append(Operation(method, path, scope, _summarize(call), call=call, **fields))
             return call
 
         return register
 
 
 def _summarize(call: Callable[..., Any]) -> str:
-    """What a function does: the first paragraph of its docstring."""
+    """Return the first paragraph of a function's docstring."""
     return " ".join((getdoc(call) or "").partition("\n\n")[0].removesuffix(".").split())
 
 
 class AppContext(Protocol):
-    """What a module is given that makes its routes by itself."""
+    """Is what a module is given that makes its routes by itself."""
 
     @property
     def service(self) -> Service: ...
@@ -131,4 +130,4 @@ class AppContext(Protocol):
 
     @property
     def operations(self) -> list[Operation]:
-        """All that can be asked."""
+        """All operations of the service."""

@@ -1,14 +1,14 @@
-"""Verdicts with a witness, in the order of their rows, page by page.
+"""Answers questions about a monitor: its description, counts, decisions, and pages of verdicts.
 
-A ledger is read in a thread, beside whatever is being written, and shows everything that was
-answered. A monitor in memory knows its latest verdicts only (`Limits.recent`), and says so.
-
-Cost: a page looks for `SECONDS` at most; what follows is asked for from `PageBody.next` on.
+A ledger is read in a thread, while others may write it, and shows everything that was answered. A
+monitor in memory has only its latest verdicts (`Limits.recent`), and says so.
+Cost: a page searches for `PAGE_SECONDS` at most; the next one continues at `PageBody.next`.
 """
 
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from likewise.errors import BadRow
@@ -33,46 +33,46 @@ from likewise.verdict.witnesses import Witness
 
 
 def row_to_json(values: dict[str, Any]) -> dict[str, Any]:
-    """The same for each column of a row."""
+    """Convert each column of a row to JSON."""
     return {name: json_value(value) for name, value in values.items()}
 
 
 def position_to_json(position: Position) -> int | list[int]:
-    """A position for JSON, which has no pairs."""
+    """Convert a position to JSON, which has no pairs."""
     return list(position) if isinstance(position, tuple) else position
 
 
-async def describe_monitor(hosted: ServedMonitor) -> MonitorBody:
-    """A monitor: its rule, and how much it has seen."""
-    return await hosted.run_in_thread(lambda: _make_monitor_body(hosted))
+async def describe_monitor(served: ServedMonitor) -> MonitorBody:
+    """Describe a monitor: its rule, and how much it has seen."""
+    return await served.run_in_thread(lambda: _make_monitor_body(served))
 
 
-async def read_stats(hosted: ServedMonitor, last: str | None = None) -> StatsBody:
-    """Counts of decisions.
+async def read_stats(served: ServedMonitor, last: str | None = None) -> StatsBody:
+    """Count decisions, from the ledger if there is one.
 
     last    only those of the last "1 hour", "7 days"
     """
-    if hosted.monitor.durable and hosted.monitor.slope is None:
-        await hosted.flush()
-        return await hosted.read_ledger(lambda ledger: _stats_from_ledger(ledger, last))
+    if served.monitor.durable and served.monitor.slope is None:
+        await served.flush()
+        return await served.read_ledger(lambda ledger: _stats_from_ledger(ledger, last))
     if last is not None:
         raise Refusal(
-            400, "last is about times, which only a ledger of contradictions keeps: leave it out."
+            400, "last is about times, which only a ledger of contradictions has: leave it out."
         )
-    return _stats_since_start(hosted)
+    return _stats_since_start(served)
 
 
-async def read_positions(hosted: ServedMonitor) -> PositionsBody:
-    """By source, the last position that is on disk; BadRule where there is no ledger."""
-    last = await hosted.run_in_turn(lambda: hosted.monitor.positions)
+async def read_positions(served: ServedMonitor) -> PositionsBody:
+    """Return the last position on disk of each source; raise BadRule if there is no ledger."""
+    last = await served.run_in_turn(lambda: served.monitor.positions)
     return PositionsBody({source: position_to_json(position) for source, position in last.items()})
 
 
-def _make_monitor_body(hosted: ServedMonitor) -> MonitorBody:
-    monitor = hosted.monitor
+def _make_monitor_body(served: ServedMonitor) -> MonitorBody:
+    monitor = served.monitor
     durable = monitor.durable
     return MonitorBody(
-        name=hosted.name,
+        name=served.name,
         rule=monitor.rule.to_toml(),
         fingerprint=monitor.rule.fingerprint,
         rows=monitor.rows,
@@ -83,7 +83,7 @@ def _make_monitor_body(hosted: ServedMonitor) -> MonitorBody:
         window=monitor.window.text if durable else None,
         comparable=monitor.comparable,
         exact=True,
-        waiting=hosted.waiting_rows,
+        waiting=served.waiting_rows,
         kind="contradictions" if monitor.slope is None else "slopes",
         level=None if monitor.slope is None else monitor.slope.finite_limit,
     )
@@ -91,51 +91,50 @@ def _make_monitor_body(hosted: ServedMonitor) -> MonitorBody:
 
 def _stats_from_ledger(ledger: Ledger, last: str | None) -> StatsBody:
     stats = ledger.stats(last=last)
-    asked = stats.asked == stats.judged
     return StatsBody(
-        stats.decisions,
-        stats.judged,
-        stats.comparable if asked else None,
-        stats.violations,
-        stats.rate,
-        stats.comparable_rate,
-        stats.missing,
-        None if stats.since is None else iso_text(stats.since),
-        None if stats.until is None else iso_text(stats.until),
-        "ledger",
-        stats.asked,
-        stats.comparable,
+        decisions=stats.decisions,
+        judged=stats.judged,
+        comparable=stats.comparable if stats.asked == stats.judged else None,
+        violations=stats.violations,
+        rate=stats.rate,
+        comparable_rate=stats.comparable_rate,
+        missing=stats.missing,
+        since=None if stats.since is None else iso_text(stats.since),
+        until=None if stats.until is None else iso_text(stats.until),
+        source="ledger",
+        asked=stats.asked,
+        asked_comparable=stats.comparable,
     )
 
 
-def _stats_since_start(hosted: ServedMonitor) -> StatsBody:
-    counts = hosted.counts
+def _stats_since_start(served: ServedMonitor) -> StatsBody:
+    counts = served.counts
     decisions, violations = counts.decisions.total(), counts.violations.total()
-    comparable = counts.comparable if hosted.monitor.comparable else None
+    comparable = counts.comparable if served.monitor.comparable else None
     return StatsBody(
-        decisions,
-        decisions,
-        comparable,
-        violations,
-        violations / decisions if decisions else None,
-        violations / comparable if comparable else None,
-        hosted.monitor.missing,
-        None,
-        None,
-        "process",
+        decisions=decisions,
+        judged=decisions,
+        comparable=comparable,
+        violations=violations,
+        rate=violations / decisions if decisions else None,
+        comparable_rate=violations / comparable if comparable else None,
+        missing=served.monitor.missing,
+        since=None,
+        until=None,
+        source="process",
     )
 
 
-async def find_decision(hosted: ServedMonitor, row: int) -> LookBody:
-    """A decision by its row; BadRow if there is none, or if it has left the window."""
-    if not hosted.monitor.durable:
-        return await hosted.run_in_thread(lambda: _decision_from_memory(hosted, row))
-    await hosted.flush()
-    return await hosted.read_ledger(lambda ledger: _decision_from_ledger(ledger, row))
+async def find_decision(served: ServedMonitor, row: int) -> LookBody:
+    """Return a decision by its row; raise BadRow if there is none, or if it left the window."""
+    if not served.monitor.durable:
+        return await served.run_in_thread(lambda: _decision_from_memory(served, row))
+    await served.flush()
+    return await served.read_ledger(lambda ledger: _decision_from_ledger(ledger, row))
 
 
 def _decision_from_ledger(ledger: Ledger, row: int) -> LookBody:
-    entry = ledger.entry(row)
+    entry, reviews = ledger.entry(row), ledger.reviews(row)
     return LookBody(
         decision=_side_from_ledger(ledger, entry),
         count=entry.count,
@@ -143,18 +142,7 @@ def _decision_from_ledger(ledger: Ledger, row: int) -> LookBody:
         comparable=entry.comparable,
         missing=entry.missing,
         witnesses=[_witness_side(ledger, witness) for witness in entry.nearest],
-        reviews=[
-            ReviewSaid(
-                review.row,
-                review.witness,
-                review.disposition,
-                review.reason,
-                review.reviewer,
-                review.time,
-                review.verified,
-            )
-            for review in ledger.reviews(row)
-        ],
+        reviews=[msgspec.convert(one, ReviewSaid, from_attributes=True) for one in reviews],
     )
 
 
@@ -184,35 +172,38 @@ def _side_from_ledger(ledger: Ledger, entry: Entry, witness: Witness | None = No
     )
 
 
-def _decision_from_memory(hosted: ServedMonitor, row: int) -> LookBody:
-    """The same from memory, for as long as it is there."""
-    monitor = hosted.monitor
+def _decision_from_memory(served: ServedMonitor, row: int) -> LookBody:
+    """Return a decision, and its verdict as long as the ring has it."""
+    monitor = served.monitor
     if row >= monitor.rows:
         raise BadRow(f"row {row} is not in this history, which has {monitor.rows} rows.", row=row)
-    verdict = hosted.recent.find(row)
-    witnesses = [] if verdict is None else list(verdict.witnesses)
+    verdict = served.recent.find(row)
+    decision = _side_from_memory(served, row)
+    if verdict is None:
+        return LookBody(decision, None, 0, comparable=None, missing=0, witnesses=[], reviews=[])
+    witnesses = [_side_from_memory(served, one.row, one) for one in verdict.witnesses]
     return LookBody(
-        decision=_side_from_memory(hosted, row),
-        count=None if verdict is None else verdict.count,
-        omitted=0 if verdict is None else verdict.omitted,
-        comparable=None if verdict is None else verdict.comparable,
-        missing=0 if verdict is None else verdict.missing,
-        witnesses=[_side_from_memory(hosted, witness.row, witness) for witness in witnesses],
+        decision,
+        verdict.count,
+        verdict.omitted,
+        verdict.comparable,
+        verdict.missing,
+        witnesses,
         reviews=[],
     )
 
 
-def _side_from_memory(hosted: ServedMonitor, row: int, witness: Witness | None = None) -> SideBody:
-    past = hosted.monitor.past
+def _side_from_memory(served: ServedMonitor, row: int, witness: Witness | None = None) -> SideBody:
+    past = served.monitor.past
     distances = _distances(witness)
     if not past.alive([row])[0]:
         return SideBody(row, erased=True, **distances)
-    table = hosted.monitor.rule.features is not None
+    is_table = served.monitor.rule.features is not None
     return SideBody(
         row,
         erased=False,
-        values=row_to_json(past.values(row)) if table else None,
-        x=None if table else past.inputs([row])[0].tolist(),
+        values=row_to_json(past.values(row)) if is_table else None,
+        x=None if is_table else past.inputs([row])[0].tolist(),
         output=json_value(past.outputs([row])[0]),
         key=json_value(past.keys([row])[0]),
         model=past.models([row])[0],
@@ -230,21 +221,21 @@ def _distances(witness: Witness | None) -> dict[str, Any]:
 
 
 PAGE, MOST_PAGE = 100, 1000
-"""How many verdicts a page has unless told, and at most."""
+"""How many verdicts a page has by default, and at most."""
 PAGE_SECONDS = 1.0
-"""After which a page looks no further for verdicts that pass the filters."""
+"""How long a page searches for verdicts that pass the filters."""
 
 
 async def find_verdict_page(
-    hosted: ServedMonitor, query: ViolationQuery, after: int, limit: int
+    served: ServedMonitor, query: ViolationQuery, after: int, limit: int
 ) -> PageBody:
-    """The next verdicts behind a row that a query asks for; the value of its group is text."""
-    hosted.monitor.insist_on_contradictions()
-    if not hosted.monitor.durable:
-        return _page_from_memory(hosted, query, after, limit)
-    await hosted.flush()
-    witnesses = hosted.limits.witnesses
-    return await hosted.read_ledger(
+    """Return the next verdicts after a row that match a query, whose group has a value as text."""
+    served.monitor.insist_on_contradictions()
+    if not served.monitor.durable:
+        return _page_from_memory(served, query, after, limit)
+    await served.flush()
+    witnesses = served.limits.witnesses
+    return await served.read_ledger(
         lambda ledger: _page_from_ledger(ledger, query, after, limit, witnesses)
     )
 
@@ -254,7 +245,7 @@ def _page_from_ledger(
 ) -> PageBody:
     if query.group is not None:
         query = replace(query, group=ledger.group_of_text(*query.group))
-    rows, behind = ledger.violations_page(
+    rows, cursor = ledger.violations_page(
         query, behind=PageCursor(after), limit=limit, seconds=PAGE_SECONDS
     )
     reviews = ledger.dispositions(rows)
@@ -267,27 +258,27 @@ def _page_from_ledger(
         }
         for entry in map(ledger.entry, rows)
     ]
-    following = None if behind is None else behind.row
+    following = None if cursor is None else cursor.row
     return PageBody(page, following, "ledger", ledger.first > after + 1)
 
 
 def _page_from_memory(
-    hosted: ServedMonitor, query: ViolationQuery, after: int, limit: int
+    served: ServedMonitor, query: ViolationQuery, after: int, limit: int
 ) -> PageBody:
     for name in ("since", "until", "group", "review", "output"):
         if getattr(query, name) is not None:
             raise Refusal(400, f"{name} needs a ledger, and this monitor is in memory.")
-    recent = hosted.recent
+    recent = served.recent
     page: list[dict[str, Any]] = []
     following = None
     for verdict in recent.after(after):
-        near = verdict.witnesses.input_distances
+        distances = verdict.witnesses.input_distances
         if query.model is not None and verdict.model != query.model:
             continue
-        if query.within is not None and not (len(near) and near.min() <= query.within):
+        if query.within is not None and not (distances <= query.within).any():
             continue
         if len(page) == limit:
             following = page[-1]["row"]
             break
-        page.append(hosted.verdict_body(verdict))
+        page.append(served.verdict_body(verdict))
     return PageBody(page, following, "memory", recent.last_dropped > after)

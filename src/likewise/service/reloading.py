@@ -1,11 +1,9 @@
-"""SIGHUP: read the settings again and apply what can be changed while the service runs.
+"""Reads the settings again on SIGHUP and applies what can be changed while the service runs.
 
-Tokens, limits, alerts and the certificate are applied; for everything else a restart is needed,
-which the log says.
-
-Invariant: all or nothing. Everything that can be refused is made before anything is changed, so a
-file that is missing, empty or wrong leaves the settings as they were. A service that has tokens
-never loses all of them.
+Tokens, limits, alerts and the certificate are applied; the log says what needs a restart.
+Invariant: all or nothing. Everything that can be refused is prepared before anything is changed, so
+a file that is missing, empty or wrong leaves the settings as they were. A service with tokens never
+loses all of them.
 """
 
 import asyncio
@@ -21,19 +19,16 @@ from likewise.runtime.log import logger
 from likewise.service.service import Service, warn_of_open_secrets
 from likewise.service.settings import ServerSettings, ServiceSettings
 
-_START_LIMITS = (
-    "pairs",
-    "pair_seconds",
-    "pair_bytes",
-)  # limits that are used when a monitor is opened
+# Limits that are only read when events first come for a monitor.
+_START_LIMITS = ("pairs", "pair_seconds", "pair_bytes")
 
 
 class Certificate:
-    """The certificate that new connections are answered with."""
+    """Holds the TLS certificate for new connections."""
 
     def __init__(self, server: ServerSettings) -> None:
         self._current = self.listening_context = _load_certificate(server)
-        """What the listening socket has; each handshake looks up the current one."""
+        """The context of the listening socket; each handshake switches to the current one."""
         self.listening_context.sni_callback = self._choose
 
     def _choose(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
@@ -44,7 +39,7 @@ class Certificate:
 
 
 def _load_certificate(server: ServerSettings) -> ssl.SSLContext:
-    """Read certificate and key; BadRule if they cannot be used."""
+    """Read certificate and key; raise BadRule if they cannot be used."""
     assert server.certificate is not None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
@@ -67,7 +62,7 @@ class Reloader:
         certificate: Certificate | None,
         tell: Callable[[str], None],
     ) -> None:
-        """read: reads the settings again; tell: told in a line what became of it"""
+        """read: reads the settings again; tell: is called with a line that says the result"""
         self._service = service
         self._read = read
         self._certificate = certificate
@@ -75,12 +70,12 @@ class Reloader:
         self._turn = asyncio.Lock()
 
     async def reload(self) -> None:
-        """Read and apply, or keep everything and say why."""
+        """Read and apply the settings, or change nothing and say why."""
         async with self._turn:
             if self._service.stopping:
                 return
             try:
-                stays = await self._reload()
+                unchanged = await self._reload()
             except Exception as error:
                 code = error.code if isinstance(error, LikewiseError) else type(error).__name__
                 self._service.reloads["refused"] += 1
@@ -94,21 +89,21 @@ class Reloader:
                 return
             self._service.reloads["applied"] += 1
             self._service.refused_reload = None
-            more = f"; a restart is needed for {', '.join(stays)}" if stays else ""
+            more = f"; a restart is needed for {', '.join(unchanged)}" if unchanged else ""
             self._tell(f"the settings were reloaded{more}")
             logger.info(
                 "the settings were reloaded",
-                extra={"fields": {"event": "reloaded", "needs_restart": stays}},
+                extra={"fields": {"event": "reloaded", "needs_restart": unchanged}},
             )
 
     async def _reload(self) -> list[str]:
         """Apply the settings; return the names of those that need a restart."""
         service, old = self._service, self._service.settings
-        settings, stays = _merge(old, await asyncio.to_thread(self._read))
+        settings, unchanged = _merge(old, await asyncio.to_thread(self._read))
         if old.tokens and not settings.tokens:
             raise BadRule(
-                "there are no tokens any more, and everybody who reaches the service could do"
-                " everything. To serve without tokens, restart it.",
+                "the tokens are gone, and everybody who reaches the service could do everything."
+                " To serve without tokens, restart it.",
                 setting="tokens",
             )
         context = None
@@ -125,30 +120,30 @@ class Reloader:
         if alerting is not None and alerts is not None and changed:
             await alerting.change_settings(alerts, deliveries)
         if settings.limits.labels != old.limits.labels:
-            for hosted in service.monitors.values():
+            for served in service.monitors.values():
                 with suppress(LikewiseError):  # A monitor that has failed takes no words at all.
-                    await asyncio.to_thread(hosted.monitor.limit_words, settings.limits.labels)
-        return stays
+                    await asyncio.to_thread(served.monitor.limit_words, settings.limits.labels)
+        return unchanged
 
 
 def _merge(old: ServiceSettings, new: ServiceSettings) -> tuple[ServiceSettings, list[str]]:
-    """The old settings with what can be changed of the new ones, and names of all that cannot."""
-    stays = [one for one in ("monitors", "otlp", "pages", "labels") if _differs(one, old, new)]
+    """Return the old settings with changes that can be applied, and names of the other changes."""
+    unchanged = [one for one in ("monitors", "otlp", "pages", "labels") if _differs(one, old, new)]
     server, alerts = old.server, new.alerts
     if (server.certificate is None) == (new.server.certificate is None):
         server = replace(server, certificate=new.server.certificate, key=new.server.key)
     names = ServerSettings.__struct_fields__
-    stays += [f"server.{one}" for one in names if _differs(one, server, new.server)]
-    stays += [f"limits.{one}" for one in _START_LIMITS if _differs(one, old.limits, new.limits)]
+    unchanged += [f"server.{one}" for one in names if _differs(one, server, new.server)]
+    unchanged += [f"limits.{one}" for one in _START_LIMITS if _differs(one, old.limits, new.limits)]
     limits = replace(new.limits, **{one: getattr(old.limits, one) for one in _START_LIMITS})
     if alerts is None or old.alerts is None:
-        stays += ["alerts"] if alerts != old.alerts else []
+        unchanged += ["alerts"] if alerts != old.alerts else []
         alerts = old.alerts
     elif alerts.outbox != old.alerts.outbox:
-        stays.append("alerts.outbox")
+        unchanged.append("alerts.outbox")
         alerts = replace(alerts, outbox=old.alerts.outbox)
     merged = replace(old, tokens=new.tokens, limits=limits, alerts=alerts, server=server)
-    return merged, stays
+    return merged, unchanged
 
 
 def _differs(name: str, one: object, other: object) -> bool:

@@ -1,13 +1,15 @@
-"""What every request passes: is there room, who is it, may it do that, how much does it send?
+"""Checks every request: concurrency limit, authentication, authorisation, rate and body size.
 
+Also defines what a handler is given: `AdmittedCall` on hot routes, `AdmittedRequest` on others.
 Without tokens, which only a server on loopback may do without, everybody may do everything.
+Not here: requests that a page of another site makes a browser send (cross_site.py).
 """
 
 import asyncio
 import time as clock
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from starlette.requests import Request
 
@@ -22,9 +24,9 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 PRIVATE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-"""Headers of every answer but static files: nobody on the way keeps it, or guesses what it is."""
+"""Headers of every answer but static files: no proxy caches it, no browser guesses its type."""
 _BURST_SECONDS = 10.0
-_CALLERS = 1_000  # whose requests are counted, before those who are quiet are forgotten
+_CALLERS = 1_000  # callers whose requests are counted; beyond, quiet ones are forgotten
 _NO_STATE: MutableMapping[str, Any] = {}
 
 
@@ -32,15 +34,22 @@ class ClientDisconnected(Exception):
     """The client went away before it had sent all of its request."""
 
 
+class IncomingBody(Protocol):
+    """The state of a connection, as connections.py puts it into the scope of a request."""
+
+    in_body: bool
+    """Whether the body of a request has not come to its end."""
+
+
 class RequestGuard:
-    """Checks of requests, against the settings of a service."""
+    """Checks requests against the settings of a service."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._allowance: dict[str, tuple[float, float]] = {}  # by caller: requests left, and when
 
     def check_capacity(self) -> None:
-        """Raise Refusal if the server is ending, or too many requests are under way with this."""
+        """Raise Refusal if the server is ending, or if too many requests are under way."""
         if self._service.stopping:
             raise Refusal(503, "the server is ending: try again soon.", retry_seconds=1.0)
         most = self._service.settings.limits.requests
@@ -48,27 +57,19 @@ class RequestGuard:
             raise Refusal(503, f"{most} requests are under way.", retry_seconds=1.0)
 
     def admit(
-        self, scope: ASGIScope, required: str, monitor: str | None = None, also: str | None = None
-    ) -> Token | None:
-        """Who sends it; Refusal if it may not do that. None where there are no tokens.
-
-        wanted: one of SCOPES
-        also: another that allows it
-        """
-        return self.admit_authorization(
-            find_header(scope, b"authorization"), required, monitor, also
-        )
-
-    def admit_authorization(
         self,
         authorization: bytes | None,
         required: str,
-        monitor: str | None,
+        monitor: str | None = None,
         also: str | None = None,
     ) -> Token | None:
-        """`admit`, by the header Authorization."""
+        """Return the token of a request; None where there are no tokens. Refusal if not allowed.
+
+        authorization: the header of that name
+        required: one of SCOPES; also: another that allows it
+        """
         tokens = self._service.tokens
-        if not tokens:
+        if tokens.is_empty:
             return None
         token = tokens.find(authorization)
         if token is None:
@@ -80,45 +81,41 @@ class RequestGuard:
         return token
 
     def is_still_allowed(self, scope: ASGIScope, required: str, monitor: str) -> bool:
-        """Whether a request that was admitted would be again, with the tokens of now."""
+        """Whether a request that was admitted would be admitted with the current tokens."""
         tokens = self._service.tokens
         token = tokens.find(find_header(scope, b"authorization"))
-        return not tokens or (token is not None and token.allows(required, monitor))
+        return tokens.is_empty or (token is not None and token.allows(required, monitor))
 
     def count_request(self, caller: str) -> None:
-        """Count a request; Refusal if this caller, a token or a person, sends too many."""
+        """Count a request; raise Refusal if this caller, a token or a person, sends too many."""
         rate, now = self._service.settings.limits.rate, clock.monotonic()
         if not rate:
             return
-        if len(self._allowance) > _CALLERS:  # who sent nothing for that long may send all again
+        if len(self._allowance) > _CALLERS:  # a quiet caller has its whole allowance again
             quiet = now - _BURST_SECONDS
             self._allowance = {k: v for k, v in self._allowance.items() if v[1] > quiet}
-        left, since = self._allowance.get(caller, (rate * _BURST_SECONDS, now))
-        left = min(rate * _BURST_SECONDS, left + rate * (now - since))
-        if left < 1:
+        allowed, since = self._allowance.get(caller, (rate * _BURST_SECONDS, now))
+        allowed = min(rate * _BURST_SECONDS, allowed + rate * (now - since))
+        if allowed < 1:
             raise Refusal(
                 429,
                 f"{caller!r} sends more than {rate:g} requests a second.",
-                retry_seconds=(1 - left) / rate,
+                retry_seconds=(1 - allowed) / rate,
             )
-        self._allowance[caller] = left - 1, now
+        self._allowance[caller] = allowed - 1, now
 
-    async def read_body(self, scope: ASGIScope, receive: Receive) -> bytes:
-        """The whole body; Refusal if it is too long or too slow, Gone if it never ends."""
-        return await self.read_body_of_length(find_header(scope, b"content-length"), scope, receive)
-
-    async def read_body_of_length(
+    async def read_body(
         self, content_length: bytes | None, scope: ASGIScope, receive: Receive
     ) -> bytes:
-        """`body`, by the header Content-Length."""
+        """Read the whole body; raise Refusal if it is too long or slow, or ClientDisconnected."""
         most = self._service.settings.limits.body_bytes
         if content_length is not None and content_length.isdigit() and int(content_length) > most:
             raise Refusal(
                 413, f"the body has {int(content_length)} bytes; at most {most} are taken."
             )
-        connection = scope.get("state", _NO_STATE).get("connection")
+        connection: IncomingBody | None = scope.get("state", _NO_STATE).get("connection")
         if connection is not None and not connection.in_body:
-            return await self._collect(receive)  # it is all there: a timer costs more than the rest
+            return await self._collect(receive)  # it is all there, and a timer is expensive
         try:
             async with asyncio.timeout(self._service.settings.limits.body_seconds):
                 return await self._collect(receive)
@@ -142,21 +139,21 @@ class RequestGuard:
 
 
 def find_header(scope: ASGIScope, name: bytes) -> bytes | None:
-    """The value of a header; the last one if it is given twice."""
-    found = None
+    """Return the value of a header, or None; the last one if it is given twice."""
+    last = None
     for key, value in scope["headers"]:
         if key == name:
-            found = value
-    return found
+            last = value
+    return last
 
 
 _T = TypeVar("_T")
 
 
 class AdmittedCall(NamedTuple):
-    """What a hot route is given: the body was read."""
+    """Is what a hot route is given, with the body read."""
 
-    hosted: ServedMonitor
+    served: ServedMonitor
     query: Mapping[str, str]
     content_type: bytes
     accept: bytes
@@ -164,14 +161,14 @@ class AdmittedCall(NamedTuple):
 
 
 HotHandler = Callable[[AdmittedCall], Awaitable[bytes]]
-"""What answers one: the body of the answer, or Refusal, or a LikewiseError."""
+"""Returns the body of the answer, or raises Refusal or a LikewiseError."""
 
 
 class HotRoute(NamedTuple):
-    """A route that app.py serves without a framework.
+    """Describes a route that app.py serves without a framework.
 
-    if_unknown  what to do with a request to a ledger that an earlier process may have done;
-                None: it is in doubt
+    if_unknown  answers a request to a ledger that an earlier process may have carried out;
+                None: such a request is in doubt
     """
 
     answer: HotHandler
@@ -180,7 +177,7 @@ class HotRoute(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AdmittedRequest:
-    """What any other route is given."""
+    """Is what any other route is given."""
 
     service: Service
     guard: RequestGuard
@@ -190,8 +187,8 @@ class AdmittedRequest:
     """The body, if it was read already."""
 
     @property
-    def hosted(self) -> ServedMonitor:
-        """The monitor that the path names; Refusal if it cannot be asked now."""
+    def served(self) -> ServedMonitor:
+        """The monitor that the path names; raises Refusal if it is not available."""
         return self.service.get_monitor(self.path_parameter("name"))
 
     @property
@@ -199,18 +196,20 @@ class AdmittedRequest:
         return self.http_request.query_params
 
     def path_parameter(self, name: str) -> str:
-        """A part of the path."""
+        """Return a part of the path."""
         text: str = self.http_request.path_params[name]
         return text
 
     async def read_body(self) -> bytes:
-        """The whole body, within its bounds."""
+        """Read the whole body, within its bounds."""
         if self.content is not None:
             return self.content
-        return await self.guard.read_body(self.http_request.scope, self.http_request.receive)
+        request = self.http_request
+        length = find_header(request.scope, b"content-length")
+        return await self.guard.read_body(length, request.scope, request.receive)
 
     async def read_as(self, kind: type[_T]) -> _T:
-        """The body as a value of a type; Refusal if it is none."""
+        """Read the body as a value of a type; raise Refusal if it is none."""
         return decode_body(kind, self._header("content-type"), await self.read_body())
 
     @property
@@ -227,4 +226,4 @@ class AdmittedRequest:
 
 
 RequestHandler = Callable[[AdmittedRequest], Awaitable[Any]]
-"""What answers one: with a value that is JSON, or a Response."""
+"""Returns a value that is written as JSON, or a Response."""

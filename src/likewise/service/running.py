@@ -1,10 +1,9 @@
-"""Runs the service: opens the monitors, listens, and on SIGTERM answers what is under way and ends.
+"""Runs the service: opens the monitors, listens, and on SIGTERM answers open requests and ends.
 
 One process, one event loop. Ledgers are opened in threads while /healthz already answers, and
 /readyz says when they are open.
-
-Invariant: when `serve` returns, everything that was begun has been answered or was told that it is
-not, and every ledger is closed.
+Invariant: when `serve` returns, every open request was answered or refused, and every ledger is
+closed.
 """
 
 import asyncio
@@ -45,10 +44,9 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    tell    told in a line each that monitors are being opened, whom that waits for, and when and
-            where they can be asked
-    more    further modules with routes, as App takes them
-    read    reads the settings again, for SIGHUP (reloading.py); None: SIGHUP is not handled
+    tell            is called with each line of progress: what is opened, and the address
+    route_modules   further modules with routes, as App takes them
+    read            reads the settings again, for SIGHUP (reloading.py); None: SIGHUP is not handled
     """
     service = Service(settings, tell)
     server = settings.server
@@ -109,15 +107,15 @@ async def _run(
     monitors = f"{many} monitor{'s' if many > 1 else ''}"
     tell(f"opening {monitors} for {address}")
     reporter = LogReporter(service)
-    told = [asyncio.create_task(reporter.run())]
+    tasks = [asyncio.create_task(reporter.run())]
     otlp = None
     if service.settings.otlp is not None:
         otlp = OtlpExporter(service, service.settings.otlp)
-        told.append(asyncio.create_task(otlp.run()))
-    told += [asyncio.create_task(call()) for call in service.background_tasks]
+        tasks.append(asyncio.create_task(otlp.run()))
+    tasks += [asyncio.create_task(call()) for call in service.background_tasks]
     loop = asyncio.get_running_loop()
     service.on_open.append(
-        lambda hosted: loop.call_soon_threadsafe(service.start_background, hosted)
+        lambda served: loop.call_soon_threadsafe(service.start_background, served)
     )
     opening = asyncio.create_task(asyncio.to_thread(service.open))
 
@@ -126,7 +124,7 @@ async def _run(
             listening.should_exit = True
         elif not service.stopping:
             gc.collect()
-            gc.freeze()  # what is there now stays: the collector need not walk it again and again
+            gc.freeze()  # these objects stay: the collector need not walk them again and again
             failed = f", {len(service.pending)} failed" if service.pending else ""
             tell(f"ready: {monitors}{failed}, listening on {address}")
             reporter.report_ready()
@@ -138,7 +136,7 @@ async def _run(
             await asyncio.to_thread(service.opening_begun.wait)
             await reloader.reload()
 
-        loop.add_signal_handler(signal.SIGHUP, lambda: told.append(loop.create_task(reload())))
+        loop.add_signal_handler(signal.SIGHUP, lambda: tasks.append(loop.create_task(reload())))
     try:
         await listening.serve([listener])
     finally:
@@ -147,10 +145,10 @@ async def _run(
         try:
             await service.drain(seconds)
         except TimeoutError:
-            logger.warning("what waited was not judged in time; it was not answered")
+            logger.warning("decisions in the queue were not judged in time, nor answered")
         if service.alerting is not None:
             await service.alerting.stop()
-        for task in told:
+        for task in tasks:
             task.cancel()
         reporter.report_end()
         if otlp is not None:
@@ -160,25 +158,25 @@ async def _run(
 
 
 class _DrainingServer(uvicorn.Server):
-    """Ends slow connections; and, when it is told to, itself after what is under way.
+    """Ends slow connections; after a signal, ends itself when open requests are answered.
 
-    It takes connections until nothing is under way, and answers new requests with 503.
+    Until then it accepts connections, and answers new requests with 503.
     """
 
     def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
         super().__init__(config)
         self._connections = connections
         self._service = connections.service
-        self._deadline: float | None = None  # when what is still under way is cut off
+        self._deadline: float | None = None  # when open requests are cut off
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """A signal ends the server in good order. It is not raised again afterwards."""
+        """Handle signals by ending in good order, without raising them again afterwards."""
         if current_thread() is not main_thread():
             yield
             return
-        wanted = (signal.SIGINT, signal.SIGTERM)
-        before = {one: signal.signal(one, self.handle_exit) for one in wanted}
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before = {one: signal.signal(one, self.handle_exit) for one in signals}
         try:
             yield
         finally:
@@ -198,15 +196,15 @@ class _DrainingServer(uvicorn.Server):
         if self._deadline is None:
             self._service.stop()
             self._deadline = now + seconds
-        left = max(0.0, self._deadline - now)
-        if left and self._service.active_requests and not self.force_exit:
-            return False  # whoever comes meanwhile is told to come back
-        self.config.timeout_graceful_shutdown = left  # type: ignore[assignment] # any number does
+        remaining = max(0.0, self._deadline - now)
+        if remaining and self._service.active_requests and not self.force_exit:
+            return False  # new requests are answered with 503 meanwhile
+        self.config.timeout_graceful_shutdown = remaining  # type: ignore[assignment] # any number does
         return True
 
 
 def _trust_proxy(application: Any) -> Any:
-    """Who asks is whom the proxy names; `peer` stays the proxy that did."""
+    """Take the client from the proxy's headers; `peer` in the scope stays the proxy."""
     inner = ProxyHeadersMiddleware(application)
 
     async def call(scope: Any, receive: Any, send: Any) -> None:
@@ -217,7 +215,7 @@ def _trust_proxy(application: Any) -> Any:
 
 
 def _open_listener(server: ServerSettings) -> socket.socket:
-    """The socket that clients connect to; BadRule if it cannot be had."""
+    """Open the socket that clients connect to; raise BadRule if that fails."""
     try:
         if server.uds is not None:
             return _listen_on_file(server.uds)
@@ -231,7 +229,7 @@ def _open_listener(server: ServerSettings) -> socket.socket:
 
 
 def _listen_on_network(family: int, address: tuple[Any, ...]) -> socket.socket:
-    """With its protocol named: only then does asyncio send small answers without delay."""
+    """Open a TCP socket; its protocol is named, so that asyncio sends small answers at once."""
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -244,12 +242,12 @@ def _listen_on_network(family: int, address: tuple[Any, ...]) -> socket.socket:
 
 
 def _listen_on_file(path: Path) -> socket.socket:
-    """A socket that the owner and their group can reach; one that nobody listens on is replaced."""
+    """Open a socket file for the owner and their group; replace one that nobody listens on."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
-                if asked.connect_ex(str(path)) != 0:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                if probe.connect_ex(str(path)) != 0:
                     path.unlink()
         listener.bind(str(path))
         path.chmod(0o660)

@@ -1,16 +1,9 @@
-"""One monitor that is served: what waits for it, who hears of its verdicts, what was counted.
+"""One monitor that is served: its queue, the listeners to its verdicts, and its counts.
 
-A single decision in memory is judged where it comes in, on the event loop: it takes microseconds.
-If one takes more than a millisecond, because many past inputs are near, the next thousand wait.
-Everything else waits in one queue, which one thread empties: decisions that come together are
-judged one after another and written as one transaction (group commit), and all of them are answered
-when it is on disk. The thread also makes the answers, since a verdict may have many witnesses.
-
-Invariant: calls are made in the order in which they came; what is answered is durable as the
-monitor's durability says; a caller that goes away takes nothing back, and what it sent is counted
-and told all the same; verdicts are told in the order of their rows.
-Bound: `Limits.waiting_rows` rows wait; more are refused with 429, or wait outside (`room`).
-Not here: HTTP (app.py), who may do what (request_guard.py).
+Decisions in memory are judged on the event loop. All other calls wait in one queue, which a thread
+empties; decisions that wait together share a transaction (group commit).
+Invariant: calls run in the order in which they came, and listeners hear verdicts in the order of
+rows, also if a client has disconnected. Bound: `Limits.waiting_rows` rows wait; more get a 429.
 """
 
 import asyncio
@@ -20,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -31,38 +24,37 @@ from likewise.monitor.protocol import Decision
 from likewise.runtime.log import logger
 from likewise.service.body_types import encode
 from likewise.service.http_errors import Refusal
-from likewise.service.monitor_counts import MonitorCounts
+from likewise.service.monitor_counts import OTHER, MonitorCounts
 from likewise.service.recent_verdicts import VerdictRing, trim_verdict, trim_verdicts
 from likewise.service.settings import Limits, MonitorSettings
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
 from likewise.verdict.verdict_body import write_body
 from likewise.verdict.verdicts import Verdict, Verdicts
 from likewise.verdict.witnesses import NO_WITNESSES
 
-OTHERS = "(others)"
-"""Models beyond as many as a history may have are counted together under this name."""
 _GROUP_ROWS = 1024  # decisions that share a transaction at most, unless one caller has more
 _SLOW = 0.001  # seconds; a decision that takes longer has many near rows
-_ASIDE = 1_000  # decisions after a slow one that are judged in the thread
-_VERDICTS_PER_TURN = 256  # verdicts that are told of before others get their turn of the loop
+_CLOSE = 64  # rows; a second slow decision so soon is no pause of the collector or the machine
+_ASIDE = 1_000  # decisions after two slow ones that are judged in the thread
+_VERDICTS_PER_TURN = 256  # verdicts that are recorded before others get their turn of the loop
 _IDLE_TURNS = 3  # turns of the loop: answers are sent, requests are read, requests begin to wait
 _FLOATS = {float}
 _WIDE_INPUT = 4096  # numbers of an input that is judged on the event loop: some 100 microseconds
 _T = TypeVar("_T")
 DecisionAnswers = list[Verdict | LikewiseError]
 Listener = Callable[["ServedMonitor", Verdict], None]
-"""Told of every verdict with a witness or an alarm, on the event loop; must not wait."""
+"""Is called with every verdict that has a witness or an alarm, on the event loop; must not wait."""
 
 
 class FollowedStream(Protocol):
-    """What is asked of the stream that a monitor follows."""
+    """The state of the stream that a monitor follows."""
 
     @property
     def is_connected(self) -> bool: ...
 
     @property
     def lag_seconds(self) -> float:
-        """Since its end was last reached; 0 while nothing waits there."""
+        """How long ago its end was last reached; 0 while no message waits there."""
 
 
 def _identity(answer: Any) -> Any:
@@ -70,26 +62,26 @@ def _identity(answer: Any) -> Any:
 
 
 class _CallKind(NamedTuple):
-    """What is done with the answer to a kind of call that takes decisions."""
+    """Processes the answer to a kind of call that takes decisions."""
 
     trim: Callable[[Any], Any]
-    """In the thread: makes what the ring keeps of the answer."""
+    """In the thread: returns what the ring stores of the answer."""
     record: Callable[[Any, Any, float], Awaitable[None]]
-    """On the event loop: counts the answer and tells of verdicts, given what `trim` made of it, and
-    how long whoever waits has waited."""
+    """On the event loop: counts the answer and calls the listeners, given the answer, what `trim`
+    returned, and how long the caller has waited."""
 
 
 @dataclass(slots=True)
 class _QueuedCall:
-    """Decisions, or another call, and whoever waits for the answer."""
+    """Decisions, or another call, and the future of the caller who waits."""
 
     rows: int
     decisions: Sequence[Decision] | None
     call: Callable[[], Any] | None
     kind: _CallKind | None
-    """None: it takes no decisions, and nothing is to be counted."""
+    """None if the call takes no decisions, so that nothing is counted."""
     make_answer: Callable[[Any], Any]
-    """Makes what whoever waits gets, of the answer."""
+    """Converts the answer of the monitor to what the caller gets."""
     future: asyncio.Future[Any]
     since: float
     counts_refusal: bool
@@ -97,18 +89,18 @@ class _QueuedCall:
 
 @dataclass(slots=True)
 class _CallResult:
-    """What came of a call."""
+    """The result of a call."""
 
     verdicts: Any
     reply: Any
-    """What whoever waits gets; or the error that is raised there."""
+    """What the caller gets; or the error that is raised there."""
     trimmed: Any = None
-    """What the ring keeps of the answer."""
+    """What the ring stores of the answer."""
     error: LikewiseError | None = None
 
 
 class ServedMonitor:
-    """A monitor, its queue and its counts."""
+    """Runs the calls of one monitor in their order, and counts what they do."""
 
     def __init__(
         self,
@@ -124,9 +116,9 @@ class ServedMonitor:
         self.counts = MonitorCounts()
         self.listeners: list[Listener] = []
         self.stream: FollowedStream | None = None
-        """The stream that it follows."""
+        """The stream that it follows, if any."""
         self.next_row = monitor.rows
-        """Known without waiting for the monitor's turn."""
+        """Can be read without waiting for the monitor."""
         self.recent = VerdictRing(limits.recent, limits.witnesses, self.next_row - 1)
         monitor.erasure_listeners.append(self.recent.erase)
         self.waiting_rows = 0
@@ -136,11 +128,11 @@ class ServedMonitor:
         )
         self._is_fast = not monitor.durable and not embeds
         self._thread_until_row = 0  # the row from which decisions may be judged on the loop
+        self._slow_row = self.next_row - _CLOSE - 1  # the row after the last slow decision
         self._queue: deque[_QueuedCall] = deque()
         self._queue_task: asyncio.Task[None] | None = None
         self._each = _CallKind(self._trim_each, self._record_each)
         self._batch = _CallKind(self._trim_batch, self._record_batch)
-        self._single = _CallKind(self._trim_one, self._record_one)
         self._room_waiters: list[asyncio.Future[None]] = []
         self._judge_thread = ThreadPoolExecutor(1, thread_name_prefix=f"likewise-{name}")
         self._reader_threads = ThreadPoolExecutor(2, thread_name_prefix=f"likewise-look-{name}")
@@ -159,16 +151,17 @@ class ServedMonitor:
         *,
         durable: bool = False,
     ) -> _T:
-        """Judge one decision and remember it; what `then` makes of its verdict.
+        """Judge one decision and remember it; return what `make_answer` makes of its verdict.
 
-        then: called where it was judged, on the event loop or in a thread
+        make_answer: is called where the decision was judged, on the event loop or in a thread
         durable: answer when it is on disk, even where the monitor's durability would not wait
         """
-        if self._can_judge_now and (type(decision.x) is not list or len(decision.x) <= _WIDE_INPUT):
+        is_narrow = type(decision.x) is not list or len(decision.x) <= _WIDE_INPUT
+        if self._is_fast and is_narrow and self._can_judge_now:
             begin = clock.perf_counter()
-            now = make_answer(self._observe_now(decision))
+            reply = make_answer(self._observe_now(decision))
             self._record_pace(begin, 1)
-            return now
+            return reply
 
         def answer_first(answers: DecisionAnswers) -> _T:
             if isinstance(answers[0], LikewiseError):
@@ -182,15 +175,15 @@ class ServedMonitor:
 
     @property
     def _can_judge_now(self) -> bool:
-        """Whether a decision takes microseconds and nothing waits before it."""
-        return (
-            self._is_fast and self._queue_task is None and self.next_row >= self._thread_until_row
-        )
+        """Whether nothing waits, and the last decisions of a fast monitor took microseconds."""
+        return self._queue_task is None and self.next_row >= self._thread_until_row
 
     def _record_pace(self, begin: float, decisions: int) -> None:
-        """Have the next decisions judged in the thread if these took long."""
+        """Have the next decisions judged in the thread if these and earlier ones were slow."""
         if clock.perf_counter() - begin > _SLOW * decisions:
-            self._thread_until_row = self.next_row + _ASIDE
+            if decisions > 1 or self.next_row - self._slow_row <= _CLOSE:
+                self._thread_until_row = self.next_row + _ASIDE
+            self._slow_row = self.next_row
 
     def _observe_now(self, decision: Decision) -> Verdict:
         begin = clock.perf_counter()
@@ -217,7 +210,7 @@ class ServedMonitor:
     ) -> _T:
         """Judge decisions one after another: for each its verdict, or why it is refused.
 
-        then: makes the answer of them, in a thread
+        make_answer: converts the list of them to the answer, in a thread
         """
         if not decisions:
             return make_answer([])
@@ -237,7 +230,7 @@ class ServedMonitor:
         """Judge a batch and remember it, or refuse it whole.
 
         call: the `observe_many` of the monitor, with its arguments
-        then: makes the answer, in the thread
+        make_answer: converts the verdicts to the answer, in a thread
         """
         answer: _T = await self._enqueue(
             count, self._batch, None, call, make_answer, counts_refusal=counts_refusal
@@ -245,29 +238,29 @@ class ServedMonitor:
         return answer
 
     async def supersede(self, call: Callable[[], Verdict]) -> Verdict:
-        """Overrule a decision; the verdict on the one that takes its place.
+        """Overrule a decision; return the verdict on the one that takes its place.
 
         call: the `supersede` of the monitor, with its arguments
         """
-        answer: Verdict = await self._enqueue(1, self._single, None, call, _identity)
-        return answer
+        (answer,) = await self._enqueue(1, self._each, None, lambda: [call()], _identity)
+        return cast(Verdict, answer)
 
     async def run_in_turn(
         self, call: Callable[[], _T], *, rows: int = 1, counts_refusal: bool = True
     ) -> _T:
-        """Anything that takes no decisions and is part of the history's order; what it answers."""
+        """Call something in the order of the queue that takes no decisions; return its answer."""
         answer: _T = await self._enqueue(
             rows, None, None, call, _identity, counts_refusal=counts_refusal
         )
         return answer
 
     async def flush(self) -> None:
-        """Have the ledger show everything that was answered."""
+        """Write everything that was answered, so that readers of the ledger see it."""
         if self.monitor.durable and self.monitor.durability != "commit":
             await self.run_in_turn(self.monitor.flush)
 
     async def read_ledger(self, call: Callable[[Ledger], _T]) -> _T:
-        """Look at the ledger, beside whatever is being written."""
+        """Read the ledger in a thread, while others may write it."""
         if not self.monitor.durable:
             raise BadRule(f"the monitor {self.name!r} is in memory: it has no ledger to look at.")
         path = self.monitor.path
@@ -279,7 +272,7 @@ class ServedMonitor:
         return await asyncio.get_running_loop().run_in_executor(self._reader_threads, read)
 
     async def run_in_thread(self, call: Callable[[], _T]) -> _T:
-        """Something that takes long and needs no turn, such as verifying."""
+        """Call something that takes long and may run at any time, such as verifying."""
         return await asyncio.get_running_loop().run_in_executor(self._reader_threads, call)
 
     # The queue
@@ -304,15 +297,16 @@ class ServedMonitor:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         now = clock.perf_counter()
-        one = _QueuedCall(rows, decisions, call, kind, make_answer, future, now, counts_refusal)
-        self._queue.append(one)
+        self._queue.append(
+            _QueuedCall(rows, decisions, call, kind, make_answer, future, now, counts_refusal)
+        )
         self.waiting_rows += rows
         if self._queue_task is None:
             self._queue_task = loop.create_task(self._empty_queue())
         return future
 
     async def wait_for_room(self, rows: int) -> None:
-        """Wait until so many rows may wait, for callers that would rather wait than be refused."""
+        """Wait until the queue has room for so many rows, instead of being refused."""
         while self.waiting_rows and self.waiting_rows + rows > self.limits.waiting_rows:
             turn = asyncio.get_running_loop().create_future()
             self._room_waiters.append(turn)
@@ -324,11 +318,11 @@ class ServedMonitor:
         return clock.perf_counter() - self._queue[0].since if self._queue else 0.0
 
     async def _empty_queue(self) -> None:
-        """Empty the queue: calls in their order, decisions next to each other together.
+        """Empty the queue: calls in their order, adjacent decisions together.
 
-        Requests that have come already may join the queue first. Most callers send again as soon as
-        they are answered: otherwise half of them would find the others' transaction begun, and each
-        transaction would have half of them.
+        Wait a few turns of the loop first, so that requests that have arrived can join. Most
+        callers send again as soon as they are answered; without the pause, half of them would miss
+        each transaction.
         """
         loop = asyncio.get_running_loop()
         while self._queue:
@@ -342,23 +336,23 @@ class ServedMonitor:
             group = self._take_group()
             begin = clock.perf_counter()
             try:
-                made = await loop.run_in_executor(self._judge_thread, self._run_group, group)
+                results = await loop.run_in_executor(self._judge_thread, self._run_group, group)
             except Exception as error:
-                made = [_CallResult(None, error)] * len(group)
+                results = [_CallResult(None, error)] * len(group)
             now = clock.perf_counter()
             self.counts.commit_durations.add(now - begin)
-            for one, done in zip(group, made, strict=True):
+            for one, result in zip(group, results, strict=True):
                 self.waiting_rows -= one.rows
-                if done.error is not None and one.counts_refusal:
-                    self._count_refused(done.error, one.rows)
-                elif done.verdicts is not None and one.kind is not None:
-                    await one.kind.record(done.verdicts, done.trimmed, now - one.since)
-                if one.future.done():  # whoever waited has gone
+                if result.error is not None and one.counts_refusal:
+                    self._count_refused(result.error, one.rows)
+                elif result.verdicts is not None and one.kind is not None:
+                    await one.kind.record(result.verdicts, result.trimmed, now - one.since)
+                if one.future.done():  # the caller has gone
                     continue
-                if isinstance(done.reply, BaseException):
-                    one.future.set_exception(done.reply)
+                if isinstance(result.reply, BaseException):
+                    one.future.set_exception(result.reply)
                 else:
-                    one.future.set_result(done.reply)
+                    one.future.set_result(result.reply)
             waiting, self._room_waiters = self._room_waiters, []
             for turn in waiting:
                 if not turn.done():
@@ -366,7 +360,7 @@ class ServedMonitor:
         self._queue_task = None
 
     def _take_group(self) -> list[_QueuedCall]:
-        """The next call; or the next decisions, as many as may share a transaction."""
+        """Take the next call, or the next decisions, as many as may share a transaction."""
         waiting = self._queue
         group = [waiting.popleft()]
         rows = group[0].rows
@@ -383,46 +377,50 @@ class ServedMonitor:
     def _run_group(self, group: list[_QueuedCall]) -> list[_CallResult]:
         """In the thread: make the calls of a group and the answers to them."""
         call = group[0].call
-        answers: list[Any]
         if call is not None:
             try:
-                answers = [call()]
+                answer = call()
             except LikewiseError as error:
-                answers = [error]
-        else:
-            begin = clock.perf_counter()
-            decisions = [decision for one in group for decision in one.decisions or ()]
-            each = iter(self.monitor.observe_each(decisions))
-            answers = [[next(each) for _ in one.decisions or ()] for one in group]
+                answer = error
+            return [self._make_result(group[0], answer)]
+        begin = clock.perf_counter()
+        decisions: list[Decision] = []
+        for one in group:
+            decisions += one.decisions or ()
+        answers = self.monitor.observe_each(decisions)
+        if self._is_fast:
             self._record_pace(begin, len(decisions))
-        return [self._make_result(one, answer) for one, answer in zip(group, answers, strict=True)]
+        results, start = [], 0
+        for one in group:
+            results.append(self._make_result(one, answers[start : start + one.rows]))
+            start += one.rows
+        return results
 
     def _make_result(self, one: _QueuedCall, answer: Any) -> _CallResult:
-        """In the thread: everything that takes longer the more witnesses there are."""
+        """In the thread: do everything that takes longer the more witnesses there are."""
         if isinstance(answer, LikewiseError):
             return _CallResult(None, answer, error=answer)
-        kept = None if one.kind is None else one.kind.trim(answer)
+        trimmed = None if one.kind is None else one.kind.trim(answer)
         try:
-            return _CallResult(answer, one.make_answer(answer), kept)
+            return _CallResult(answer, one.make_answer(answer), trimmed)
         except Exception as error:
-            return _CallResult(answer, error, kept)
+            return _CallResult(answer, error, trimmed)
 
     def _trim_each(self, answers: DecisionAnswers) -> list[Verdict | None]:
-        kept: list[Verdict | None] = []
+        trimmed: list[Verdict | None] = []
         for one in answers:
             if isinstance(one, LikewiseError):
-                kept.append(None)
+                trimmed.append(None)
+            elif one.witnesses is NO_WITNESSES:  # as most are; this asks no property
+                trimmed.append(one)
             else:
-                kept.append(trim_verdict(one, self.limits.witnesses) if one.violation else one)
-        return kept
+                trimmed.append(trim_verdict(one, self.limits.witnesses))
+        return trimmed
 
     def _trim_batch(self, verdicts: Verdicts) -> Verdicts:
         return trim_verdicts(verdicts, self._find_reportable(verdicts), self.limits.witnesses)
 
-    def _trim_one(self, verdict: Verdict) -> Verdict:
-        return trim_verdict(verdict, self.limits.witnesses)
-
-    # Telling
+    # Counts and listeners
 
     async def _record_each(
         self, answers: DecisionAnswers, trimmed_verdicts: list[Verdict | None], seconds: float
@@ -448,79 +446,78 @@ class ServedMonitor:
             if count % _VERDICTS_PER_TURN == _VERDICTS_PER_TURN - 1:
                 await asyncio.sleep(0)
 
-    async def _record_one(self, verdict: Verdict, trimmed_verdict: Verdict, seconds: float) -> None:
-        self.counts.observe_durations.add(seconds)
-        self.record_verdict(verdict, trimmed_verdict)
-
     def _count_refused(self, error: LikewiseError, rows: int = 1) -> None:
         self.counts.refused[error.code] += rows
 
     def record_verdict(self, verdict: Verdict, trimmed_verdict: Verdict | None = None) -> None:
-        """Count a verdict, and tell whoever listens if there is something to tell.
+        """Count a verdict; if it has a witness or an alarm, store it and call the listeners.
 
-        kept: the verdict as the ring keeps it, if it was trimmed before
+        trimmed_verdict: the verdict as the ring stores it, if it was trimmed before
         """
-        counts, beside = self.counts, verdict.context
-        if beside.known:
+        counts, context = self.counts, verdict.context
+        if context.known:
             counts.repeated += 1
             return
         if verdict.row is not None:
             self.next_row = verdict.row + 1
-        model = "" if beside.model is None else self._model_label(beside.model)
+        model = "" if context.model is None else self._model_label(context.model)
         counts.decisions[model] += 1
         counts.last_decision = now = clock.time()
-        if beside.comparable:
+        if context.comparable:
             counts.comparable += 1
-        if verdict.witnesses is NO_WITNESSES and not (beside.omitted or beside.alarm):
-            return  # as most are: with nothing to tell
+        if verdict.witnesses is NO_WITNESSES and not (context.omitted or context.alarm):
+            return  # as most do; this asks no property
         violation = verdict.violation
-        if not (violation or beside.alarm):
+        if not (violation or context.alarm):
             return
         if violation:
             counts.violations[model] += 1
             counts.newest_violations[model] = self.next_row - 1, now
             counts.pairs += verdict.count
-        counts.alarms += beside.alarm
+        counts.alarms += context.alarm
         self.recent.add(
             trim_verdict(verdict, self.limits.witnesses)
             if trimmed_verdict is None
             else trimmed_verdict
         )
-        self._call_listeners(verdict)
+        if self.listeners:
+            self._call_listeners(verdict)
 
     def verdict_body(self, verdict: Verdict, witnesses: int | None = None) -> dict[str, Any]:
-        """The body of a verdict, with as many witnesses as are told, or fewer if that is wanted."""
+        """Make the body of a verdict, with `witnesses` of them but no more than the limit."""
         limits = self.limits
         most = limits.witnesses if witnesses is None else limits.witness_limit(witnesses)
         return write_body(verdict, most, over=False)
 
     def encode_verdict(self, verdict: Verdict, witnesses: int | None = None) -> bytes:
-        """A verdict as JSON."""
+        """Write a verdict as JSON."""
         return encode(self.verdict_body(verdict, witnesses))
 
     def _call_listeners(self, verdict: Verdict) -> None:
         for listener in self.listeners:
             try:
                 listener(self, verdict)
-            except Exception as error:  # of a listener: whoever waits for the verdict still gets it
+            except Exception as error:  # the caller still gets the verdict
                 logger.error("a listener of %s failed: %s", self.name, type(error).__name__)
 
     def _model_label(self, model: str | None) -> str:
-        """The name under which a model is counted: models come and go, and counts stay."""
-        known = self.counts.decisions
-        if model is None or model in known or len(known) <= self.limits.labels:
+        """Return the name under which a model is counted; beyond the limit, models share one."""
+        by_model = self.counts.decisions
+        if model is None or model in by_model or len(by_model) <= self.limits.labels:
             return model or ""
-        return OTHERS
+        return OTHER
 
     def _find_reportable(self, verdicts: Verdicts) -> Rows:
-        """Find what there is to tell of a batch: new violations and alarms."""
-        told = verdicts.violations | verdicts.alarms
-        return (told if verdicts.repeats is None else told & ~verdicts.known).nonzero()[0]
+        """Find the new violations and alarms of a batch."""
+        reportable = verdicts.violations | verdicts.alarms
+        if verdicts.repeats is not None:
+            reportable &= ~verdicts.known
+        return reportable.nonzero()[0]
 
     def record_verdicts(self, verdicts: Verdicts, trimmed_verdicts: Verdicts | None = None) -> None:
-        """Count a batch, and keep what is to be told of it.
+        """Count a batch, and store its violations and alarms.
 
-        kept: the verdicts at `_places`, if they were trimmed before
+        trimmed_verdicts: those at the places of `_find_reportable`, if they were trimmed before
         """
         counts, models = self.counts, verdicts.models
         violations, alarms, comparable = (
@@ -547,10 +544,12 @@ class ServedMonitor:
             if len(flagged):
                 counts.newest_violations[""] = int(rows[flagged[-1]]), now
         else:
-            named = {model: self._model_label(model) for model in set(models)}
-            taken = models if fresh is None else [models[i] for i in np.flatnonzero(fresh).tolist()]
-            counts.decisions.update(named[model] for model in taken)
-            by_row = {int(rows[i]): named[models[i]] for i in flagged.tolist()}
+            labels = {model: self._model_label(model) for model in set(models)}
+            judged = (
+                models if fresh is None else [models[i] for i in np.flatnonzero(fresh).tolist()]
+            )
+            counts.decisions.update(labels[model] for model in judged)
+            by_row = {int(rows[i]): labels[models[i]] for i in flagged.tolist()}
             counts.violations.update(by_row.values())
             counts.newest_violations |= {model: (row, now) for row, model in by_row.items()}
         if comparable is not None:
@@ -565,11 +564,11 @@ class ServedMonitor:
     # The end
 
     def stop(self) -> None:
-        """The service ends: have those who wait for news look."""
+        """Wake those who wait for news, since the service ends."""
         self.recent.wake()
 
     async def drain(self) -> None:
-        """Have everything that waits answered."""
+        """Wait until everything in the queue is answered."""
         while self._queue_task is not None:
             await asyncio.wait([self._queue_task])
 

@@ -1,10 +1,9 @@
-"""What all routes share: the monitors that are served, the settings, the tokens.
+"""The state that all routes share: monitors, settings, tokens; opens and closes the monitors.
 
-Monitors are opened side by side, and each is served as soon as it is open. One whose ledger cannot
-be opened has failed, and the others go on; a mistake in the settings, or no monitor that can be
-opened, ends the service.
-
-Invariant: a monitor is opened before it is asked, and closed after everything is answered.
+Monitors are opened in parallel, and each is served as soon as it is open. If one ledger cannot be
+opened, the others are served; a mistake in the settings, or no monitor at all, ends the service.
+Invariant: a monitor is open before it is used, and closed after everything is answered.
+Not here: HTTP (app.py), sockets and signals (running.py).
 """
 
 import asyncio
@@ -32,28 +31,28 @@ from likewise.service.alerts.alerting import AlertService
 from likewise.service.cloudevents.receiver import EventReceiver
 from likewise.service.followed_streams import FollowerThread, check_source
 from likewise.service.http_errors import Refusal
-from likewise.service.monitor_counts import DurationHistogram
+from likewise.service.monitor_counts import OTHER, DurationHistogram
 from likewise.service.monitor_readings import MonitorReadings
 from likewise.service.served_monitor import ServedMonitor
 from likewise.service.settings import Limits, MonitorSettings, ServiceSettings
 from likewise.service.tokens import Tokens
 
 LEDGER_WAIT_SECONDS = 30.0
-"""Of a rolling restart: the process before may still be writing."""
+"""In a rolling restart the previous process may still be writing for a while."""
 MOST_DENIED_KINDS = 20
-"""Lines of the log at a time about who was refused, so that nobody fills a disk with them."""
+"""Lines of the log at a time about denied requests, so that nobody fills a disk with them."""
 _FAILED_SECONDS = 10.0  # after which a client may ask again for a monitor that failed
 _AT_ONCE = 8  # monitors that are opened at the same time
 _cluster_lock = Lock()  # held while shards are started: Ray starts once
 
 
 class _ServiceStopping(Exception):
-    """The service ends while a ledger is being read."""
+    """Ends the opening of a monitor when the service stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnopenedMonitor:
-    """A monitor that is not open: how many rows were read, or why it failed."""
+    """Describes a monitor that is not open: how many rows were read, or why it failed."""
 
     rows: int = 0
     all_rows: int = 0
@@ -68,8 +67,12 @@ class UnopenedMonitor:
         return f"is being opened: {_format_rows(self.rows)} of {_format_rows(self.all_rows)} rows"
 
 
+REVOKED = "the token is no longer allowed to do this."
+"""Ends a long answer when the tokens have changed."""
+
+
 class LongAnswer:
-    """An answer that goes on, until whoever reads it leaves or is no longer allowed to."""
+    """An answer that goes on until its client leaves or is no longer allowed to read it."""
 
     def __init__(self, service: "Service", is_allowed: Callable[[], bool]) -> None:
         """is_allowed: asked again when the tokens have changed"""
@@ -85,80 +88,83 @@ class LongAnswer:
         self._service.long_answers.discard(self)
 
     def check(self) -> None:
-        """Have it end if it is no longer allowed."""
+        """End the answer if it is no longer allowed."""
         if not self._is_allowed():
             self.revoked.set()
 
+    async def send_in_time(self, send: Callable[[Any], Awaitable[None]], message: Any) -> None:
+        """Send a part of it; raise TimeoutError if the client does not read for too long."""
+        async with asyncio.timeout(self._service.settings.limits.body_seconds):
+            await send(message)
+
 
 class Service:
-    """The monitors by name, and whether they can be asked."""
+    """Holds the monitors, and opens, drains and closes them."""
 
     def __init__(
         self, settings: ServiceSettings, tell: Callable[[str], None] = logger.warning
     ) -> None:
-        """tell: told in a line each what a person who waits for it should know"""
+        """tell: is called with each line that a person who starts the service should read"""
         self.settings = settings
         self._tell = tell
         self.tokens = Tokens(settings.tokens)
         self.monitors: Mapping[str, ServedMonitor] = {}
-        """Those that are open; replaced, never changed."""
+        """Those that are open; the mapping is replaced, never changed."""
         self.pending = dict.fromkeys(settings.monitors, UnopenedMonitor())
-        """Those that are not, by name; each value is replaced as it goes on."""
+        """Those that are not open, by name; values are replaced as opening goes on."""
         self._monitors_lock = Lock()
-        self.opening_begun = (
-            Event()
-        )  # set when monitors begin to be opened: settings can change then
+        self.opening_begun = Event()  # set when the settings may be reloaded
         self.alert_settings = settings.resolve_alerts()
         self.alerting: AlertService | None = None
         self.ready = False
         """Whether every monitor that can be opened is open."""
         self.stopping = False
-        """Whether it was told to end: long answers end, and nothing new is taken."""
+        """Whether it has to end: long answers end, and new requests are refused."""
         self.end_event = asyncio.Event()
-        """Set when it is time to end, for those who wait for something else."""
+        """Set when the service ends, for those who wait for something else."""
         self.verify_lock = asyncio.Lock()
         """Held while a ledger is verified: one at a time."""
         self.active_requests = self.readers = 0
-        """Requests that have begun and not ended, and connections that listen to events."""
+        """Open requests, and connections that listen to events."""
         self.refused: Counter[str] = Counter()
-        """Requests that were refused, by status; of decisions, before a monitor was found."""
+        """Refused requests by status; those with decisions count here only without a monitor."""
         self.denied: Counter[tuple[str, str, str]] = Counter()
-        """Requests answered with 401 and 403 that the log has not told yet, by status, peer and
-        route; beyond `DENIED` kinds, by status alone."""
+        """Requests answered with 401 and 403 that are not in the log yet, by status, peer and
+        route; beyond MOST_DENIED_KINDS, by status alone."""
         self.durations: defaultdict[str, DurationHistogram] = defaultdict(DurationHistogram)
         """How long requests took, by route."""
         self.long_answers: set[LongAnswer] = set()
-        """Those that are open."""
+        """Long answers that are open."""
         self.reloads: Counter[str] = Counter()
-        """How often the settings were read again, by what became of it."""
+        """How often the settings were read again, by the result: applied or refused."""
         self.refused_reload: tuple[str, float] | None = None
-        """The code and the time of the last reload, if it was refused."""
+        """Error code and time of the last reload, if it was refused."""
         self.on_reload: list[Callable[[], object]] = []
         """Called when settings have changed."""
         self.on_open: list[Callable[[ServedMonitor], object]] = []
-        """Told of each monitor when it is open."""
+        """Called with each monitor when it is open."""
         self.background_tasks: list[Callable[[], Coroutine[Any, Any, None]]] = []
-        """Run beside everything else, from the start until they are cancelled at the end."""
+        """Run from the start until they are cancelled at the end."""
         self.before_drain: list[Callable[[], Awaitable[None]]] = [self._stop_following]
         """Awaited before the queues are emptied for the last time."""
         self.on_close: list[Callable[[], None]] = []
         """Called before the monitors are closed."""
         self.readings = MonitorReadings()
-        """What monitors said of themselves when they were last asked."""
+        """The last reading of each monitor."""
         self.event_receivers: dict[str, EventReceiver] = {}
-        """What joins CloudEvents, by monitor; made when the first one comes."""
+        """Receivers of CloudEvents by monitor; each is made when the first event comes."""
         self._follower_threads: list[FollowerThread] = []
         warn_of_open_secrets(settings, tell)
 
     def apply_settings(self, settings: ServiceSettings) -> None:
         """Use changed settings from now on; on the event loop.
 
-        Requests under way go on; long answers end if their token no longer allows them.
+        Open requests go on; long answers end if their token no longer allows them.
         """
         with self._monitors_lock:
             self.settings = settings
-            for hosted in self.monitors.values():
-                hosted.use_limits(settings.limits)
+            for served in self.monitors.values():
+                served.use_limits(settings.limits)
         self.tokens = Tokens(settings.tokens)
         for call in self.on_reload:
             call()
@@ -166,57 +172,57 @@ class Service:
             answer.check()
 
     def count_denial(self, status: int, peer: str, route: str) -> None:
-        """Have the log told of somebody who may not do what they asked for."""
+        """Count a request that was not allowed, for the log."""
         kind = str(status), peer, route
         full = len(self.denied) >= MOST_DENIED_KINDS and kind not in self.denied
-        self.denied[(str(status), "(others)", "") if full else kind] += 1
+        self.denied[(str(status), OTHER, "") if full else kind] += 1
 
     def open(self) -> None:
         """Open every monitor; takes as long as reading the largest ledger.
 
-        Raises BadRule if the settings make no sense, and what the first one met if all have failed.
-        Those that are open stay so until `close`.
+        Raises BadRule if the settings make no sense, and the error of the first monitor if all
+        have failed. Those that are open stay open until `close`.
         """
-        served = self.settings.monitors
+        monitors = self.settings.monitors
         try:
             if self.alert_settings is not None:
-                watched = [name for name, one in served.items() if one.kind != "slopes"]
+                watched = [name for name, one in monitors.items() if one.kind != "slopes"]
                 self.alerting = AlertService(self.alert_settings, watched)
         finally:
             self.opening_begun.set()
-        with ThreadPoolExecutor(min(_AT_ONCE, len(served)), "likewise-open") as pool:
-            failed = [error for error in pool.map(self._open_monitor, served) if error is not None]
-        for error in failed:
+        with ThreadPoolExecutor(min(_AT_ONCE, len(monitors)), "likewise-open") as pool:
+            errors = [one for one in pool.map(self._open_monitor, monitors) if one is not None]
+        for error in errors:
             if isinstance(error, BadRule):
                 raise error
-        if len(failed) == len(served) and not self.stopping:
-            raise failed[0]
+        if len(errors) == len(monitors) and not self.stopping:
+            raise errors[0]
         self.ready = not self.stopping
 
     def _open_monitor(self, name: str) -> Exception | None:
         """Open one monitor and serve it; return why it cannot be opened."""
-        served, limits = self.settings.monitors[name], self.settings.limits
+        settings, limits = self.settings.monitors[name], self.settings.limits
         try:
-            monitor = self._wait_and_open(name, served)
+            monitor = self._wait_and_open(name, settings)
             with ExitStack() as on_failure:
                 on_failure.callback(monitor.close)
                 monitor.limit_words(limits.labels)
-                hosted = ServedMonitor(name, monitor, served, limits)
-                if served.source is not None:
-                    check_source(monitor.rule, monitor.durable, served.source)
+                served = ServedMonitor(name, monitor, settings, limits)
+                if settings.source is not None:
+                    check_source(monitor.rule, monitor.durable, settings.source)
                 if self.alerting is not None and monitor.slope is None:
-                    self.alerting.watch(hosted)
+                    self.alerting.watch(served)
                 on_failure.pop_all()
         except _ServiceStopping as error:
             return error
         except BadRule as error:
-            self.stopping = True  # so that others do not read on
+            self.stopping = True  # so that the others stop reading
             return BadRule(f"monitor {name!r}: {error}")
         except Exception as error:
             code = error.code if isinstance(error, LikewiseError) else type(error).__name__
             self.pending[name] = UnopenedMonitor(error_code=code)
             self._tell(
-                f"monitor {name!r}, ledger {str(served.ledger)!r}, cannot be opened: {error}"
+                f"monitor {name!r}, ledger {str(settings.ledger)!r}, cannot be opened: {error}"
             )
             logger.error(
                 "%s: cannot be opened",
@@ -226,66 +232,66 @@ class Service:
                     "fields": {
                         "event": "failed",
                         "monitor": name,
-                        "ledger": str(served.ledger),
+                        "ledger": str(settings.ledger),
                         "code": code,
                     }
                 },
             )
             return error
-        for told in self.on_open:
-            told(hosted)
+        for call in self.on_open:
+            call(served)
         with self._monitors_lock:
-            now = self.settings.limits  # a reload may have changed them meanwhile
-            hosted.use_limits(now)
-            done = {**self.monitors, name: hosted}
-            self.monitors = {one: done[one] for one in self.settings.monitors if one in done}
-        if now.labels != limits.labels:
-            monitor.limit_words(now.labels)
+            current = self.settings.limits  # a reload may have changed them meanwhile
+            served.use_limits(current)
+            opened = {**self.monitors, name: served}
+            self.monitors = {one: opened[one] for one in self.settings.monitors if one in opened}
+        if current.labels != limits.labels:
+            monitor.limit_words(current.labels)
         del self.pending[name]
         return None
 
-    def _wait_and_open(self, name: str, served: MonitorSettings) -> Monitor:
-        """A monitor; if another process has its ledger, that is told, and waited for."""
+    def _wait_and_open(self, name: str, settings: MonitorSettings) -> Monitor:
+        """Open a monitor; if another process writes its ledger, say so and wait for it to end."""
         limits = self.settings.limits
 
-        def progress(rows: int, of: int) -> None:
+        def progress(rows: int, all_rows: int) -> None:
             if self.stopping:
                 raise _ServiceStopping
-            self.pending[name] = UnopenedMonitor(rows, of)
+            self.pending[name] = UnopenedMonitor(rows, all_rows)
 
         try:
-            return make_monitor(served, limits, progress=progress)
+            return make_monitor(settings, limits, progress=progress)
         except BeingWritten as error:
             until = datetime.now().astimezone() + timedelta(seconds=LEDGER_WAIT_SECONDS)
             self._tell(
                 f"monitor {name!r}: the ledger {error.path!r} is being written by process"
                 f" {error.holder}. Waiting until {until:%H:%M:%S} for it to end; this monitor"
-                " answers nothing before."
+                " answers no requests before."
             )
-            return make_monitor(served, limits, wait=LEDGER_WAIT_SECONDS, progress=progress)
+            return make_monitor(settings, limits, wait=LEDGER_WAIT_SECONDS, progress=progress)
 
-    def start_background(self, hosted: ServedMonitor) -> None:
-        """Have a monitor that is open follow its stream, and alerts told; on the event loop."""
+    def start_background(self, served: ServedMonitor) -> None:
+        """Start following the stream of an open monitor, and alerts; on the event loop."""
         if self.stopping:
             return
         if self.alerting is not None:
             self.alerting.start()
-        if hosted.settings.source is not None:
+        if served.settings.source is not None:
             loop = asyncio.get_running_loop()
-            hosted.stream = FollowerThread(hosted, hosted.settings.source, loop)
-            self._follower_threads.append(hosted.stream)
+            served.stream = FollowerThread(served, served.settings.source, loop)
+            self._follower_threads.append(served.stream)
 
     async def _stop_following(self) -> None:
         following, self._follower_threads = self._follower_threads, []
         await asyncio.gather(*(asyncio.to_thread(one.stop) for one in following))
 
     def get_monitor(self, name: str) -> ServedMonitor:
-        """The monitor of that name; Refusal if there is none, or none can be asked now."""
-        hosted = self.monitors.get(name)
+        """Return the monitor of that name; raise Refusal if there is none, or it is not open."""
+        served = self.monitors.get(name)
         if self.end_event.is_set():
             raise Refusal(503, "the server is ending: try again soon.", retry_seconds=1.0)
-        if hosted is not None:
-            return hosted
+        if served is not None:
+            return served
         pending = self.pending.get(name)
         if pending is None:
             raise Refusal(404, f"there is no monitor {name!r}; GET /v1/monitors lists them.")
@@ -295,19 +301,19 @@ class Service:
         raise Refusal(503, f"the monitor {name!r} {pending}.", retry_seconds=retry, code=code)
 
     def stop(self) -> None:
-        """Take nothing new, and have long answers end."""
+        """Refuse new requests, and end long answers."""
         self.stopping = True
         self.ready = False
         self.end_event.set()
-        for hosted in self.monitors.values():
-            hosted.stop()
+        for served in self.monitors.values():
+            served.stop()
 
     async def drain(self, seconds: float) -> None:
-        """Have everything that waits answered."""
+        """Wait until everything in the queues is answered; TimeoutError after so many seconds."""
         self.stop()
         for call in self.before_drain:
             await call()
-        waiting = [hosted.drain() for hosted in self.monitors.values()]
+        waiting = [served.drain() for served in self.monitors.values()]
         if waiting:
             await asyncio.wait_for(asyncio.gather(*waiting), seconds)
 
@@ -315,19 +321,19 @@ class Service:
         self.ready = False
         for call in self.on_close:
             call()
-        for hosted in self.monitors.values():
-            hosted.close()
+        for served in self.monitors.values():
+            served.close()
 
 
 def warn_of_open_secrets(settings: ServiceSettings, tell: Callable[[str], None]) -> None:
-    """Tell which files with secrets everybody can read."""
+    """Warn of files with secrets that everybody can read."""
     for path in settings.secret_files():
         if is_open_to_all(path):
             tell(f"{path} is a secret that everybody on this machine can open: chmod o-rwx it.")
 
 
 def make_monitor(
-    served: MonitorSettings,
+    settings: MonitorSettings,
     limits: Limits,
     *,
     wait: float = 0.0,
@@ -335,37 +341,37 @@ def make_monitor(
 ) -> Monitor:
     """Make the monitor that the settings describe.
 
-    wait        seconds to wait for another process to let go of the ledger
-    progress    as `Keeping` has it
+    wait        seconds to wait for another process to release the ledger
+    progress    as in `LedgerOptions`
     """
-    rule = None if served.rule is None else _load_rule(Path(served.rule), served.trust_code)
-    if served.source is not None:  # before a ledger is begun, which would keep the rule
-        check_source(rule, served.ledger is not None, served.source)
-    if served.ledger is None and served.window is not None:
+    rule = None if settings.rule is None else _load_rule(Path(settings.rule), settings.trust_code)
+    if settings.source is not None:  # before a ledger is created, which would store the rule
+        check_source(rule, settings.ledger is not None, settings.source)
+    if settings.ledger is None and settings.window is not None:
         raise BadRule("a window is about a ledger, and there is none")
-    keeping = opening.LedgerOptions(
-        served.durability,
-        window=served.window,
+    options = opening.LedgerOptions(
+        settings.durability,
+        window=settings.window,
         witnesses=min(10, limits.witnesses),
         wait=wait,
         progress=progress,
     )
-    burst = None if served.burst is None else served.burst.make_burst()
-    judging: dict[str, Any] = {"burst": burst, "comparable": served.comparable}
-    if served.ledger is None:
+    burst = None if settings.burst is None else settings.burst.make_burst()
+    judging: dict[str, Any] = {"burst": burst, "comparable": settings.comparable}
+    if settings.ledger is None:
         assert rule is not None
-        if served.kind != "slopes":
+        if settings.kind != "slopes":
             return Monitor(rule, **judging)
-        exponent = served.input_exponent
-        return Monitor(rule, slope=True, slope_limit=served.level, input_exponent=exponent)
-    if served.cluster is not None:
+        exponent = settings.input_exponent
+        return Monitor(rule, slope=True, slope_limit=settings.level, input_exponent=exponent)
+    if settings.cluster is not None:
         from likewise.sharding.open_cluster import open_cluster
 
         with _cluster_lock:
-            return open_cluster(served.ledger, rule, served.cluster, keeping, **judging)
+            return open_cluster(settings.ledger, rule, settings.cluster, options, **judging)
     engine = partial(Engine, **judging)
-    asked = read_slope_options(served.kind == "slopes", served.level, served.input_exponent)
-    return opening.open_ledger(served.ledger, rule, keeping, slope_options=asked, engine=engine)
+    slopes = read_slope_options(settings.kind == "slopes", settings.level, settings.input_exponent)
+    return opening.open_ledger(settings.ledger, rule, options, slope_options=slopes, engine=engine)
 
 
 def _load_rule(path: Path, trust_code: bool) -> Rule:

@@ -1,7 +1,7 @@
-"""Tells the log what the service does: that it is ready, what it refuses and loses, that it ends.
+"""Writes the log of the service: that it is ready, what it refuses and loses, and that it ends.
 
-Refusals, losses and slow commits are read from the counts every few seconds and told as numbers, so
-a client that sends nonsense fills no disk with the log of it.
+Refusals, losses and slow commits are read from the counts every few seconds and logged as numbers,
+so a client that sends nonsense cannot fill the disk.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ FORMATS = ("text", "json")
 
 
 class JsonLogLines(logging.Formatter):
-    """Each line an object: time, level, logger, message, and the fields of an event."""
+    """Writes each line as an object: time, level, logger, message, and the fields of an event."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -40,7 +40,7 @@ class JsonLogLines(logging.Formatter):
 
 
 class TextLogLines(logging.Formatter):
-    """The same for people, still in one line."""
+    """Writes lines for people, one for each record."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = f"{_time(record)} {record.levelname} {record.name}: {record.getMessage()}"
@@ -51,10 +51,10 @@ class TextLogLines(logging.Formatter):
 
 
 def write_log(form: str, stream: TextIO | None = None, level: int = logging.INFO) -> None:
-    """Have what is logged from now on written, to standard error unless told otherwise.
+    """Write what is logged from now on to a stream, by default to standard error.
 
-    Warnings, and exceptions that nobody can catch, are logged, too: Python would write lines of
-    its own.
+    Warnings, and exceptions that nobody can catch, are logged too; Python would write lines of its
+    own.
     """
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLogLines() if form == "json" else TextLogLines())
@@ -66,7 +66,7 @@ def write_log(form: str, stream: TextIO | None = None, level: int = logging.INFO
 
 
 def _log_uncaught(raised: Any) -> None:
-    """Log an exception that ended a thread, or that came up while an object was cleared away."""
+    """Log an exception that ended a thread, or was raised while an object was destroyed."""
     about = raised.exc_type, raised.exc_value, raised.exc_traceback
     logging.getLogger("likewise").error("an exception was not caught", exc_info=about)
 
@@ -76,7 +76,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _describe_exception(record: logging.LogRecord) -> tuple[str, list[str]] | None:
-    """The type of an exception, and where it came through, innermost last."""
+    """Return the type of an exception and its traceback, innermost frame last."""
     if not record.exc_info or record.exc_info[0] is None:
         return None
     kind, _, trace = record.exc_info
@@ -86,11 +86,11 @@ def _describe_exception(record: logging.LogRecord) -> tuple[str, list[str]] | No
 
 EVERY_SECONDS = 10.0
 SLOW_SECONDS = 1.0
-_SLOW = BUCKET_SECONDS.index(SLOW_SECONDS) + 1  # the first bucket of what took longer
+_SLOW = BUCKET_SECONDS.index(SLOW_SECONDS) + 1  # the first bucket of longer durations
 
 
 class LogReporter:
-    """What was told of a service so far."""
+    """Logs what changes in the counts of a service."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -100,18 +100,18 @@ class LogReporter:
         _log("started", f"{monitors} monitors are being opened", monitors=monitors, tokens=tokens)
 
     def report_ready(self) -> None:
-        """Tell that every monitor that can be opened is open."""
+        """Log that every monitor that can be opened is open."""
         monitors = len(self._service.monitors)
-        _log("ready", f"{monitors} monitors can be asked", monitors=monitors)
+        _log("ready", f"{monitors} monitors are open", monitors=monitors)
 
     async def run(self) -> None:
-        """Tell what is new, every few seconds, until cancelled."""
+        """Log what is new, every few seconds, until cancelled."""
         while True:
             await asyncio.sleep(EVERY_SECONDS)
             self.report_changes()
 
     def report_changes(self) -> None:
-        """What was refused, was lost and took long since the last time."""
+        """Log what was refused or lost, and what took long, since the last time."""
         denied, self._service.denied = self._service.denied, Counter()
         for (status, peer, route), count in denied.items():
             message = f"{count} requests were answered with {status}: {peer} {route}".rstrip()
@@ -122,8 +122,8 @@ class LogReporter:
                 "route": route,
             }
             logger.warning(message, extra={"fields": fields | {"count": count}})
-        for name, hosted in self._service.monitors.items():
-            before, now = self._reported.get(name, Counter()), _collect_counts(hosted)
+        for name, served in self._service.monitors.items():
+            before, now = self._reported.get(name, Counter()), _collect_counts(served)
             self._reported[name] = now
             for (event, reason), count in (now - before).items():
                 fields = {"event": event, "monitor": name, "count": count}
@@ -136,34 +136,34 @@ class LogReporter:
                 logger.warning("%s: %s", name, message, extra={"fields": fields})
 
     def report_end(self) -> None:
-        """Nothing waits any more."""
+        """Log what remains, and the counts of each monitor at the end."""
         self.report_changes()
-        for name, hosted in self._service.monitors.items():
-            counts = hosted.counts
-            judged, found = counts.decisions.total(), counts.violations.total()
+        for name, served in self._service.monitors.items():
+            counts = served.counts
+            judged, violations = counts.decisions.total(), counts.violations.total()
             _log(
                 "drained",
-                f"{name}: {judged} decisions were judged, with {found} violations",
+                f"{name}: {judged} decisions were judged, with {violations} violations",
                 monitor=name,
                 decisions=judged,
-                violations=found,
+                violations=violations,
             )
 
-    def _report_opened(self, hosted: ServedMonitor) -> None:
-        monitor = hosted.monitor
+    def _report_opened(self, served: ServedMonitor) -> None:
+        monitor = served.monitor
         rows, missing = monitor.rows, monitor.missing
         _log(
             "opened",
-            f"{hosted.name}: open, with {rows} rows",
-            monitor=hosted.name,
+            f"{served.name}: open, with {rows} rows",
+            monitor=served.name,
             rows=rows,
             missing=missing,
             durable=monitor.durable,
         )
 
 
-def _collect_counts(hosted: ServedMonitor) -> Counter[tuple[str, str]]:
-    counts = hosted.counts
+def _collect_counts(served: ServedMonitor) -> Counter[tuple[str, str]]:
+    counts = served.counts
     notable: Counter[tuple[str, str]] = Counter()
     for event, by_reason in (("refused", counts.refused), ("dropped", counts.dropped)):
         for reason, count in dict(by_reason).items():

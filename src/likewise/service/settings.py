@@ -1,4 +1,4 @@
-"""What `likewise serve` is told: a TOML file, or a few options of the command.
+"""Settings of `likewise serve`: a TOML file, or a few options of the command.
 
     [server]
     host = "127.0.0.1"            # loopback; any other address needs tokens, and TLS or a proxy
@@ -66,19 +66,19 @@ from likewise.rule.burst import Burst
 from likewise.service.alerts.settings import AlertSettings, AlertsTable, resolve_alerts
 from likewise.service.toml_tables import (
     MOST_NUMBER,
-    NAME_PATTERN,
     Count,
     CountOrZero,
     NotNegative,
     Positive,
     SettingsTable,
+    check_name,
     read_table,
 )
 from likewise.sharding.settings import ClusterSettings
 from likewise.sources.address import parse_address
 
 SCOPES = ("observe", "read", "review", "erase", "admin")
-"""What a token may be allowed: tell decisions, look, review, take away, everything else."""
+"""What a token may allow: send decisions, read, review, erase, everything else."""
 _SECRETS = ("password_file", "token_file", "creds_file", "key_file", "config_file")
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]{0,63}")
 RESERVED_LABELS = {
@@ -86,7 +86,7 @@ RESERVED_LABELS = {
     *("model_version", "monitor", "reason", "result", "route", "severity", "source", "status"),
     "version",
 }
-"""Names of labels that metrics and alerts have already."""
+"""Labels that metrics and alerts have already."""
 
 
 class Limits(SettingsTable, frozen=True):
@@ -96,51 +96,51 @@ class Limits(SettingsTable, frozen=True):
     """Bytes of the first line and the headers of a request; more are answered with 431."""
     body_bytes: Count = 32 << 20
     line_bytes: Count = 1 << 20
-    """Of one line of a stream."""
+    """Bytes of one line of a stream."""
     batch_rows: Count = 100_000
     key_bytes: Count = 512
     label_bytes: Count = 1024
-    """Of a label, a category or the name of a model."""
+    """Bytes of a label, a category or the name of a model."""
     labels: Count = 10_000
     """Distinct labels, categories, models and sources of one history."""
     witnesses: CountOrZero = 100
-    """Told of one verdict; `omitted` says how many more there are."""
+    """Witnesses in one verdict; `omitted` says how many more there are."""
     waiting_rows: Count = 65_536
-    """Decisions of one monitor that wait to be judged; then 429."""
+    """Decisions of one monitor that may wait to be judged; beyond, 429."""
     requests: Count = 1_000
-    """Under way at once; then 503."""
+    """Requests at the same time; beyond, 503."""
     rate: NotNegative = 0.0
-    """Requests a second of one token, pages included, on average over ten seconds; 0: not limited.
-    Then 429."""
+    """Requests a second of one token, pages included, on average over ten seconds; beyond, 429.
+    0: not limited."""
     readers: Count = 100
-    """Connections that listen to events or to the live parts of a page; then 503."""
+    """Connections that listen to events or to the live parts of a page; beyond, 503."""
     recent: Count = 1_000
-    """Verdicts with a witness or an alarm that a monitor keeps at hand, for readers of events."""
+    """Verdicts with a witness or an alarm that are in memory for readers of events."""
     skew_seconds: NotNegative = 300.0
-    """How far a time that a client gives may be from the server's; 0: only the server's counts."""
+    """How far the time of a client may be from the server's; 0: only the server's counts."""
     body_seconds: Annotated[float, Meta(ge=1, le=MOST_NUMBER)] = 30.0
     """How long a client may take to send a head, or a body, or to read an answer."""
     pairs: Count = 10_000
     """Halves of CloudEvents that wait for the other half."""
     pair_seconds: Annotated[float, Meta(ge=1, le=MOST_NUMBER)] = 60.0
     pair_bytes: Count = 256 << 20
-    """Of the bodies of those halves."""
+    """Bytes of the bodies of those halves."""
     disk_bytes: CountOrZero = 64 << 20
-    """Free on the disk of a ledger; with less, /readyz says that it is not ready."""
+    """With fewer bytes free on the disk of a ledger, /readyz says that it is not ready."""
 
     def witness_limit(self, requested: int | None) -> int:
-        """Return how many witnesses of a verdict are named, if so many are wanted."""
+        """Return how many witnesses a verdict has if so many are requested."""
         return self.witnesses if requested is None else min(self.witnesses, requested)
 
 
 class Token(SettingsTable, frozen=True):
-    """Who may do what; the secret itself is not kept, only its hash."""
+    """A token of a client: its rights, and the hash of the secret."""
 
     name: str
     hash: str
     scopes: tuple[str, ...] = ("observe",)
     monitors: tuple[str, ...] | None = None
-    """All of them if None."""
+    """All monitors if None."""
 
     def __post_init__(self) -> None:
         if self.name in ("", "local", "anyone"):
@@ -158,7 +158,7 @@ class Token(SettingsTable, frozen=True):
         check_scopes(f"the scopes of {self.name!r}", self.scopes)
 
     def allows(self, scope: str, monitor: str | None) -> bool:
-        """Whether it may do that with a monitor; None: with no monitor in particular."""
+        """Whether it allows that with a monitor; None: with no monitor in particular."""
         return is_allowed(self.scopes, self.monitors, scope, monitor)
 
 
@@ -171,13 +171,13 @@ def check_scopes(what: str, scopes: Collection[str]) -> None:
 def is_allowed(
     scopes: Collection[str], monitors: Collection[str] | None, scope: str, monitor: str | None
 ) -> bool:
-    """Whether whoever has these scopes, for these monitors, may do that; "admin" has them all."""
+    """Whether somebody with these scopes and monitors may do that; "admin" includes all scopes."""
     mine = monitor is None or monitors is None or monitor in monitors
     return mine and (scope in scopes or "admin" in scopes)
 
 
 class ServerSettings(SettingsTable, frozen=True):
-    """Where it listens."""
+    """Where and how the server listens."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535)] = 8800
@@ -186,10 +186,10 @@ class ServerSettings(SettingsTable, frozen=True):
     key: Path | None = None
     behind_proxy: bool = False
     hosts: tuple[str, ...] = ()
-    """Names that it is reached by, beside `host` and those of loopback (cross_site.py)."""
+    """Further host names of the server, besides `host` and those of loopback (cross_site.py)."""
     workers: int = 1
     drain_seconds: NotNegative = 20.0
-    """How long requests under way may take to end after SIGTERM."""
+    """How long open requests may take to end after SIGTERM."""
 
     def __post_init__(self) -> None:
         if self.workers != 1:
@@ -228,13 +228,13 @@ class StreamSource(SettingsTable, frozen=True):
     dead_letters: str | None = None
     """A stream for messages that cannot be judged; without it they are only counted."""
     gaps: Literal["lost", "stop"] = "lost"
-    """What messages are that are gone before they are read: "lost", or "stop" to follow no more."""
+    """If messages are gone before they are read: "lost" counts them, "stop" ends the following."""
     output_column: str | None = None
     """For a rule about vectors: the field with the output."""
     model_column: str | None = None
     """The field that says which model decided."""
     witnesses: CountOrZero = 10
-    """Named in a verdict line."""
+    """Witnesses in a verdict line."""
 
     def __post_init__(self) -> None:
         named = {"from": self.address, "to": self.to, "dead_letters": self.dead_letters}
@@ -256,12 +256,12 @@ class BurstSettings(SettingsTable, frozen=True):
         self.make_burst()
 
     def make_burst(self) -> Burst:
-        """Make the burst; BadRule if there is none such."""
+        """Make the burst; raise BadRule if the numbers make no sense."""
         return Burst(self.last, self.alarm)
 
 
 class MonitorSettings(SettingsTable, frozen=True):
-    """One monitor: its rule, and where its history is."""
+    """One monitor: its rule, its ledger and how it judges."""
 
     rule: Path | None = None
     """None: the ledger's own rule."""
@@ -273,22 +273,22 @@ class MonitorSettings(SettingsTable, frozen=True):
     trust_code: bool = False
     """Whether an embedder that the rule names may be loaded."""
     unpaired_requests: Literal["lost", "counted"] = "lost"
-    """What a CloudEvents request without a response is: "lost", decisions that are missing, or
+    """How a CloudEvents request without a response counts: "lost" as missing decisions, or
     "counted" only, since a prediction that failed has no response."""
     source: StreamSource | None = None
     """A stream that it follows."""
     cluster: ClusterSettings | None = None
-    """Where the shards are that search its rows; None: this process does."""
+    """Where shards search its rows; None: this process searches."""
     kind: Literal["contradictions", "slopes"] = "contradictions"
-    """Or "slopes": for each decision the past one against which the slope is steepest."""
+    """"slopes" finds the past decision with the steepest slope."""
     input_exponent: float | None = None
-    """Of slopes: p in output distance / input distance ** p; 1 unless given."""
+    """For slopes: p in output distance / input distance ** p; 1 unless given."""
     level: float | None = None
-    """Of slopes: a steeper one is a violation; None: nothing is."""
+    """For slopes: a steeper one is a violation; None: nothing is."""
 
     def __post_init__(self) -> None:
         if self.rule is None and self.ledger is None:
-            raise BadRule("there is neither a rule nor a ledger that could have one")
+            raise BadRule("there is neither a rule nor a ledger with one")
         if self.kind == "slopes" and self.burst is not None:
             raise BadRule("burst is about contradictions, and the kind is slopes: leave it out")
         if self.kind == "slopes" and self.source is not None:
@@ -296,17 +296,17 @@ class MonitorSettings(SettingsTable, frozen=True):
         if self.kind != "slopes" and (self.level is not None or self.input_exponent is not None):
             raise BadRule('level and input_exponent are about slopes: say kind = "slopes"')
         if self.cluster is not None and self.ledger is None:
-            raise BadRule("a cluster needs a ledger, which its shards are made from; there is none")
+            raise BadRule("a cluster needs a ledger, from which its shards are made; there is none")
 
 
 class OtlpSettings(SettingsTable, frozen=True):
     """The table [otlp] of the settings."""
 
     endpoint: str
-    """Of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318."""
+    """Address of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318."""
     every_seconds: Positive = 30.0
     violations: bool = True
-    """Whether each violation is an event."""
+    """Whether to send an event for each violation."""
 
     def __post_init__(self) -> None:
         if not self.endpoint.startswith(("http://", "https://")):
@@ -317,7 +317,7 @@ class OtlpSettings(SettingsTable, frozen=True):
 
 
 class ServiceSettings(SettingsTable, frozen=True):
-    """All of it."""
+    """All settings of the service."""
 
     monitors: dict[str, MonitorSettings] = field(default_factory=dict)
     server: ServerSettings = ServerSettings()
@@ -326,7 +326,7 @@ class ServiceSettings(SettingsTable, frozen=True):
     alerts: AlertsTable | None = None
     otlp: OtlpSettings | None = None
     pages: dict[str, Any] = field(default_factory=dict)
-    """As it stands in the file; pages/settings.py reads it."""
+    """The table as it is in the file; pages/settings.py reads it."""
     labels: dict[str, str] = field(default_factory=dict)
     """Further labels of every metric and alert, such as the environment."""
 
@@ -341,11 +341,7 @@ class ServiceSettings(SettingsTable, frozen=True):
         if not self.monitors:
             raise BadRule("no monitor is named; expected at least one table [monitors.NAME]")
         for name in self.monitors:
-            if not NAME_PATTERN.fullmatch(name):
-                raise BadRule(
-                    f"monitor {name!r}: expected a name of small letters, digits, dots, dashes and"
-                    " underscores"
-                )
+            check_name("the name of a monitor", name)
         names = [token.name for token in self.tokens]
         if len(set(names)) < len(names):
             raise BadRule("tokens: two have the same name")
@@ -374,7 +370,7 @@ class ServiceSettings(SettingsTable, frozen=True):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """From a TOML file; paths in it are relative to its folder."""
+        """Read a TOML file; paths in it are relative to its folder."""
         try:
             table = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -383,24 +379,28 @@ class ServiceSettings(SettingsTable, frozen=True):
 
     @classmethod
     def from_tables(cls, table: Mapping[str, Any], folder: Path) -> Self:
-        """Check the tables of a file in that folder."""
+        """Convert and check the tables of a file in that folder."""
         return read_table(cls, table, folder)
 
     def resolve_alerts(self, environment: Mapping[str, str] = os.environ) -> AlertSettings | None:
         """Read the secrets that [alerts] names; None if there is no such table."""
         if self.alerts is None:
             return None
-        ledgers = {name: served.ledger for name, served in self.monitors.items()}
+        ledgers = {name: settings.ledger for name, settings in self.monitors.items()}
         return resolve_alerts(self.alerts, ledgers, self.labels, environment)
 
     def secret_files(self) -> list[Path]:
-        """The files with secrets that the settings name."""
-        found: list[str | Path | None] = [self.server.key]
-        for served in self.monitors.values():
-            if served.source is not None:
-                for text in (served.source.address, served.source.to, served.source.dead_letters):
+        """Return the files with secrets that the settings name."""
+        paths: list[str | Path | None] = [self.server.key]
+        for settings in self.monitors.values():
+            if settings.source is not None:
+                for text in (
+                    settings.source.address,
+                    settings.source.to,
+                    settings.source.dead_letters,
+                ):
                     parameters = {} if text is None else parse_address(text).parameters
-                    found += [parameters.get(name) for name in _SECRETS]
+                    paths += [parameters.get(name) for name in _SECRETS]
         for one in () if self.alerts is None else self.alerts.receivers:
-            found += [one.url_file, one.secret_file]
-        return sorted({Path(path) for path in found if path is not None})
+            paths += [one.url_file, one.secret_file]
+        return sorted({Path(path) for path in paths if path is not None})

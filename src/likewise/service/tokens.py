@@ -1,11 +1,9 @@
-"""Who may do what: bearer tokens, of which the settings have hashes only.
+"""Bearer tokens, of which the settings have only hashes.
 
-A token is 32 random bytes, so one round of SHA-256 is enough: there is nothing to guess. It is
-looked up by its hash, whose time says nothing about the token. Headers whose token was known are
-remembered, so that the next request costs no hash; the dictionary finds them by Python's own hash,
-which has a secret of its process.
-
-Bound: `_HEADERS` headers are remembered; then all of them are forgotten.
+A token is 32 random bytes, so one round of SHA-256 is enough; it is looked up by that hash, whose
+timing says nothing about the token. Headers with a known token are cached, so that the next
+request costs no hash; Python's own hash of them is keyed with a secret of the process.
+Bound: `_HEADERS` headers are cached; then the cache is cleared.
 """
 
 import hashlib
@@ -19,7 +17,7 @@ _HEADERS = 1024
 
 
 def new_token() -> tuple[str, str]:
-    """A token, to be given to a client, and its hash, for the settings."""
+    """Make a token, which a client gets, and its hash, which the settings get."""
     token = _PREFIX + secrets.token_urlsafe(32)
     return token, hash_of(token)
 
@@ -29,21 +27,19 @@ def hash_of(token: str) -> str:
 
 
 class Tokens:
-    """The tokens of the settings."""
+    """Finds the tokens of the settings."""
 
     def __init__(self, tokens: Iterable[Token]) -> None:
         self._by_hash: Mapping[str, Token] = {token.hash: token for token in tokens}
         self._by_header: dict[bytes | None, Token] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._by_hash)
+        self.is_empty = not self._by_hash
 
     def find_current(self, token: Token) -> Token | None:
-        """The token with the same secret, as the settings have it now; None if it is gone."""
+        """Return the token with the same secret in the current settings; None if it is gone."""
         return self._by_hash.get(token.hash)
 
     def find(self, authorization: bytes | None) -> Token | None:
-        """The token of an Authorization header; None if there is none, or it is not known."""
+        """Return the token of an Authorization header; None if it is missing or not known."""
         token = self._by_header.get(authorization)
         if token is not None:
             return token

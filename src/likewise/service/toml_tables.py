@@ -1,8 +1,8 @@
-"""Read tables of a TOML file into frozen structs.
+"""Reads tables of a TOML file into frozen structs.
 
-Types and bounds stand in the struct; msgspec checks them, and unknown names are refused: a limit
-with a typing mistake would be no limit. What is refused is a BadRule that names the key as it
-stands in the file (`monitors.loans.burst.last`), what came and what was expected.
+The struct has types and bounds, which msgspec checks. Unknown names are refused, since a limit with
+a typing mistake would be no limit. A BadRule names the key as it is in the file
+(`monitors.loans.burst.last`), what came and what was expected.
 """
 
 import re
@@ -19,10 +19,10 @@ from msgspec import Meta, Struct, ValidationError, inspect, structs
 from likewise.errors import BadRule
 
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-"""What a monitor, a token or a receiver may be called."""
+"""Names of monitors, tokens and receivers."""
 MOST_COUNT = 1 << 53
 MOST_NUMBER = 1e10
-"""Seconds too: clocks, queues and sockets take no more, and none takes infinity."""
+"""The largest number, also of seconds: clocks, queues and sockets take no more."""
 Count = Annotated[int, Meta(ge=1, le=MOST_COUNT)]
 CountOrZero = Annotated[int, Meta(ge=0, le=MOST_COUNT)]
 """A count that may be 0."""
@@ -44,11 +44,20 @@ _WORDS = {
 
 
 class SettingsTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of the settings."""
+    """Holds a table of the settings."""
+
+
+def check_name(what: str, name: str, setting: str | None = None) -> None:
+    """Raise BadRule unless a name has the allowed letters."""
+    if not NAME_PATTERN.fullmatch(name):
+        raise BadRule(
+            f"{what} is {name!r}; expected small letters, digits, dots, dashes and underscores",
+            setting=setting,
+        )
 
 
 def read_table(kind: type[_T], table: Any, folder: Path, where: str = "") -> _T:
-    """Make a struct of a table; BadRule if it cannot be made.
+    """Make a struct of a table; raise BadRule if it cannot be made.
 
     folder  what paths in the table are relative to
     where   the dotted name of the table
@@ -66,10 +75,10 @@ def _path(folder: Path, kind: type[Any], value: Any) -> Path:
 
 
 def _explain(error: ValidationError, kind: Any, value: Any, folder: Path, where: str) -> BadRule:
-    """Say in our words what msgspec refuses: go to the value that it names, and look at it."""
+    """Explain what msgspec refuses in our words: go to the value that it names, and look at it."""
     key: str | int = ""
-    found = _PLACE.search(str(error))
-    for name, place in _STEP.findall(found[1]) if found else ():
+    path = _PLACE.search(str(error))
+    for name, place in _STEP.findall(path[1]) if path else ():
         if name:
             fields = structs.fields(kind)
             key, kind = name, next(one.type for one in fields if one.encode_name == name)
@@ -87,11 +96,11 @@ def _explain(error: ValidationError, kind: Any, value: Any, folder: Path, where:
     if isinstance(cause, BadRule):
         return BadRule(f"{at}{cause}", setting=cause.setting)
     if isinstance(kind, type) and issubclass(kind, Struct) and isinstance(value, Mapping):
-        known = {one.encode_name: one.required for one in structs.fields(kind)}
-        for unknown in (one for one in value if one not in known):
-            names = ", ".join(sorted(known))
+        is_required = {one.encode_name: one.required for one in structs.fields(kind)}
+        for unknown in (one for one in value if one not in is_required):
+            names = ", ".join(sorted(is_required))
             return BadRule(f"{at}{unknown!r} is no setting; there are {names}", setting=unknown)
-        missing = next(one for one, required in known.items() if required and one not in value)
+        missing = next(one for one in is_required if is_required[one] and one not in value)
         return BadRule(f"{at}{missing!r} is missing", setting=missing)
     expected = _describe_type(inspect.type_info(kind), value)
     return BadRule(f"{where} is {reprlib.repr(value)}; expected {expected}", setting=str(key))

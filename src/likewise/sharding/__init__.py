@@ -1,1 +1,1 @@
-"""lw.cluster: one monitor whose history is searched by shards, on one machine or many."""
+"""`lw.cluster` opens a monitor whose history is searched by shards, on one machine or many."""

@@ -1,14 +1,10 @@
-"""Shards as Ray actors: detached and named, so that they outlive a coordinator and are found again.
+"""Runs shards as Ray actors: detached and named, so that they outlive a coordinator.
 
-Ray restarts an actor whose process or machine is lost, empty; nothing is retried by Ray, since the
-order of calls would not hold then (fleet.py sends again what was not answered). Without an address
-Ray is started on this machine, for this process: with a token, without usage statistics, with
-health checks that notice a lost machine within seconds, and with shards of usual priority (Ray
-would give them the processor only where nobody else wants it, and callers wait for them).
-
+Ray restarts a lost actor, empty. It retries no call, since the order of calls would not hold then:
+fleet.py sends again what was not answered.
 Invariant: calls of one actor are made in the order in which they were sent, each at most once.
-Cost: about two milliseconds of CPU for a call; 50 MB for an actor beside its rows.
-Not here: durability. What an actor holds can be lost at any time; the ledger is the truth.
+Cost: about two milliseconds of CPU for a call; 50 MB for an actor in addition to its rows.
+Not here: durability. What an actor holds can be lost at any time; the ledger has everything.
 """
 
 import contextlib
@@ -23,14 +19,14 @@ from typing import Any
 
 from likewise.errors import BadRule, LikewiseError, Unreachable
 from likewise.runtime.log import logger
-from likewise.runtime.machine import explain_unreachable
+from likewise.runtime.port_check import explain_unreachable
 from likewise.sharding.protocol import Fenced, OutOfStep, ShardDown
 from likewise.sharding.shard import Shard
 
 NAMESPACE = "likewise"
-_PAUSE = 0.1  # seconds between two looks at an actor that is not there
-_LOOK = 5.0  # seconds that one look may take
-_TELL = 10.0  # seconds of waiting after which the log says so
+_PAUSE_SECONDS = 0.1  # between two pings of an actor that does not answer
+_PING_SECONDS = 5.0  # that one ping may take
+_LOG_SECONDS = 10.0  # of waiting, after which the log says so
 _OBJECT_STORE = 128 << 20  # bytes: batches pass through it, rows do not stay there
 
 SETTINGS = {
@@ -42,18 +38,21 @@ SETTINGS = {
     "RAY_health_check_timeout_ms": "500",
     "RAY_health_check_failure_threshold": "2",
 }
-"""What Ray is told before it is loaded, unless the environment says otherwise."""
+"""What Ray is told before it is loaded, unless the environment says otherwise.
+
+Health checks notice a lost machine within seconds; shards have usual priority, since callers wait
+for them."""
 
 
 class _RayState:
-    """Whether Ray was started, or joined, for monitors of this process, and for how many."""
+    """Counts the monitors of this process that use Ray, and says whether it was joined for them."""
 
     users = 0
     started_here = False
 
 
 def set_ray_environment(environment: "os._Environ[str] | dict[str, str]") -> None:
-    """Have Ray's settings in an environment in which it will be started or joined."""
+    """Add Ray's settings to an environment in which it will be started or joined."""
     for name, value in SETTINGS.items():
         environment.setdefault(name, value)
     if "RAY_AUTH_MODE" not in environment:
@@ -62,7 +61,7 @@ def set_ray_environment(environment: "os._Environ[str] | dict[str, str]") -> Non
 
 
 def _join(address: str | None) -> Any:
-    """Ray, connected: to the cluster at an address, or to one that is started here."""
+    """Return Ray, connected to the cluster at an address or to one that is started here."""
     if address is None and "ray" not in sys.modules:  # it reads its settings when it is loaded
         set_ray_environment(os.environ)
     else:
@@ -72,20 +71,20 @@ def _join(address: str | None) -> Any:
     except ImportError:
         raise BadRule(
             "a cluster needs the package ray, which is not installed."
-            " Install it with: pip install 'likewise[ray]'"
+            " Install it with: pip install '.[ray]' in the clone of likewise"
         ) from None
     if not ray.is_initialized():
         _require_listener(address)
-        more: dict[str, Any] = {}
+        local: dict[str, Any] = {}
         if address is None:
-            more = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE}
+            local = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE}
         try:
             ray.init(
                 address="local" if address is None else address,
                 namespace=NAMESPACE,
                 log_to_driver=False,
                 logging_level=logging.WARNING,
-                **more,
+                **local,
             )
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise Unreachable(
@@ -98,7 +97,7 @@ def _join(address: str | None) -> Any:
 
 
 def _require_listener(address: str | None) -> None:
-    """Raise Unreachable if nobody listens where Ray is said to be: it would try for minutes."""
+    """Raise Unreachable if nothing listens where Ray is said to be; Ray would try for minutes."""
     where = os.environ.get("RAY_ADDRESS") if address == "auto" else address
     why = None if where is None else explain_unreachable(where)
     if why is not None:
@@ -110,7 +109,7 @@ def _require_listener(address: str | None) -> None:
 
 @contextlib.contextmanager
 def join_ray(address: str | None) -> Iterator[None]:
-    """Ray is there meanwhile; BadRule or Unreachable if it cannot be."""
+    """Stay connected to Ray meanwhile; BadRule or Unreachable if that is impossible."""
     ray = _join(address)
     try:
         yield
@@ -126,9 +125,9 @@ def _leave(ray: Any) -> None:
 
 
 class PackedShard(Shard):
-    """A shard that gets a call as one piece of bytes, and answers with one.
+    """Takes a call as one piece of bytes, and answers with one.
 
-    Ray packs each argument on its own, arrays with several times the work that bytes take.
+    Ray packs each argument on its own, which takes several times as long for arrays.
     """
 
     def call_packed(self, call: bytes) -> bytes:
@@ -136,9 +135,9 @@ class PackedShard(Shard):
 
 
 class RayShards:
-    """So many actors, under a name of the cluster.
+    """Runs shards as actors under a name of the cluster.
 
-    cpus    of a machine's cores, what Ray reserves for each shard
+    cpus    how many cores of a machine Ray reserves for each shard
     """
 
     def __init__(self, name: str, count: int, *, address: str | None, cpus: float) -> None:
@@ -156,7 +155,7 @@ class RayShards:
         self._actors: dict[int, Any] = {}
 
     def actor_name(self, shard: int) -> str:
-        """How an actor is called."""
+        """Return the name of an actor."""
         return f"{self._name}/{shard}"
 
     def _actor(self, shard: int) -> Any:
@@ -175,9 +174,9 @@ class RayShards:
             self._actors[shard] = actor
         return actor
 
-    def send(self, shard: int, call: str, *given: Any) -> Any:
+    def send(self, shard: int, call: str, *arguments: Any) -> Any:
         try:
-            packed = pickle.dumps((call, *given), pickle.HIGHEST_PROTOCOL)
+            packed = pickle.dumps((call, *arguments), pickle.HIGHEST_PROTOCOL)
             return self._actor(shard).call_packed.remote(packed)
         except self._errors.RayError as error:
             raise ShardDown(type(error).__name__) from None
@@ -199,39 +198,39 @@ class RayShards:
             raise ShardDown(type(error).__name__) from None
 
     def ensure_running(self, shard: int, seconds: float | None) -> None:
-        began = told = time.monotonic()
+        began = logged = time.monotonic()
         while True:
             waited = time.monotonic() - began
-            left = _LOOK if seconds is None else min(_LOOK, seconds - waited)
+            left = _PING_SECONDS if seconds is None else min(_PING_SECONDS, seconds - waited)
             if left <= 0:
                 raise ShardDown("it does not come back")
             try:
                 self._ray.get(self._actor(shard).ping.remote(), timeout=left)
                 return
             except self._errors.ActorDiedError:
-                self._actors.pop(shard, None)  # for good: another takes its name
+                self._actors.pop(shard, None)  # it will not return: another takes its name
             except (self._errors.RayError, ValueError):
                 pass
-            if time.monotonic() - told > _TELL:
-                told = time.monotonic()
-                logger.warning("shard %d is not there since %.0f s", shard, waited)
-            time.sleep(_PAUSE)
+            if time.monotonic() - logged > _LOG_SECONDS:
+                logged = time.monotonic()
+                logger.warning("shard %d has not answered for %.0f s", shard, waited)
+            time.sleep(_PAUSE_SECONDS)
 
     def processes(self) -> list[int]:
-        """The process of each shard, on its own machine."""
-        asked = [self._actor(shard).process.remote() for shard in range(self._count)]
-        return [int(number) for number in self._ray.get(asked)]
+        """Return the process id of each shard, on its own machine."""
+        handles = [self._actor(shard).process.remote() for shard in range(self._count)]
+        return [int(number) for number in self._ray.get(handles)]
 
     def describe(self) -> str:
         where = "this machine" if self._address is None else self._address
         return f"{self._count} shards on Ray at {where}"
 
     def end(self, shard: int, coordinators: Collection[str]) -> None:
-        if not self._ray.is_initialized():  # which `get_actor` would change
+        if not self._ray.is_initialized():  # `get_actor` would start it
             return
         with contextlib.suppress(self._errors.RayError, ValueError):  # it is not there
             actor = self._ray.get_actor(self.actor_name(shard), namespace=NAMESPACE)
-            if self._ray.get(actor.owner.remote(), timeout=_LOOK) in (None, *coordinators):
+            if self._ray.get(actor.owner.remote(), timeout=_PING_SECONDS) in (None, *coordinators):
                 self._ray.kill(actor)
 
     def close(self) -> None:

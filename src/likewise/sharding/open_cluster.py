@@ -1,12 +1,10 @@
-"""`lw.cluster`: a monitor with a ledger whose rows are searched by shards.
+"""`lw.cluster` opens a monitor with a ledger whose rows are searched by shards.
 
-The ledger is the truth, and the only log. Each opening is an epoch (ledger/epochs.py), from which a
-coordinator knows up to which row a shard that it finds can be relied on. The rest is replayed.
-
+The ledger is the only log. Each opening is an epoch (ledger/epochs.py), which tells a coordinator
+up to which row a shard that it finds can be relied on; the rest is replayed.
 Invariant: verdicts are those of `lw.open` on the same decisions, to the last witness.
-Cost: as `lw.open`, whose inputs are kept in a file here; a call costs a round trip to all shards.
-Not here: what shards do (shard.py), how they are asked (sharded_index.py), what if they fail
-(fleet.py).
+Cost: that of `lw.open` with inputs in a file, and a round trip to all shards for each call.
+Not here: shards (shard.py), asking them (sharded_index.py), their failures (fleet.py).
 """
 
 import os
@@ -35,7 +33,7 @@ from likewise.sharding.sharded_index import ShardedIndexFactory
 COMPILED = ("auto", "live", "flat")
 
 ShardBackendFactory = Callable[[str, ClusterSettings], ShardBackend]
-"""Makes the shards of a cluster of that name."""
+"""Makes the shards of a cluster, from its name and settings."""
 
 _UNSUPPORTED_SETTINGS = {"slope", "slope_limit", "input_exponent", "rows"}
 """Settings of `lw.open` that shards do not have."""
@@ -59,50 +57,51 @@ def cluster(
     burst: Burst | None = None,
     comparable: bool = False,
     models: bool | None = None,
-    **keeping: Any,
+    **ledger_options: Any,
 ) -> Monitor:
-    """A monitor with a ledger, whose history is searched by shards on a Ray cluster.
+    """Open a monitor with a ledger, whose history is searched by shards on a Ray cluster.
 
-    path, rule  the ledger, as for `lw.open`: begun here, or gone on with, with or without shards
+    path, rule  the ledger, as for `lw.open`: a new one, or one that was used with or without shards
     address     of a Ray cluster, such as "auto" or "10.0.0.7:6379", on whose machines likewise is
                 installed. Without it Ray is started here, for this process
     shards      how many; a ledger can be opened with more than before, and nothing moves
     name        of the shards in that cluster; without it, one that goes with the ledger
     when_down   "block": a call waits for a shard that is down. "incomplete": after
                 `patience_seconds` it is answered without that shard
-    keep        whether shards go on after `close`: whoever opens the ledger next finds them
+    keep        whether shards keep running after `close`, for whoever opens the ledger next
     segment_rows  consecutive rows that go to the same shard
-    micro_batch, ahead  decisions that shards are sent together, and how many of these are under way
-    cpus        what Ray reserves for each shard, of the cores of a machine
+    micro_batch, ahead  how many decisions shards are sent together, and how many of these batches
+                are under way at once
+    cpus        how many cores of a machine Ray reserves for each shard
     index       of each shard: "auto", "live" or "flat"
     burst, comparable, models, and all further settings: as for `lw.open`, but for slopes and
                 `rows`, which shards do not have
 
     Verdicts are those of `lw.open`, to the last witness. Send batches: a call costs a round trip.
     """
-    for setting in _UNSUPPORTED_SETTINGS & keeping.keys():
+    for setting in _UNSUPPORTED_SETTINGS & ledger_options.keys():
         raise BadRule(
-            f"{setting} is {keeping[setting]!r}, and shards keep rows in memory and search for"
-            " contradictions alone. Leave it out, or open the ledger with lw.open.",
+            f"{setting} is {ledger_options[setting]!r}, and shards keep rows in memory and search"
+            " for contradictions alone. Leave it out, or open the ledger with lw.open.",
             setting=setting,
         )
     settings = ClusterSettings(
-        address,
-        shards,
-        name,
-        when_down,
-        patience_seconds,
-        keep,
-        segment_rows,
-        micro_batch,
-        ahead,
-        cpus,
+        address=address,
+        shards=shards,
+        name=name,
+        when_down=when_down,
+        patience_seconds=patience_seconds,
+        keep=keep,
+        segment_rows=segment_rows,
+        micro_batch=micro_batch,
+        ahead=ahead,
+        cpus=cpus,
     )
     return open_cluster(
         path,
         rule,
         settings,
-        LedgerOptions(**keeping),
+        LedgerOptions(**ledger_options),
         index=index,
         burst=burst,
         comparable=comparable,
@@ -122,19 +121,19 @@ def open_cluster(
     models: bool | None = None,
     make_backend: ShardBackendFactory | None = None,
 ) -> Monitor:
-    """The same, of settings that were checked.
+    """Open a cluster from settings that were checked.
 
-    make: makes the shards, if not of Ray actors
+    make_backend    makes the shards; Ray actors unless given
     """
     if index not in COMPILED:
         raise BadRule(
             f"index is {index!r}; shards have one of {', '.join(COMPILED)}", setting="index"
         )
-    begun: list[ShardedIndexFactory] = []
+    factories: list[ShardedIndexFactory] = []
 
-    def begin(store: Store) -> ShardedIndexFactory:
-        begun.append(_take_over_shards(store, settings, index, make_backend or _on_ray))
-        return begun[0]
+    def take_over(store: Store) -> ShardedIndexFactory:
+        factories.append(_take_over_shards(store, settings, index, make_backend or _on_ray))
+        return factories[0]
 
     new = rule is not None and not folder.exists(Path(path))
     try:
@@ -146,18 +145,18 @@ def open_cluster(
                 models=models,
                 rows="disk",
                 engine=partial(Engine, burst=burst, comparable=comparable),
-                index=begin,
+                index=take_over,
             )
     except BaseException:
-        for sharded in begun:
-            sharded.fleet.backend.close()
+        for factory in factories:
+            factory.fleet.backend.close()
         raise
-    monitor.use_shards(MonitorShards(begun[0]))
+    monitor.use_shards(MonitorShards(factories[0]))
     return monitor
 
 
 def _join_ray(address: str | None) -> AbstractContextManager[None]:
-    """Ray is joined before a ledger is begun: if that is refused, no ledger is left behind."""
+    """Join Ray before a new ledger is created: if that fails, no ledger is left behind."""
     from likewise.sharding.on_ray import join_ray
 
     return join_ray(address)
@@ -172,7 +171,7 @@ def _on_ray(name: str, settings: ClusterSettings) -> ShardBackend:
 def _take_over_shards(
     store: Store, settings: ClusterSettings, index: str, make: ShardBackendFactory
 ) -> ShardedIndexFactory:
-    """Begin an epoch: chain it, then take the shards over."""
+    """Begin an epoch: record it in the chain, then take the shards over."""
     placement = Placement.of(
         stored_plans(store), store.rows, settings.shards, settings.segment_rows
     )
@@ -193,7 +192,7 @@ def _take_over_shards(
         patience=settings.patience,
     )
     fleet.incomplete_ranges = read_incomplete_ranges(store.reader.events(), store.first)
-    fleet.on_incomplete = lambda owed: store.event(INCOMPLETE, owed._asdict())
+    fleet.on_incomplete = lambda rows: store.event(INCOMPLETE, rows._asdict())
     return ShardedIndexFactory(
         fleet, index=index, batch_rows=settings.micro_batch, keep=settings.keep
     )

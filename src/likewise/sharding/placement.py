@@ -1,7 +1,7 @@
-"""Which shard holds which rows: segments of consecutive rows, dealt out in turn.
+"""Says which shard holds which rows: segments of consecutive rows go to the shards in turn.
 
-A plan says from which row on how many shards are dealt segments of what length. Adding a shard
-begins another plan with the next row, and moves nothing that is placed. Plans are in the ledger.
+A plan says from which row on, over how many shards, in segments of what length. Adding a shard
+begins another plan with the next row, and moves nothing that is placed. The ledger has the plans.
 
 Invariant: every row is in exactly one shard, and rows of a shard are in their order.
 Cost: a few numbers for each plan; nothing for each segment.
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from likewise.errors import BadFile, BadRule
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
 
 
 class PlacementPlan(NamedTuple):
-    """From row `first` on, segments of `segment` rows go to shards 0, 1, … `shards` - 1 in turn."""
+    """Sends segments of `segment` rows, from row `first` on, to shards 0, 1, … in turn."""
 
     first: int
     shards: int
@@ -25,7 +25,7 @@ class PlacementPlan(NamedTuple):
 
 
 class Placement:
-    """Where rows are, by plans in the order of their first rows."""
+    """Finds rows, by plans in the order of their first rows."""
 
     def __init__(self, plans: Sequence[PlacementPlan]) -> None:
         self.plans = tuple(plans)
@@ -33,9 +33,9 @@ class Placement:
 
     @classmethod
     def of(cls, stored: Any, rows: int, shards: int, segment: int) -> "Placement":
-        """That of a ledger, and from here on over so many shards.
+        """Return the placement of a ledger, with `shards` shards for its next rows.
 
-        stored: plans as the ledger has them, if it has any
+        stored  plans as the ledger has them, if it has any
         """
         plans = [_read_plan(plan) for plan in stored or ()]
         if not plans:
@@ -53,32 +53,32 @@ class Placement:
         return cls(plans)
 
     def to_lists(self) -> list[list[int]]:
-        """The plans as the ledger keeps them."""
+        """Return the plans as the ledger keeps them."""
         return [list(plan) for plan in self.plans]
 
     def _spans(self) -> Iterator[tuple[PlacementPlan, int]]:
-        """Each plan, and the row before which it ends."""
+        """Yield each plan, and the row before which it ends."""
         ends = [plan.first for plan in self.plans[1:]]
         return zip(self.plans, [*ends, 1 << 62], strict=True)
 
     def shard_of(self, row: int) -> int:
-        """The shard of a row."""
+        """Return the shard of a row."""
         plan = [plan for plan in self.plans if plan.first <= row][-1]
         return (row - plan.first) // plan.segment % plan.shards
 
     def count_left_in_segment(self, row: int) -> int:
-        """How many rows from this one on are in the same segment."""
+        """Count the rows from this one on that are in the same segment."""
         for plan, end in self._spans():
             if row < end:
                 return min(plan.segment - (row - plan.first) % plan.segment, end - row)
         raise AssertionError("the last plan has no end")
 
     def count_rows(self, shard: int, row: int) -> int:
-        """How many rows of a shard are below a row."""
+        """Count the rows of a shard below a row."""
         return sum(_count_rows_of_plan(plan, shard, min(row, end)) for plan, end in self._spans())
 
     def to_local(self, shard: int, rows: Rows) -> Rows:
-        """How many rows of a shard are below each of these: of its own, the numbers there."""
+        """Count the rows of a shard below each of these: for its own rows, their numbers there."""
         counts = np.zeros(len(rows), np.int64)
         for plan, end in self._spans():
             if shard < plan.shards:
@@ -89,30 +89,30 @@ class Placement:
         return counts
 
     def shards_of(self, rows: Rows) -> Rows:
-        """The shard of each row."""
+        """Return the shard of each row."""
         owners = np.empty(len(rows), np.int64)
         for plan, end in self._spans():
-            some = (rows >= plan.first) & (rows < end)
-            owners[some] = (rows[some] - plan.first) // plan.segment % plan.shards
+            inside = (rows >= plan.first) & (rows < end)
+            owners[inside] = (rows[inside] - plan.first) // plan.segment % plan.shards
         return owners
 
     def to_global(self, shard: int, local: Rows) -> Rows:
-        """The rows that a shard has under these numbers."""
+        """Return the rows that a shard has under these numbers."""
         rows = np.empty(len(local), np.int64)
         before = 0
         for plan, end in self._spans():
-            held = _count_rows_of_plan(plan, shard, end)
-            if held == 0:
+            count = _count_rows_of_plan(plan, shard, end)
+            if count == 0:
                 continue
-            some = (local >= before) & (local < before + held)
-            turn, place = np.divmod(local[some] - before, plan.segment)
-            rows[some] = plan.first + (turn * plan.shards + shard) * plan.segment + place
-            before += held
+            inside = (local >= before) & (local < before + count)
+            turn, place = np.divmod(local[inside] - before, plan.segment)
+            rows[inside] = plan.first + (turn * plan.shards + shard) * plan.segment + place
+            before += count
         return rows
 
 
 def _count_rows_of_plan(plan: PlacementPlan, shard: int, end: int) -> int:
-    """How many rows of a shard a plan has placed below a row."""
+    """Count the rows below `end` that a plan gives to a shard."""
     if shard >= plan.shards or end <= plan.first:
         return 0
     turns, rest = divmod(end - plan.first, plan.segment * plan.shards)

@@ -1,11 +1,8 @@
 """The contract between a coordinator and its shards.
 
-A shard holds some rows of a history, in their order, under numbers of its own from 0 on. It knows
-nothing of the rows that others hold. The coordinator says with every call which session it belongs
-to, and how many rows the shard must have by then. A shard that has others refuses (`OutOfStep`);
-the coordinator opens it again, sends the rows that it lacks, and repeats what was not answered. So
-an answer follows from the history alone, however often shards fail.
-
+A shard holds some rows of a history, in their order, numbered from 0. Every call names its session
+and how many rows the shard must have; a shard that has others refuses (`OutOfStep`), is opened
+again and sent the rows that it lacks. So an answer depends on the history alone.
 Invariant: a shard answers calls of its latest session only. A session of a lower epoch, or of
 another coordinator of the same epoch, is refused (`Fenced`) for ever.
 """
@@ -19,7 +16,7 @@ from likewise.rule.rule import Rule
 
 
 class Session(NamedTuple):
-    """Whose calls a shard answers.
+    """Names the coordinator whose calls a shard answers.
 
     epoch       counts the openings of a ledger by coordinators; the ledger's chain has each
     coordinator a random name, so that two with the same epoch are told apart
@@ -33,7 +30,7 @@ class Session(NamedTuple):
 
 @dataclass(frozen=True)
 class ShardSpec:
-    """What a shard compares, and how: the same for all shards of a history."""
+    """Says what a shard compares, and how; all shards of a history have the same."""
 
     rule: Rule
     index: str
@@ -43,43 +40,43 @@ class ShardSpec:
 
 
 class ShardDown(Exception):
-    """A shard did not answer, and may have lost its rows."""
+    """Says that a shard did not answer, and may have lost its rows."""
 
 
 class OutOfStep(Exception):
-    """A shard has other rows, or another session, than the call expects."""
+    """Says that a shard has other rows, or another session, than the call expects."""
 
 
 class Fenced(Unreachable):
-    """Another coordinator has taken these shards over. Nothing was stored."""
+    """Says that another coordinator has taken these shards over; nothing was stored."""
 
     code = "fenced"
 
 
 class ShardBackend(Protocol):
-    """Where shards live. Calls of one shard are made in the order in which they are sent."""
+    """Runs shards. The calls of one shard are made in the order in which they are sent."""
 
-    def send(self, shard: int, call: str, *given: Any) -> Any:
-        """Have a shard make a call (a method of `Shard`); its handle."""
+    def send(self, shard: int, call: str, *arguments: Any) -> Any:
+        """Have a shard make a call (a method of `Shard`); return a handle of it."""
 
     def result(self, handle: Any, seconds: float | None = None) -> Any:
-        """What the call answered; raises ShardDown, OutOfStep or Fenced.
+        """Return what the call answered; raise ShardDown, OutOfStep or Fenced.
 
-        seconds: how long to wait before that counts as being down; None: as long as it takes
+        seconds     after which the shard counts as down; None: never
         """
 
     def ensure_running(self, shard: int, seconds: float | None) -> None:
-        """Have a shard there, empty or not; raise ShardDown if that takes longer."""
+        """Have a shard running, empty or not; raise ShardDown if that takes longer."""
 
     def describe(self) -> str:
-        """Where the shards are, in a few words."""
+        """Say where the shards are, in a few words."""
 
     def end(self, shard: int, coordinators: Collection[str]) -> None:
-        """End a shard, if it is there and nobody's or of one of these coordinators."""
+        """End a shard, if it runs and answers nobody, or one of these coordinators."""
 
     def close(self) -> None:
-        """Let go of the shards; they go on."""
+        """Let go of the shards; they keep running."""
 
 
 Trust = Mapping[str, int]
-"""By coordinator: how many of the rows that a shard has from it are as the ledger has them."""
+"""By coordinator, how many of the rows that a shard has from it are as the ledger has them."""

@@ -1,4 +1,4 @@
-"""What a cluster is told, by `lw.cluster` or in a file of settings."""
+"""The settings of a cluster, from `lw.cluster` or from a file of settings."""
 
 from typing import Literal
 
@@ -8,27 +8,27 @@ from likewise.errors import BadRule
 
 
 class ClusterSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the shards of a monitor are, and how they are asked."""
+    """Says where the shards of a monitor are, and how they are asked."""
 
     address: str | None = None
-    """Of a Ray cluster, such as "auto" or "10.0.0.7:6379"; None: Ray is started here."""
+    """A Ray cluster, such as "auto" or "10.0.0.7:6379"; None: Ray is started here."""
     shards: int = 4
     name: str | None = None
-    """Of the shards in that cluster; None: made from the ledger."""
+    """The name of the shards in that cluster; None: one made from the ledger."""
     when_down: Literal["block", "incomplete"] = "block"
     """What happens while a shard is down: calls "block", or verdicts are "incomplete"."""
     patience_seconds: float = 5.0
     """How long a call waits for a shard before its verdict is incomplete."""
     keep: bool = False
-    """Whether shards go on after `close`, for whoever opens the ledger next."""
+    """Whether shards keep running after `close`, for whoever opens the ledger next."""
     segment_rows: int = 65_536
     """Consecutive rows that go to the same shard."""
     micro_batch: int = 1_024
-    """Decisions that shards are sent together."""
+    """How many decisions shards are sent together."""
     ahead: int = 4
-    """Micro-batches that are under way at once."""
+    """How many micro-batches are under way at once."""
     cpus: float = 0.25
-    """What Ray reserves for each shard, of the cores of a machine."""
+    """How many cores of a machine Ray reserves for each shard."""
 
     def __post_init__(self) -> None:
         for name in ("shards", "segment_rows", "micro_batch", "ahead"):

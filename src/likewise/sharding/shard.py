@@ -1,9 +1,9 @@
-"""A shard: an engine over some rows of a history, which answers one coordinator at a time.
+"""A shard is an engine over some rows of a history, and answers one coordinator at a time.
 
-Invariant: what it answers follows from the rows that it was sent in this order, and from nothing
-else. A call that it refuses has changed nothing.
+Invariant: its answers depend on the rows that it was sent, in this order, and on nothing else. A
+call that it refuses has changed nothing.
 Cost: the memory of an engine over its rows.
-Not here: where it runs (local_shards.py, on_ray.py), which rows it gets (placement.py).
+Not here: where it runs (on_ray.py), which rows it gets (placement.py).
 """
 
 import os
@@ -14,11 +14,11 @@ import numpy as np
 from likewise.search.engine.row_engine import Answers, Inputs, RowEngine
 from likewise.search.outputs import outputs_of
 from likewise.sharding.protocol import Fenced, OutOfStep, Session, ShardSpec, Trust
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 
 
 def compact_answers(answers: Answers) -> Answers:
-    """The same in fewer bytes: as it travels."""
+    """Return answers in fewer bytes, to be sent."""
     counts, rows, near, far = answers
     if len(rows) and rows.max() <= np.iinfo(np.int32).max:
         rows = rows.astype(np.int32)
@@ -28,7 +28,7 @@ def compact_answers(answers: Answers) -> Answers:
 
 
 def expand_answers(answers: Answers) -> Answers:
-    """What `short` was made of."""
+    """Return what `compact_answers` was given."""
     counts, rows, near, far = answers
     if len(far) != len(near):
         far = np.full(len(near), far[0])
@@ -36,7 +36,7 @@ def expand_answers(answers: Answers) -> Answers:
 
 
 class Shard:
-    """Rows in order, numbered from 0."""
+    """Searches rows, numbered from 0 in their order."""
 
     def __init__(self) -> None:
         self._session: Session | None = None
@@ -44,7 +44,7 @@ class Shard:
         self._engine: RowEngine | None = None
 
     def ping(self) -> int:
-        """How many rows it has had."""
+        """Return how many rows it has had."""
         return self._rows
 
     @property
@@ -52,33 +52,34 @@ class Shard:
         return 0 if self._engine is None else self._engine.rows
 
     def open(self, session: Session, spec: ShardSpec, trust: Trust, begin: int, gone: Rows) -> int:
-        """Answer this session from now on; how many rows are there that can be relied on.
+        """Answer this session from now on; return how many rows can be relied on.
 
         trust   by coordinator: how many of the rows that came from it are right
-        begin   rows before that one are forgotten
-        gone    further rows that are
+        begin   rows before this one are forgotten
+        gone    further rows that are forgotten
         """
-        session, known = Session(*session), self._session
-        if known is not None and known.coordinator != session.coordinator:
-            if session.epoch <= known.epoch:
+        session, current = Session(*session), self._session
+        if current is not None and current.coordinator != session.coordinator:
+            if session.epoch <= current.epoch:
                 raise Fenced(
-                    f"a coordinator of epoch {known.epoch} has these shards, and this one has epoch"
-                    f" {session.epoch}: the ledger is open elsewhere, or is an older copy of one"
-                    " that was. Close this one; where an older copy is meant to go on, open it with"
-                    " another `name`."
+                    f"a coordinator of epoch {current.epoch} has these shards, and this one has"
+                    f" epoch {session.epoch}: the ledger is open elsewhere, or is an older copy of"
+                    " one that was. Close this one; where an older copy is meant to go on, open it"
+                    " with another `name`."
                 )
-        elif known is not None and session.attempt <= known.attempt:
+        elif current is not None and session.attempt <= current.attempt:
             raise OutOfStep("an opening that was overtaken")
-        right = 0 if known is None else trust.get(known.coordinator, 0)
+        trusted = 0 if current is None else trust.get(current.coordinator, 0)
+        rows = min(trusted, self._rows)
         self._session = session
-        if spec != self._spec or min(right, self._rows) <= begin:
+        if spec != self._spec or rows <= begin:
             self._start_empty(spec, begin)
         else:
-            self._truncate(min(right, self._rows), begin, gone)
+            self._truncate(rows, begin, gone)
         return self._rows
 
     def _start_empty(self, spec: ShardSpec, begin: int) -> None:
-        """Have no rows; the next is number `begin`."""
+        """Drop all rows; the next one is number `begin`."""
         engine = RowEngine(spec.rule, index=spec.index)
         outputs = outputs_of(spec.rule, np.zeros(spec.out_width))
         engine.begin(spec.shape, spec.storage, outputs)
@@ -86,7 +87,7 @@ class Shard:
         self._spec, self._engine = spec, engine
 
     def _truncate(self, rows: int, begin: int, gone: Rows) -> None:
-        """Have the first `rows` rows, and none that is forgotten."""
+        """Keep the first `rows` rows, without those that are forgotten."""
         engine = self._engine
         assert engine is not None
         if engine.rows != rows or engine.in_doubt:
@@ -97,7 +98,7 @@ class Shard:
         engine.forget(np.union1d(early, gone[gone < rows]))
 
     def _require_engine(self, session: Session, expected_rows: int) -> RowEngine:
-        """The engine, if the call is of the current session and the rows are those expected."""
+        """Return the engine; raise OutOfStep if the session or the rows are not those expected."""
         if self._session is None or self._engine is None or Session(*session) != self._session:
             raise OutOfStep(f"the session is {self._session}, not {session}")
         if self._engine.rows != expected_rows or self._engine.in_doubt:
@@ -112,15 +113,15 @@ class Shard:
         outputs: Floats,
         gone: Rows | None = None,
     ) -> None:
-        """Have further rows, without judging them; `gone`: those that are forgotten already."""
+        """Remember rows without judging them; `gone` names those that are forgotten already."""
         self._require_engine(session, held).add(inputs, outputs, gone)
 
     def build(self, session: Session, held: int) -> None:
-        """Have the index ready for the next question, after rows were added."""
+        """Build the index after rows were added."""
         self._require_engine(session, held).build()
 
     def judge(self, session: Session, held: int, inputs: Inputs, outputs: Floats) -> Answers:
-        """Have further rows; the witnesses of each among the rows before it."""
+        """Remember rows; return the witnesses of each among the rows before it."""
         return compact_answers(self._require_engine(session, held).judge(inputs, outputs))
 
     def search(
@@ -131,10 +132,10 @@ class Shard:
         outputs: Floats,
         before: Rows | None = None,
     ) -> Answers:
-        """The witnesses of each point among all rows, or among those below `before`."""
+        """Return the witnesses of each point among all rows, or among those below `before`."""
         return compact_answers(self._require_engine(session, held).search(inputs, outputs, before))
 
-    def like_cases(
+    def find_comparable(
         self,
         session: Session,
         held: int,
@@ -144,28 +145,28 @@ class Shard:
         sinces: Rows,
         first: int | None,
     ) -> Rows:
-        """A like case of each point; `first`: they are rows here, from that one on."""
+        """Return a comparable row of each point; with `first` the points are rows from there on."""
         engine = self._require_engine(session, held)
         return engine.find_comparable_rows(inputs, outputs, likes, sinces, first)
 
-    def near(
+    def find_near(
         self, session: Session, held: int, inputs: Inputs, outputs: Floats, before: int
     ) -> Rows:
-        """All rows below `before` near a point, whatever their outputs."""
+        """Return all rows below `before` that are near a point, whatever their outputs."""
         return self._require_engine(session, held).find_near_points(inputs, outputs, before)
 
     def forget(self, session: Session, held: int, rows: Rows) -> None:
-        """Erase rows; those that are gone already stay so."""
+        """Forget rows; those that are forgotten already stay so."""
         self._require_engine(session, held).forget(rows)
 
     def owner(self) -> str | None:
-        """The coordinator whose calls it answers."""
+        """Return the coordinator whose calls it answers."""
         return None if self._session is None else self._session.coordinator
 
     def process(self) -> int:
-        """The number of its process."""
+        """Return the id of its process."""
         return os.getpid()
 
-    def call(self, name: str, *given: Any) -> Any:
+    def call(self, name: str, *arguments: Any) -> Any:
         """Make one of the calls above, by its name."""
-        return getattr(self, name)(*given)
+        return getattr(self, name)(*arguments)

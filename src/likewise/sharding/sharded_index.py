@@ -1,13 +1,10 @@
-"""The index of a cluster: over the coordinator's history, searched by shards.
+"""The index of a cluster (search/engine/protocol.py): a history that shards search.
 
-To the engine it is an index like any other (search/engine/protocol.py). The coordinator's own
-kernel checks a decision and writes it down; the shard that owns the row remembers and judges it,
-the others that have rows are asked about it, and what they name is put in order of rows.
-
-Invariant: a batch is judged segment by segment, so one shard gets all rows of an ask and the others
-have exactly the rows before it. Nothing here decides what is near: a shard's engine does.
-Cost: one call of each shard with rows for `batch_rows` decisions; a call for a single one.
-Not here: what to do when a shard does not answer (fleet.py).
+The coordinator's kernel checks and writes a decision, its shard remembers and judges it, the others
+are asked about it, and the witnesses are merged in order of rows.
+Invariant: a batch is judged segment by segment, so one shard gets all rows of a request and the
+others have exactly the rows before it. Only a shard's engine decides what is near.
+Cost: one call of each shard with rows for `batch_rows` decisions. Not here: failures (fleet.py).
 """
 
 from collections.abc import Iterator
@@ -27,7 +24,7 @@ from likewise.search.kernels.propose import propose
 from likewise.sharding.fleet import Fleet, ShardCall, ShardRequest, read_outputs
 from likewise.sharding.protocol import ShardSpec
 from likewise.sharding.shard import expand_answers
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.verdicts import Verdicts
 from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
 
@@ -35,7 +32,7 @@ _TOGETHER = 1 << 15  # rows of a batch whose witnesses are in memory at once
 
 
 class ShardedIndex:
-    """Asks shards for witnesses."""
+    """Searches a history by asking shards."""
 
     name = shape = "shards"
 
@@ -70,7 +67,7 @@ class ShardedIndex:
         return found
 
     def check(self) -> int:
-        """The same without remembering it."""
+        """Judge what `observe` would judge, without remembering it."""
         return self._judge_one(remember=False)
 
     def _judge_one(self, *, remember: bool) -> int:
@@ -88,21 +85,22 @@ class ShardedIndex:
         return len(rows)
 
     def witnesses(self, found: int) -> Witnesses:
-        """What the last `observe` or `check` found."""
+        """Return what the last `observe` or `check` found."""
         return self._found
 
     def find_comparable(self, row: int, since: int) -> int:
-        """A like case, from `since` on, of the row that was judged last; -1 for none."""
+        """Return a comparable row, from `since` on, of the one judged last; -1 for none."""
         likes = np.full(1, -1, np.int64)
         self.find_comparable_many(row, likes, np.array([since], np.int64), 1, None)
         return int(likes[0])
 
     def find_near_rows(self, row: int) -> Rows:
-        """All rows before a written one that are near it, whatever their outputs."""
+        """Return all rows before a written one that are near it, whatever their outputs."""
         point, stop = self._points(row, 1), self._history.total
-        held = self._fleet.placement.count_rows
+        count_rows = self._fleet.placement.count_rows
+        shards = self._fleet.shards_with_rows(row)
         calls: dict[int, ShardCall] = {
-            shard: ("near", *point, held(shard, row)) for shard in self._fleet.shards_with_rows(row)
+            shard: ("find_near", *point, count_rows(shard, row)) for shard in shards
         }
         with self._mark_unsound():
             answers = self._fleet.ask(ShardRequest(stop, stop, calls))
@@ -110,7 +108,7 @@ class ShardedIndex:
         return np.sort(np.concatenate([np.empty(0, np.int64), *parts]))
 
     def _points(self, first: int, count: int) -> tuple[Any, Floats]:
-        """Written rows and their outputs; what was only checked has its output in `given`."""
+        """Return written rows and their outputs; a row that was only checked has it in `given`."""
         history = self._history
         inputs = history.rows[first : first + count]
         if first == self._sent_rows:  # it was only checked
@@ -120,7 +118,7 @@ class ShardedIndex:
     # Many decisions
 
     def next_batch_size(self, left: int) -> int:
-        """How many of the next rows to take together: those that go to one shard."""
+        """Return how many of the next rows to take together: those that go to one shard."""
         return min(
             left, _TOGETHER, self._fleet.placement.count_left_in_segment(self._history.total)
         )
@@ -135,11 +133,11 @@ class ShardedIndex:
     def _search_shards(
         self, first: int, size: int, outputs: Floats, *, remember: bool
     ) -> tuple[Rows, Found]:
-        """Witnesses of written rows, which are in one segment."""
+        """Return the witnesses of written rows, which are in one segment."""
         fleet, inputs = self._fleet, self._history.rows
         owner = fleet.placement.shard_of(first) if remember else -1
 
-        def asks() -> Iterator[ShardRequest]:
+        def requests() -> Iterator[ShardRequest]:
             for start in range(first, first + size, self._batch_rows):
                 stop = min(start + self._batch_rows, first + size)
                 points = inputs[start:stop], outputs[start - first : stop - first]
@@ -154,58 +152,57 @@ class ShardedIndex:
         self.missing_row_counts = np.zeros(size, np.int64)
         done = 0
         with self._mark_unsound():
-            for ask, answers in fleet.exchange(asks()):
-                some = min(self._batch_rows, size - done)
-                counted, found = self._merge_answers(answers, some)
-                if ask.absent:
-                    self.missing_row_counts[done : done + some] = fleet.count_missing_rows(ask)
+            for request, answers in fleet.exchange(requests()):
+                stop = min(done + self._batch_rows, size)
+                batch_counts, (*witnesses, owners) = self._merge_answers(answers, stop - done)
+                if request.absent:
+                    self.missing_row_counts[done:stop] = fleet.count_missing_rows(request)
                     if remember:
-                        fleet.record_incomplete(ask)
-                counts.append(counted)
-                parts.append((*found[:3], found[3] + done))
-                done += some
+                        fleet.record_incomplete(request)
+                counts.append(batch_counts)
+                parts.append((*witnesses, owners + done))
+                done = stop
         self._sent_rows = first + size if remember else first
         rows, near, far, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
         return np.concatenate(counts), (rows, near, far, owners)
 
     def _merge_answers(self, answers: dict[int, Answers], size: int) -> tuple[Rows, Found]:
-        """What several shards name, in order of decisions and rows."""
-        placement = self._fleet.placement
-        told = [(shard, expand_answers(found)) for shard, found in answers.items() if len(found[1])]
-        if not told:
-            nothing, none = np.empty(0, np.int64), np.empty(0)
-            return np.zeros(size, np.int64), (nothing, none, none, nothing)
-        counts = np.sum([found[0] for _, found in told], axis=0)
-        rows = np.concatenate([placement.to_global(shard, found[1]) for shard, found in told])
-        near, far = (np.concatenate([found[i] for _, found in told]) for i in (2, 3))
+        """Merge the witnesses that shards name, in order of decisions and rows."""
+        to_global = self._fleet.placement.to_global
+        named = [(shard, expand_answers(part)) for shard, part in answers.items() if len(part[1])]
+        if not named:
+            no_rows, no_distances = np.empty(0, np.int64), np.empty(0)
+            return np.zeros(size, np.int64), (no_rows, no_distances, no_distances, no_rows)
+        counts = np.sum([part[0] for _, part in named], axis=0)
+        rows = np.concatenate([to_global(shard, part[1]) for shard, part in named])
+        near, far = (np.concatenate([part[i] for _, part in named]) for i in (2, 3))
         owners = np.repeat(np.arange(size), counts)
-        if len(told) == 1:
+        if len(named) == 1:
             return counts, (rows, near, far, owners)
-        # What each shard names is in order, and a stable sort merges what is in order.
+        # The witnesses of each shard are in order, and a stable sort merges what is in order.
         beyond = 1 + rows.max()
-        keys = [np.repeat(np.arange(size) * beyond, found[0]) for _, found in told]
+        keys = [np.repeat(np.arange(size) * beyond, part[0]) for _, part in named]
         order = np.argsort(np.concatenate(keys) + rows, kind="stable")
         return counts, (rows[order], near[order], far[order], owners)
 
     def find_late_verdicts(self, first: int, stop: int, shard: int) -> Verdicts | None:
-        """What a shard names of remembered rows that were judged without it; None: it is down."""
-        fleet, held, history = self._fleet, self._fleet.placement.count_rows, self._history
+        """Ask a shard about remembered rows that were judged without it; None: it is down."""
+        fleet, placement, history = self._fleet, self._fleet.placement, self._history
         rows = np.arange(first, stop)
         rows = rows[history.remembered_flags()[rows] != 0]
-        before = fleet.placement.to_local(shard, rows)
+        before = placement.to_local(shard, rows)
         points = history.rows[rows], read_outputs(history, rows)
-        ask = ShardRequest(history.total, history.total, {shard: ("search", *points, before)})
+        request = ShardRequest(history.total, history.total, {shard: ("search", *points, before)})
         counts = np.zeros(stop - first, np.int64)
-        found = NO_WITNESSES
-        if len(rows) and held(shard, first):
+        witnesses = NO_WITNESSES
+        if len(rows) and placement.count_rows(shard, first):
             with self._mark_unsound():
-                answers = fleet.ask(ask)
-            if ask.absent:
+                answers = fleet.ask(request)
+            if request.absent:
                 return None
-            counted, local, near, far = expand_answers(answers[shard])
-            counts[rows - first] = counted
-            found = Witnesses(fleet.placement.to_global(shard, local), near, far)
-        return Verdicts(first, np.concatenate([[0], np.cumsum(counts)]), found)
+            counts[rows - first], local, near, far = expand_answers(answers[shard])
+            witnesses = Witnesses(placement.to_global(shard, local), near, far)
+        return Verdicts(first, np.concatenate([[0], np.cumsum(counts)]), witnesses)
 
     def find_comparable_many(
         self,
@@ -215,59 +212,59 @@ class ShardedIndex:
         threads: int,
         pool: ThreadPoolExecutor | None,
     ) -> None:
-        """A like case of each row that was judged last, where there is none in `likes` yet."""
+        """Find a comparable row of each row judged last, where `likes` has none yet."""
         if (likes >= 0).all():
             return
         fleet, placement, size = self._fleet, self._fleet.placement, len(likes)
         inputs, outputs = self._points(first, size)
         stop = self._sent_rows
         owner = placement.shard_of(first) if stop > first else -1
-        there = {*fleet.shards_with_rows(first), *([owner] if stop > first else [])}
+        shards = {*fleet.shards_with_rows(first), *([owner] if stop > first else [])}
 
-        def asks() -> Iterator[ShardRequest]:
+        def requests() -> Iterator[ShardRequest]:
             for start in range(0, size, self._batch_rows):
                 part = slice(start, start + self._batch_rows)
                 calls: dict[int, ShardCall] = {}
-                for shard in sorted(there):
+                for shard in sorted(shards):
                     own = placement.count_rows(shard, first) + start if shard == owner else None
-                    known = np.where(likes[part] >= 0, 0, -1)
+                    found = np.where(likes[part] >= 0, 0, -1)
                     since = placement.to_local(shard, sinces[part])
                     points = inputs[part], outputs[part]
-                    calls[shard] = ("like_cases", *points, known, since, own)
+                    calls[shard] = ("find_comparable", *points, found, since, own)
                 yield ShardRequest(stop, stop, calls)
 
         done = 0
         with self._mark_unsound():
-            for _, answers in fleet.exchange(asks()):
-                part = likes[done : done + self._batch_rows]
+            for _, answers in fleet.exchange(requests()):
+                rows = likes[done : done + self._batch_rows]
                 for shard, local in answers.items():
-                    some = (part < 0) & (local >= 0)
-                    part[some] = placement.to_global(shard, local[some])
+                    new = (rows < 0) & (local >= 0)
+                    rows[new] = placement.to_global(shard, local[new])
                 done += self._batch_rows
 
     def insert(self, first: int, size: int, threads: int, pool: Any) -> None:
         """Have shards remember written rows without judging them."""
         history, placement = self._history, self._fleet.placement
 
-        def asks() -> Iterator[ShardRequest]:
+        end, count_rows = first + size, placement.count_rows
+
+        def requests() -> Iterator[ShardRequest]:
             start = first
-            while start < first + size:
-                stop = start + min(
-                    self._batch_rows, placement.count_left_in_segment(start), first + size - start
-                )
+            while start < end:
+                left = min(placement.count_left_in_segment(start), end - start)
+                stop = start + min(self._batch_rows, left)
                 points = history.rows[start:stop], read_outputs(history, np.arange(start, stop))
                 yield ShardRequest(start, stop, {placement.shard_of(start): ("add", *points)})
                 start = stop
 
-        end, held = first + size, placement.count_rows
         build: dict[int, ShardCall] = {
             shard: ("build",)
             for shard in range(placement.shards)
-            if held(shard, end) > held(shard, first)
+            if count_rows(shard, end) > count_rows(shard, first)
         }
         with self._mark_unsound():
-            for ask, _ in self._fleet.exchange(asks()):
-                history.note_touched(ask.stop - ask.first)
+            for request, _ in self._fleet.exchange(requests()):
+                history.note_touched(request.stop - request.first)
             self._fleet.ask(ShardRequest(end, end, build, builds=True))
 
     def remove(self, rows: Rows) -> None:
@@ -284,7 +281,7 @@ class ShardedIndex:
     # After a call that was cut off
 
     def settle(self) -> None:
-        """Shards may have rows that do not count: make sure before the next answer."""
+        """Have shards opened again before the next answer: they may have rows that do not count."""
         self.state.settle()
         self._fleet.distrust_from(self._history.total)
 
@@ -301,9 +298,9 @@ class ShardedIndex:
         return self._fleet.placement.shards
 
     def describe(self) -> str:
-        fleet, total = self._fleet, self._history.total
-        held = [fleet.placement.count_rows(shard, total) for shard in range(fleet.placement.shards)]
-        rows = ", ".join(f"{count:,}" for count in held)
+        fleet, placement, total = self._fleet, self._fleet.placement, self._history.total
+        counts = (placement.count_rows(shard, total) for shard in range(placement.shards))
+        rows = ", ".join(f"{count:,}" for count in counts)
         return f"{fleet.backend.describe()}; rows of each so far: {rows}"
 
 
@@ -311,13 +308,13 @@ class ShardedIndexFactory:
     """Makes the index of an engine whose rows are searched by shards.
 
     index       of each shard: "auto", "live" or "flat"
-    keep        whether shards go on when this is closed
+    keep        whether shards keep running when this is closed
     """
 
     def __init__(self, fleet: Fleet, *, index: str, batch_rows: int, keep: bool) -> None:
         self.fleet = fleet
         self.current_index: ShardedIndex | None = None
-        """The index over the history that there is."""
+        """The index over the current history; None before the first."""
         self._index = index
         self._batch_rows = batch_rows
         self._keep = keep

@@ -1,15 +1,9 @@
-"""Addresses of streams: which server, which stream, and where its credentials are.
-
-    redis://host:6379/0?stream=decisions
-    nats://host:4222?stream=DECISIONS&subject=decisions.loans
-    kafka://host:9092,other:9092?topic=decisions
+"""Addresses of streams say which server, which stream, and where its credentials are.
 
 An address is typed into commands and shown in logs, so it holds nothing secret: a password in it is
 refused. Passwords, tokens and keys come from files or from the environment, by the name that the
 address gives (`password_file`, `password_env`).
-
-Invariant: `str(address)` can be shown to anybody. An unknown parameter is refused: a policy with a
-typing mistake would be no policy.
+Invariant: `str(address)` can be shown to anybody. An unknown parameter is refused.
 """
 
 import os
@@ -23,8 +17,8 @@ from likewise.errors import BadRule
 FORMATS = ("auto", "json", "arrow", "cloudevents")
 STARTS = ("first", "new")
 GAPS = ("lost", "stop")
-"""What records are that are gone before they were read: chained as lost and said by every later
-verdict; or an error, and nothing behind them is read."""
+"""What happens to records that are gone before they were read: "lost" records the loss in the
+chain, and every later verdict says so; "stop" is an error, and nothing behind them is read."""
 _COMMON = {"format", "start"}
 _TLS = {"ca_file", "cert_file", "key_file"}
 _SECRET = {"user", "password_file", "password_env"}
@@ -40,7 +34,12 @@ _NAME_PARAMETERS = {"redis": "stream", "nats": "stream", "kafka": "topic"}
 
 @dataclass(frozen=True)
 class Address:
-    """Where a stream is."""
+    """Says where a stream is.
+
+    redis://host:6379/0?stream=decisions
+    nats://host:4222?stream=DECISIONS&subject=decisions.loans
+    kafka://host:9092,other:9092?topic=decisions
+    """
 
     kind: str
     """redis, nats or kafka."""
@@ -61,7 +60,7 @@ class Address:
 
     @property
     def start(self) -> str:
-        """Where to begin if nothing was read yet: at the first record there, or with new ones."""
+        """Where to begin if nothing was read yet: with the first record there, or with new ones."""
         return self.parameters.get("start", "first")
 
     @property
@@ -69,7 +68,7 @@ class Address:
         return self.hosts[0]
 
     def read_password(self) -> str | None:
-        """From the file, or from the variable of the environment, that the address names."""
+        """Read the password from the file or the environment variable that the address names."""
         if "password_file" in self.parameters:
             return self.read_secret("password_file")
         name = self.parameters.get("password_env")
@@ -80,7 +79,7 @@ class Address:
         return os.environ[name]
 
     def read_secret(self, parameter: str) -> str | None:
-        """What a file holds that a parameter names, without the end of its line."""
+        """Read the file that a parameter names, without the end of its line."""
         path = self.parameters.get(parameter)
         if path is None:
             return None
@@ -92,14 +91,14 @@ class Address:
 
 
 def is_address(text: str) -> bool:
-    """Whether that is meant as the address of a stream, rather than as a file."""
+    """Tell whether a text means the address of a stream, rather than a file."""
     return "://" in text
 
 
 def parse_address(text: str) -> Address:
     """Read an address; BadRule, which repeats no password, if it makes no sense.
 
-    >>> address_of("redis://127.0.0.1?stream=decisions").first_host
+    >>> parse_address("redis://127.0.0.1?stream=decisions").first_host
     ('127.0.0.1', 6379)
     """
     scheme, _, rest = text.partition("://")
@@ -116,15 +115,15 @@ def parse_address(text: str) -> Address:
             " show it. Give user=NAME, and password_file=PATH or password_env=NAME, instead."
         )
     parts = urlsplit(f"//{rest}")
-    given = parse_qs(parts.query, keep_blank_values=True)
-    streams = given.pop(_NAME_PARAMETERS[kind], [])
-    for name, values in given.items():
+    query = parse_qs(parts.query, keep_blank_values=True)
+    streams = query.pop(_NAME_PARAMETERS[kind], [])
+    for name, values in query.items():
         if name not in _PARAMETERS[kind]:
-            known = ", ".join(sorted(_PARAMETERS[kind]))
-            raise BadRule(f"{name!r} is no parameter of a {kind} address; there are {known}")
+            allowed = ", ".join(sorted(_PARAMETERS[kind]))
+            raise BadRule(f"{name!r} is no parameter of a {kind} address; there are {allowed}")
         if len(values) > 1 or not values[0]:
             raise BadRule(f"the {kind} address has {name} without a value, or twice")
-    parameters = {name: values[0] for name, values in given.items()}
+    parameters = {name: values[0] for name, values in query.items()}
     _check_parameters(kind, streams, parameters)
     tls = scheme in ("rediss", "tls") or "ca_file" in parameters or parameters.get("tls") == "true"
     named = "&".join(f"{_NAME_PARAMETERS[kind]}={name}" for name in streams)
@@ -178,5 +177,5 @@ def _parse_database(path: str, kind: str) -> int:
 
 
 def missing_extra(error: ModuleNotFoundError, extra: str) -> BadRule:
-    """Say which extra brings the client of a stream that is not installed."""
-    return BadRule(f"{error.name} is missing: pip install 'likewise[{extra}]'.")
+    """Return the error for a client that is not installed, with the extra that brings it."""
+    return BadRule(f"{error.name} is missing: pip install '.[{extra}]' in the clone of likewise.")

@@ -1,18 +1,17 @@
-"""Reads an Arrow IPC stream from bytes that anybody may have sent, with NumPy alone.
+"""Reads an Arrow IPC stream from untrusted bytes, with NumPy alone.
 
-A stream is a run of messages: four bytes FF, the length of a header, the header (a FlatBuffers
-table), and a body as long as the header says. Plain columns are taken: numbers, text (also views
-and dictionaries), true and false, times, dates, and lists of numbers that are equally long.
-
-Invariant: every offset is checked before it is used, so that bytes which make no sense raise
-BadArrow, and nothing else happens. Libraries that were tried abort the process at some of them.
+A message is four bytes FF, the length of a header, the header (a FlatBuffers table), and a body.
+Columns are numbers, text (also views and dictionaries), flags, times, dates, or lists of numbers of
+one length. Invariant: every offset is checked before it is used, so that bytes which make no sense
+raise BadArrow; libraries that were tried abort the process at some of them.
 Cost: numbers are not copied. A word of a dictionary is decoded once, however often it is used.
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import compress
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -24,9 +23,9 @@ from likewise.tables.normalize import require_list
 SCHEMA, DICTIONARY, RECORDS = 1, 2, 3
 MOST_COLUMNS = 10_000
 MOST_PARTS = 1 << 14
-"""Dictionaries and batches of rows of one stream."""
+"""How many dictionaries and batches of rows one stream may have."""
 MOST_WORDS = 1 << 20
-"""Words of all dictionaries of one stream."""
+"""How many words all dictionaries of one stream may have."""
 _INT, _FLOAT, _TEXT, _BOOL, _DATE, _TIMESTAMP = 2, 3, 5, 6, 8, 10
 _LIST, _FIXED_LIST, _LARGE_TEXT, _LARGE_LIST, _TEXT_VIEW = 12, 16, 20, 21, 24
 _NAMES = {1: "null", 4: "binary", 7: "decimal", 9: "time", 13: "struct", 14: "union", 17: "map"}
@@ -38,9 +37,9 @@ Array = npt.NDArray[Any]
 
 
 class BadArrow(ValueError):
-    """Bytes are no Arrow stream, or one that is not taken.
+    """Says why bytes are no Arrow stream, or one that is refused.
 
-    code: bad-arrow, too-large, compressed, or unexpected-type
+    code    bad-arrow, too-large, compressed, or unexpected-type
     """
 
     def __init__(self, message: str, code: str = "bad-arrow") -> None:
@@ -57,13 +56,13 @@ def _stream_error(why: str) -> BadArrow:
 
 @dataclass(frozen=True, slots=True)
 class FlatTable:
-    """A table of a FlatBuffers header: fields by number, each at an offset that its vtable has."""
+    """Reads a table of a FlatBuffers header: fields by number, at the offsets of its vtable."""
 
     data: memoryview | bytes
     offset: int
 
     def _locate(self, number: int) -> int | None:
-        """Where a field is; None if it has its default."""
+        """Return where a field is; None if it has its default."""
         vtable = self.offset - _read_number(self.data, self.offset, "<i")
         slot = 4 + 2 * number
         if slot + 2 > _read_number(self.data, vtable, "<H"):
@@ -86,7 +85,7 @@ class FlatTable:
         return bytes(self.data[begin : begin + length]).decode()
 
     def tables(self, number: int, most: int) -> "list[FlatTable]":
-        """A vector of tables, of which there are so many at most."""
+        """Return a vector of at most `most` tables."""
         begin, length = self._locate_vector(number, 4)
         if length > most:
             raise BadArrow(
@@ -97,12 +96,12 @@ class FlatTable:
         return [FlatTable(self.data, _follow_offset(self.data, place)) for place in places]
 
     def pairs(self, number: int, width: int = 2) -> Array:
-        """A vector of structs of so many 64-bit numbers."""
+        """Return a vector of structs of `width` 64-bit numbers."""
         begin, length = self._locate_vector(number, 8 * width)
         return np.frombuffer(self.data, "<i8", length * width, begin).reshape(length, width)
 
     def _locate_vector(self, number: int, size: int) -> tuple[int, int]:
-        """Where the elements of a vector begin, and how many there are."""
+        """Return where the elements of a vector begin, and how many there are."""
         place = self._locate(number)
         if place is None:
             return 0, 0
@@ -125,11 +124,11 @@ def _follow_offset(data: memoryview | bytes, place: int) -> int:
 
 
 class Header(NamedTuple):
-    """What the header of a message says."""
+    """Holds the header of a message."""
 
     kind: int
     size: int
-    """Bytes of the body behind it."""
+    """How many bytes the body behind it has."""
     table: FlatTable
 
 
@@ -167,7 +166,7 @@ def _read_messages(data: memoryview) -> Iterator[tuple[Header, memoryview]]:
 
 @dataclass(frozen=True)
 class _Field:
-    """A column as the schema describes it."""
+    """Describes a column, as the schema does."""
 
     name: str
     kind: int
@@ -193,44 +192,44 @@ def _read_field(table: FlatTable, *, inside: bool = False) -> _Field:
     if kind in (_LIST, _LARGE_LIST, _FIXED_LIST):
         children = [] if inside or encoding is not None else table.tables(5, 1)
         child = _read_field(children[0], inside=True) if len(children) == 1 else None
-    made = _Field(name, kind, type_, child)
+    column = _Field(name, kind, type_, child)
     if encoding is not None:
-        made = _Field(name, kind, type_, None, encoding.number(0, "<q"), encoding.table(1))
+        column = _Field(name, kind, type_, None, encoding.number(0, "<q"), encoding.table(1))
     if (kind not in _READERS) or (inside and (kind not in (_INT, _FLOAT) or encoding is not None)):
-        raise made.type_error()
+        raise column.type_error()
     if kind in (_LIST, _LARGE_LIST, _FIXED_LIST) and child is None:
-        raise made.type_error()
-    return made
+        raise column.type_error()
+    return column
 
 
 @dataclass
 class _BatchReader:
-    """The nodes and buffers of a batch, taken in the order of the schema.
+    """Reads the nodes and buffers of a batch, in the order of the schema.
 
     Invariant: the buffers together are no longer than the body, though a header may place one in
-    another: what is read of a batch has the size of its body.
+    another, so no more is read of a batch than its body has.
     """
 
     length: int
-    """Values of every column, which are counted before any is read."""
+    """How many values every column has; counted before any is read."""
     body: memoryview
     nodes: Iterator[Any]
     buffers: Iterator[Any]
     views: Iterator[Any]
     most_text: int
     bytes_read: int = 0
-    """Bytes of all buffers until now."""
+    """How many bytes all buffers had so far."""
 
     def read_node(self) -> tuple[int, Array | None]:
-        """How many values a column has, and which are there; None if all are."""
-        length, there = self.read_child()
+        """Return how many values a column has, and which are present; None if all are."""
+        length, present = self.read_child()
         if length != self.length:
             raise _stream_error("a column is longer or shorter than its batch")
-        return length, there
+        return length, present
 
     def read_child(self) -> tuple[int, Array | None]:
-        """How many values the lists of a column have together, and which are there."""
-        length, nulls = (int(one) for one in next(self.nodes))
+        """Return how many values the lists of a column have together, and which are present."""
+        length, nulls = map(int, next(self.nodes))
         if length < 0 or length > len(self.body) * 8:
             raise _stream_error("a column says that it is longer than what came")
         bits = self.read_buffer()
@@ -239,7 +238,7 @@ class _BatchReader:
         return length, _unpack_bits(bits, length)
 
     def read_buffer(self) -> memoryview:
-        offset, length = (int(one) for one in next(self.buffers))
+        offset, length = map(int, next(self.buffers))
         if offset < 0 or length < 0 or offset + length > len(self.body):
             raise _stream_error("a buffer lies outside of its part")
         self.bytes_read += length
@@ -261,14 +260,25 @@ def _unpack_bits(data: memoryview, length: int) -> Array:
     return np.unpackbits(bits, count=length, bitorder="little").astype(np.bool_)
 
 
-def _mask_missing(values: list[Any], there: Array | None) -> list[Any]:
-    if there is None:
+def _mask_missing(values: list[Any], present: Array | None) -> list[Any]:
+    if present is None:
         return values
-    return [value if is_there else None for value, is_there in zip(values, there, strict=True)]
+    pairs = zip(values, present, strict=True)
+    return [value if is_present else None for value, is_present in pairs]
+
+
+def _read_present(
+    numbers: Iterable[int], present: Array | None, read: Callable[[int], Any]
+) -> list[Any]:
+    """Read the values with these numbers; None where they are not present."""
+    if present is None:
+        return [read(number) for number in numbers]
+    pairs = zip(numbers, present, strict=True)
+    return [read(number) if is_present else None for number, is_present in pairs]
 
 
 def _int_type(type_: FlatTable | None) -> str:
-    """The dtype of whole numbers; int32 if an index has no type of its own."""
+    """Return the dtype of whole numbers; int32 if an index has no type of its own."""
     if type_ is None:
         return "<i4"
     width, signed = type_.number(0, "<i"), type_.number(1, "<B")
@@ -277,52 +287,52 @@ def _int_type(type_: FlatTable | None) -> str:
     return f"<{'i' if signed else 'u'}{width // 8}"
 
 
-def _read_numbers(one: _Field, parts: _BatchReader) -> Any:
-    return _read_values(one, parts, *parts.read_node())
+def _read_numbers(column: _Field, batch: _BatchReader) -> Any:
+    return _read_values(column, batch, *batch.read_node())
 
 
-def _read_values(one: _Field, parts: _BatchReader, length: int, there: Array | None) -> Any:
-    if one.kind == _FLOAT:
-        precision = one.type.number(0, "<h")
+def _read_values(column: _Field, batch: _BatchReader, length: int, present: Array | None) -> Any:
+    if column.kind == _FLOAT:
+        precision = column.type.number(0, "<h")
         if not 0 <= precision <= 2:
             raise _stream_error("a number has an unknown size")
         dtype = ("<f2", "<f4", "<f8")[precision]
     else:
-        dtype = _int_type(one.type)
-    numbers = parts.read_array(dtype, length)
-    return numbers if there is None or there.all() else _mask_missing(numbers.tolist(), there)
+        dtype = _int_type(column.type)
+    numbers = batch.read_array(dtype, length)
+    return numbers if present is None or present.all() else _mask_missing(numbers.tolist(), present)
 
 
-def _read_flags(one: _Field, parts: _BatchReader) -> Any:
-    length, there = parts.read_node()
-    flags = _unpack_bits(parts.read_buffer(), length)
-    return flags if there is None else _mask_missing(flags.tolist(), there)
+def _read_flags(column: _Field, batch: _BatchReader) -> Any:
+    length, present = batch.read_node()
+    flags = _unpack_bits(batch.read_buffer(), length)
+    return flags if present is None else _mask_missing(flags.tolist(), present)
 
 
-def _read_times(one: _Field, parts: _BatchReader) -> Any:
-    length, there = parts.read_node()
+def _read_times(column: _Field, batch: _BatchReader) -> Any:
+    length, present = batch.read_node()
     zone = ""
-    if one.kind == _DATE:
-        days = one.type.number(0, "<h", 1) == 0
-        unit, numbers = "D" if days else "ms", parts.read_array("<i4" if days else "<i8", length)
+    if column.kind == _DATE:
+        days = column.type.number(0, "<h", 1) == 0
+        unit, numbers = "D" if days else "ms", batch.read_array("<i4" if days else "<i8", length)
     else:
-        number = one.type.number(0, "<h")
+        number = column.type.number(0, "<h")
         if not 0 <= number <= 3:
             raise _stream_error("a time has an unknown unit")
-        unit, numbers, zone = _UNITS[number], parts.read_array("<i8", length), one.type.text(1)
+        unit, numbers, zone = _UNITS[number], batch.read_array("<i8", length), column.type.text(1)
     moments = numbers.astype("<i8").view(f"<M8[{unit}]")
-    coarse = moments.astype("<M8[D]" if one.kind == _DATE else "<M8[us]")
+    coarse = moments.astype("<M8[D]" if column.kind == _DATE else "<M8[us]")
     same = coarse.astype(moments.dtype) == moments
-    if there is not None:
-        same |= ~there
-    values = _mask_missing(coarse.tolist(), there)
+    if present is not None:
+        same |= ~present
+    values = _mask_missing(coarse.tolist(), present)
     if not same.all() or not all(value is None or hasattr(value, "year") for value in values):
         raise BadArrow(
-            f"the column {one.name!r} cannot be read: it has a time beyond the years 1 to 9999, or"
-            " finer than microseconds.",
+            f"the column {column.name!r} cannot be read: it has a time beyond the years 1 to 9999,"
+            " or finer than microseconds.",
             "unexpected-type",
         )
-    return [_to_zone(one.name, value, zone) for value in values] if zone else values
+    return [_to_zone(column.name, value, zone) for value in values] if zone else values
 
 
 def _to_zone(name: str, value: datetime | None, zone: str) -> datetime | None:
@@ -342,29 +352,31 @@ def _to_zone(name: str, value: datetime | None, zone: str) -> datetime | None:
         return value
 
 
-def _open_texts(one: _Field, parts: _BatchReader) -> tuple[int, Array | None, Callable[[int], str]]:
-    """How many texts there are, which of them, and what reads one."""
-    length, there = parts.read_node()
-    if one.kind == _TEXT_VIEW:
-        return length, there, _view_reader(parts, length)
-    dtype = "<i8" if one.kind == _LARGE_TEXT else "<i4"
-    offsets = parts.read_array(dtype, length + 1) if length else np.zeros(1, dtype)
+def _open_texts(
+    column: _Field, batch: _BatchReader
+) -> tuple[int, Array | None, Callable[[int], str]]:
+    """Return how many texts there are, which are present, and what reads one."""
+    length, present = batch.read_node()
+    if column.kind == _TEXT_VIEW:
+        return length, present, _view_reader(batch, length)
+    dtype = "<i8" if column.kind == _LARGE_TEXT else "<i4"
+    offsets = batch.read_array(dtype, length + 1) if length else np.zeros(1, dtype)
     if not length:
-        parts.read_buffer()
-    data = bytes(parts.read_buffer())
+        batch.read_buffer()
+    data = bytes(batch.read_buffer())
     if offsets[0] < 0 or (offsets[1:] < offsets[:-1]).any() or offsets[-1] > len(data):
         raise _stream_error("the offsets of a text make no sense")
     places: list[int] = offsets.tolist()
-    return length, there, lambda i: data[places[i] : places[i + 1]].decode()
+    return length, present, lambda i: data[places[i] : places[i + 1]].decode()
 
 
-def _view_reader(parts: _BatchReader, length: int) -> Callable[[int], str]:
-    views = parts.read_array("<i4", 4 * length).reshape(length, 4)
-    data = [parts.read_buffer() for _ in range(int(next(parts.views)[0]))]
+def _view_reader(batch: _BatchReader, length: int) -> Callable[[int], str]:
+    views = batch.read_array("<i4", 4 * length).reshape(length, 4)
+    data = [batch.read_buffer() for _ in range(int(next(batch.views)[0]))]
     sizes = views[:, 0]
     if (sizes < 0).any():
         raise _stream_error("a text has fewer than no bytes")
-    if int(sizes.sum(dtype=np.int64)) > parts.most_text:
+    if int(sizes.sum(dtype=np.int64)) > batch.most_text:
         raise BadArrow("the texts of a column are longer together than is taken.", "too-large")
 
     def text(i: int) -> str:
@@ -378,32 +390,29 @@ def _view_reader(parts: _BatchReader, length: int) -> Callable[[int], str]:
     return text
 
 
-def _read_texts(one: _Field, parts: _BatchReader) -> Any:
-    length, there, text = _open_texts(one, parts)
-    rows = range(length)
-    if there is None:
-        return [text(i) for i in rows]
-    return [text(i) if is_there else None for i, is_there in zip(rows, there, strict=True)]
+def _read_texts(column: _Field, batch: _BatchReader) -> Any:
+    length, present, text = _open_texts(column, batch)
+    return _read_present(range(length), present, text)
 
 
-def _read_lists(one: _Field, parts: _BatchReader) -> Any:
-    """Lists of one length, as a matrix."""
-    assert one.child is not None
-    length, there = parts.read_node()
+def _read_lists(column: _Field, batch: _BatchReader) -> Any:
+    """Read lists of one length, as a matrix."""
+    assert column.child is not None
+    length, present = batch.read_node()
     width, begin = 0, 0
-    if one.kind == _FIXED_LIST:
-        width = one.type.number(0, "<i")
+    if column.kind == _FIXED_LIST:
+        width = column.type.number(0, "<i")
     elif length:
-        offsets = parts.read_array("<i8" if one.kind == _LARGE_LIST else "<i4", length + 1)
+        offsets = batch.read_array("<i8" if column.kind == _LARGE_LIST else "<i4", length + 1)
         widths, begin = np.diff(offsets), int(offsets[0])
         width = int(widths[0])
         if (widths != width).any():
-            raise BadArrow(f"the lists of {one.name!r} are not equally long.", "unexpected-type")
+            raise BadArrow(f"the lists of {column.name!r} are not equally long.", "unexpected-type")
     else:
-        parts.read_buffer()
-    values = _read_values(one.child, parts, *parts.read_child())
-    if isinstance(values, list) or (there is not None and not there.all()):
-        raise BadArrow(f"the column {one.name!r} has places without a value.", "unexpected-type")
+        batch.read_buffer()
+    values = _read_values(column.child, batch, *batch.read_child())
+    if isinstance(values, list) or (present is not None and not present.all()):
+        raise BadArrow(f"the column {column.name!r} has places without a value.", "unexpected-type")
     if width < 0 or begin < 0 or begin + width * length > len(values):
         raise _stream_error("a list lies outside of its values")
     return values[begin : begin + width * length].reshape(length, width)
@@ -420,21 +429,21 @@ _READERS: dict[int, Callable[[_Field, _BatchReader], Any]] = {
 
 @dataclass
 class _Dictionary:
-    """Words by number, each decoded when it is first used."""
+    """Holds words by number, each decoded when it is first used."""
 
     count: int
-    there: Array | None
+    present: Array | None
     read: Callable[[int], Any]
     words: dict[int, Any] = field(default_factory=dict)
 
     def word(self, i: int) -> Any:
         if i not in self.words:
-            self.words[i] = self.read(i) if self.there is None or self.there[i] else None
+            self.words[i] = self.read(i) if self.present is None or self.present[i] else None
         return self.words[i]
 
 
 class _StreamReader:
-    """The columns of a stream, batch by batch."""
+    """Reads the columns of a stream, batch by batch."""
 
     def __init__(self, most: int, most_text: int) -> None:
         self._most, self._most_text = most, most_text
@@ -451,21 +460,21 @@ class _StreamReader:
         elif header.kind == DICTIONARY:
             self._take_dictionary(header.table, body)
         else:
-            parts = self._open_batch(header.table, body)
-            self.rows += parts.length
+            batch = self._open_batch(header.table, body)
+            self.rows += batch.length
             if self.rows > self._most:
                 raise BadArrow(
                     f"the stream has more than {self._most} rows, the most taken at once.",
                     "too-large",
                 )
-            self.batches.append([self._read_column(one, parts) for one in self.fields])
+            self.batches.append([self._read_column(column, batch) for column in self.fields])
 
     def _take_schema(self, table: FlatTable) -> None:
         if table.number(0, "<h") != 0:
             raise BadArrow("the stream is big-endian: send it little-endian.", "unexpected-type")
         fields = table.tables(1, MOST_COLUMNS)
-        self.fields = [_read_field(one) for one in fields]
-        if len({one.name for one in self.fields}) < len(fields):
+        self.fields = [_read_field(column) for column in fields]
+        if len({column.name for column in self.fields}) < len(fields):
             raise _stream_error("two columns have the same name")
 
     def _open_batch(self, table: FlatTable, body: memoryview) -> _BatchReader:
@@ -482,53 +491,42 @@ class _StreamReader:
 
     def _take_dictionary(self, table: FlatTable, body: memoryview) -> None:
         number, records = table.number(0, "<q"), table.table(1)
-        one = next((one for one in self.fields or () if one.dictionary == number), None)
-        if one is None or records is None:
+        columns = (field for field in self.fields or () if field.dictionary == number)
+        column = next(columns, None)
+        if column is None or records is None:
             raise _stream_error("a dictionary belongs to no column, or has no values")
         if table.number(2, "<B"):
             raise BadArrow(
                 "the stream adds words to a dictionary: send whole dictionaries.", "unexpected-type"
             )
-        parts = self._open_batch(records, body)
-        self.words += parts.length
+        batch = self._open_batch(records, body)
+        self.words += batch.length
         if self.words > MOST_WORDS:
             raise BadArrow(
                 f"the dictionaries of the stream have more than {MOST_WORDS} words.", "too-large"
             )
-        if one.kind in (_TEXT, _LARGE_TEXT, _TEXT_VIEW):
-            self._dictionaries[number] = _Dictionary(*_open_texts(one, parts))
+        if column.kind in (_TEXT, _LARGE_TEXT, _TEXT_VIEW):
+            self._dictionaries[number] = _Dictionary(*_open_texts(column, batch))
             return
-        values = _READERS[one.kind](one, parts)
-        values = require_list(values)
+        values = require_list(_READERS[column.kind](column, batch))
         self._dictionaries[number] = _Dictionary(len(values), None, values.__getitem__)
 
-    def _read_column(self, one: _Field, parts: _BatchReader) -> Any:
-        if one.dictionary is None:
-            return _READERS[one.kind](one, parts)
-        length, there = parts.read_node()
-        numbers = parts.read_array(_int_type(one.index), length).tolist()
-        words = self._dictionaries.get(one.dictionary)
-        used = (
-            [i for i in numbers if i is not None]
-            if there is None
-            else _select_present(numbers, there)
-        )
+    def _read_column(self, column: _Field, batch: _BatchReader) -> Any:
+        if column.dictionary is None:
+            return _READERS[column.kind](column, batch)
+        length, present = batch.read_node()
+        numbers = batch.read_array(_int_type(column.index), length).tolist()
+        words = self._dictionaries.get(column.dictionary)
+        used = numbers if present is None else list(compress(numbers, present))
         if words is None or (used and not 0 <= min(used) <= max(used) < words.count):
             raise _stream_error("a dictionary has no such word")
-        if there is None:
-            return [words.word(i) for i in numbers]
-        pairs = zip(numbers, there, strict=True)
-        return [words.word(i) if is_there else None for i, is_there in pairs]
-
-
-def _select_present(values: list[Any], there: Array) -> list[Any]:
-    return [value for value, is_there in zip(values, there, strict=True) if is_there]
+        return _read_present(numbers, present, words.word)
 
 
 def read_columns(body: bytes, most: int) -> dict[str, Any]:
-    """The columns of a stream by name: arrays of numbers, matrices, or lists with None for gaps.
+    """Return the columns of a stream: arrays of numbers, matrices, or lists with None for gaps.
 
-    most: rows that are taken
+    most    how many rows are taken
     """
     stream = _StreamReader(most, 4 * len(body) + (1 << 20))
     try:
@@ -544,7 +542,7 @@ def read_columns(body: bytes, most: int) -> dict[str, Any]:
         raise _stream_error("a part makes no sense") from None
     if stream.fields is None:
         raise _stream_error("there is no schema")
-    names = [one.name for one in stream.fields]
+    names = [column.name for column in stream.fields]
     if not stream.batches:
         return {name: np.empty(0) for name in names}
     columns = zip(*stream.batches, strict=True)
@@ -552,7 +550,7 @@ def read_columns(body: bytes, most: int) -> dict[str, Any]:
 
 
 def _join_batches(name: str, parts: tuple[Any, ...]) -> Any:
-    """A column of all batches."""
+    """Join the parts of a column from all batches."""
     if len(parts) == 1:
         return parts[0]
     if any(isinstance(part, list) for part in parts):

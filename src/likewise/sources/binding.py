@@ -1,7 +1,7 @@
-"""Binds a rule to the columns of a table: which are read, how, and what a monitor is given of them.
+"""Binds a rule to the columns of a table: which are read, how, and what a monitor gets of them.
 
 Invariant: a table whose columns do not fit the rule is refused before its first row is read.
-BadRule says that the rule cannot be used for tables, BadDecision that these columns do not fit it.
+BadRule says that the rule cannot be used for tables, BadTable that these columns do not fit it.
 Not here: where a rule comes from.
 """
 
@@ -21,7 +21,7 @@ from likewise.tables.known_names import did_you_mean
 
 
 def read_models(table: "Table | ColumnTable", column: str) -> list[str | None]:
-    """The models of rows; None for a row without one."""
+    """Return the models of rows; None for a row without one."""
     if isinstance(table, ColumnTable):
         values: Any = table.columns.get(column, [None] * len(table))
     else:
@@ -34,16 +34,16 @@ _MAX_NAMES = 12  # names of columns in a message
 
 @dataclass(frozen=True)
 class Binding:
-    """A rule, and the columns of a table that it takes."""
+    """Holds a rule, and the columns of a table that it takes."""
 
     rule: Rule
     columns: tuple[str, ...]
-    """Those that are read, outputs included."""
+    """The columns that are read, outputs included."""
     types: dict[str, ColumnType]
     inputs: tuple[str, ...] = ()
     """For a rule without features: the columns that are the input, in their order."""
     output_column: str | None = None
-    """For a rule without features."""
+    """For a rule without features: the column that is the output."""
     extra_columns: tuple[str, ...] = ()
     """Columns that are read although the rule does not know them."""
 
@@ -54,14 +54,14 @@ class Binding:
 
     @property
     def remembered_columns(self) -> tuple[str, ...]:
-        """The columns that a monitor keeps: what is compared, protected, the key, outputs."""
+        """The columns that a monitor stores: compared and protected ones, the key, outputs."""
         if self.rule.features is None:
             return tuple(name for name in self.columns if name not in self.extra_columns)
         ignored = {name for name, one in self.rule.features.items() if _kind(one) == "ignore"}
         return tuple(name for name in self.columns if name not in ignored.union(self.extra_columns))
 
     def with_extra_columns(self, columns: Iterable[str]) -> "Binding":
-        """The same, with these columns read as well, whether the rule knows them or not."""
+        """Return a binding that reads these columns as well, whether the rule knows them or not."""
         more = [name for name in dict.fromkeys(columns) if name not in self.columns]
         unknown = [name for name in more if name not in (self.rule.features or {})]
         return replace(
@@ -72,7 +72,7 @@ class Binding:
         )
 
     def arguments(self, table: "Table | ColumnTable") -> tuple[Any, ...]:
-        """What `observe_many` and `calibrate` take of a table: the table, or inputs and outputs."""
+        """Return what `observe_many` and `calibrate` take: the table, or inputs and outputs."""
         if self.output_column is None:
             return (self._drop_extra_columns(table),)
         names = [*self.inputs, self.output_column]
@@ -82,11 +82,11 @@ class Binding:
         return inputs, output_column(self.output_column, outputs, self.rule.output)
 
     def arguments_of_row(self, row: dict[str, Any]) -> tuple[Any, ...]:
-        """What `observe` and `check` take of a row."""
+        """Return what `observe` and `check` take of a row."""
         return tuple(argument[0] for argument in self.arguments([row]))
 
     def _drop_extra_columns(self, table: "Table | ColumnTable") -> "Table | ColumnTable":
-        """The table without what the rule does not know."""
+        """Return a table without the columns that the rule does not know."""
         if not self.extra_columns:
             return table
         if isinstance(table, list):
@@ -105,9 +105,9 @@ def make_judge(
     binding: Binding,
     settings: Callable[[Chunk], dict[str, Any]] = _no_settings,
 ) -> Callable[[Chunk], Any]:
-    """A function that has a monitor judge rows.
+    """Return a function that has a monitor judge rows.
 
-    settings: further arguments of `observe_many` for some rows, such as their times
+    settings    makes further arguments of `observe_many` for rows, such as their times
     """
 
     def judge(rows: Chunk) -> Any:
@@ -117,13 +117,12 @@ def make_judge(
 
 
 def bind_features(rule: Rule, columns: Sequence[str], *, source: str, rule_name: str) -> Binding:
-    """A rule that names its columns, bound to those of a table.
+    """Bind a rule that names its columns to those of a table.
 
-    source, rule_name: what messages call the table and the rule
+    source, rule_name   what messages call the table and the rule
     """
     assert rule.features is not None and rule.output_column is not None
-    output = rule.output_column
-    outputs = [output] if isinstance(output, str) else list(output)
+    outputs = rule.output_columns
     used = [name for name, feature in rule.features.items() if _kind(feature) != "ignore"]
     check_columns(columns, [*used, *outputs], source=source, named_by=rule_name)
     unknown = [name for name in columns if name not in rule.features and name not in outputs]
@@ -148,10 +147,10 @@ def bind_vectors(
     rule_name: str,
     named_by: str,
 ) -> Binding:
-    """A rule without features: all columns but the output and those ignored are the input.
+    """Bind a rule without features: all columns but the output and those ignored are the input.
 
-    source, rule_name, named_by: what messages call the table, the rule, and whoever says which
-    column is the output and which are ignored
+    source, rule_name, named_by     what messages call the table, the rule, and whoever says which
+                                    column is the output and which are ignored
     """
     if rule.embed is not None:
         raise BadRule(
@@ -166,7 +165,7 @@ def bind_vectors(
     inputs = inputs_among(columns, output_column, ignore, source=source, named_by=named_by)
     if rule.weights is not None and len(rule.weights) != len(inputs):
         raise WrongShape(
-            f"{source} has {len(inputs)} columns beside the output, but the rule has"
+            f"{source} has {len(inputs)} columns besides the output, but the rule has"
             f" {len(rule.weights)} weights: one for each column, in the order of the file."
         )
     types: dict[str, ColumnType] = dict.fromkeys(inputs, "number")
@@ -182,7 +181,7 @@ def inputs_among(
     source: str,
     named_by: str,
 ) -> list[str]:
-    """The columns that are neither the output nor ignored."""
+    """Return the columns that are neither the output nor ignored."""
     check_columns(columns, [output_column, *ignore], source=source, named_by=named_by)
     inputs = [name for name in columns if name != output_column and name not in ignore]
     if not inputs:
@@ -198,9 +197,9 @@ def check_columns(
     """Raise BadTable if one of the names is no column of the table."""
     missing = [name for name in names if name not in columns]
     if missing:
-        absent = "a column that is" if len(missing) == 1 else "columns that are"
+        columns_are = "a column that is" if len(missing) == 1 else "columns that are"
         raise BadTable(
-            f"{named_by} names {absent} not in {source}: {_list_names(missing)}. The file has"
+            f"{named_by} names {columns_are} not in {source}: {_list_names(missing)}. The file has"
             f" {_list_names(columns)}{did_you_mean(missing[0], columns) or '.'}",
             path=source,
             columns=missing,
@@ -208,14 +207,13 @@ def check_columns(
 
 
 def types_of(rule: Rule) -> dict[str, ColumnType]:
-    """How text is read: what the rule calls a number, or lists as numbers, is one."""
+    """Say how text is read: what the rule calls a number, or lists as numbers, is one."""
     types: dict[str, ColumnType] = {}
     for name, feature in (rule.features or {}).items():
         assert isinstance(feature, Feature)
         listed = _type_of_values(feature.order or feature.values)
         types[name] = "number" if feature.kind == "number" else listed
-    output = rule.output_column or ()
-    for name in [output] if isinstance(output, str) else output:
+    for name in rule.output_columns:
         types[name] = "number"
         if rule.output == "label":
             types[name] = _type_of_values(None if rule.favourable is None else [rule.favourable])

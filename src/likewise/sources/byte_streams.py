@@ -1,30 +1,28 @@
-"""Bytes in: a file or standard input, unpacked if it is packed, and never without its name.
+"""Reads the bytes of a file or of standard input: unpacks gzip and Zstandard, and recodes text.
 
-Text that says it is UTF-16, or that the caller says is in another encoding, comes out as UTF-8.
-
-gzip and Zstandard are known by their first bytes, not by the end of the name, so a pipe may be
-packed too. Packed files may have several members, as parallel packers write them.
-
+Packed files are known by their first bytes, so a pipe may be packed too; they may have several
+members. UTF-16 is known by its mark, any other encoding is named by the caller; both become UTF-8.
 Invariant: whatever goes wrong while reading is a BadFile that names the file.
-Cost: a few buffers; nothing is read that is not asked for, but for `digest`, which reads to the
-end. Bytes are hashed as they are read (digest.py).
+Cost: a few buffers, and a hash (digest.py). Only `digest` reads further than asked, to the end.
+Not here: Windows-1252 that nobody named (delimited.py).
 """
 
+import codecs
 import gzip
 import io
 import signal
 import sys
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from likewise.errors import BadFile
 from likewise.sources.digest import Digest, HashingStream
 from likewise.sources.remarks import Remark
-from likewise.sources.text_encodings import MARKS, find_encoding, recode
 
 _GZIP = b"\x1f\x8b"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _BUFFER = 1 << 18
+_MARKS = {codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}
 _FOREIGN = {
     b"BZh": "packed with bzip2; unpack it, or pack it with gzip or zstd",
     b"\xfd7zXZ\x00": "packed with xz; unpack it, or pack it with gzip or zstd",
@@ -34,13 +32,13 @@ _FOREIGN = {
 
 
 class ByteStream:
-    """Unpacked bytes of a file, or of standard input where the path is "-"."""
+    """Reads a file, or standard input where the path is "-", unpacked and in UTF-8."""
 
     def __init__(self, path: str, encoding: str | None = None) -> None:
         self.path = path
         self.name = "standard input" if path == "-" else path
-        self.encoding = None if encoding is None else find_encoding(encoding)
-        """What the caller says the text is in."""
+        self.encoding = None if encoding is None else _find_encoding(encoding)
+        """The encoding of the text, if the caller or a mark says it."""
         self.remarks: tuple[Remark, ...] = ()
         self.size: int | None = None
         self._raw = self._open()
@@ -64,11 +62,12 @@ class ByteStream:
         self._recode()
 
     def _recode(self) -> None:
-        marked = MARKS.get(self.peek(2))
+        marked = _MARKS.get(self.peek(2))
         encoding = self.encoding or marked
         if encoding is None or encoding == "utf-8":
             return
-        self._bytes = cast(BinaryIO, recode(self._bytes, encoding))
+        recoding = _RecodingStream(self._bytes, encoding)
+        self._bytes = cast(BinaryIO, io.BufferedReader(recoding, _BUFFER))
         self.encoding = encoding
         if marked is not None:
             self.remarks = (Remark(f"the text is {marked}, as its first bytes say"),)
@@ -86,14 +85,14 @@ class ByteStream:
 
     @property
     def is_rereadable(self) -> bool:
-        """Whether the same bytes can be read once more: a file, not a pipe."""
+        """Whether the same bytes can be read again: from a file, not from a pipe."""
         return self.size is not None
 
     def digest(self, *, by_name: bool = False) -> Digest:
-        """The checksum of what was read, packed as it is; call it once everything is read.
+        """Return the checksum of the stored bytes; call it once everything is read.
 
-        by_name: whether something else has opened the file by its name and read it. Then it is read
-        here now, and must still be the file that it was.
+        by_name     whether something else has opened the file by its name and read it. Then it is
+                    read here now, and must still be the file that it was.
         """
         try:
             while by_name and self._raw.read(_BUFFER):
@@ -110,19 +109,19 @@ class ByteStream:
 
     @property
     def position(self) -> int:
-        """Bytes read so far, packed as they are; of `size`, where that is known."""
+        """How many stored bytes were read so far, of `size` where that is known."""
         return self._hashed.size
 
     def peek(self, count: int) -> bytes:
-        """The next bytes, which stay to be read; fewer at the end."""
+        """Return the next bytes without consuming them; fewer at the end."""
         try:
             return cast(io.BufferedReader, self._bytes).peek(count)[:count]
         except Exception as error:  # each packer has errors of its own
             raise self._read_error(error) from None
 
     def read(self, count: int) -> bytes:
-        """As many bytes as asked for; fewer at the end."""
-        if self.path == "-":  # Polars leaves it such that an interrupt would wait for the pipe
+        """Read as many bytes as asked for; fewer at the end."""
+        if self.path == "-":  # after Polars, an interrupt would wait for the pipe
             signal.siginterrupt(signal.SIGINT, True)
         try:
             return self._bytes.read(count)
@@ -172,9 +171,45 @@ def open_file(name: str) -> io.FileIO:
 
 
 def _file_identity(path: Path) -> tuple[int, int, int]:
-    """What differs once a file is written to, or another one has taken its place."""
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    """Return what changes when a file is written to, or another one takes its place."""
+    stat = path.stat()
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def _find_encoding(name: str) -> str:
+    """Return an encoding's own name; raise BadFile if there is none of this name."""
+    try:
+        encoding = codecs.lookup(name).name
+        "a".encode(encoding)
+    except (LookupError, TypeError, ValueError):
+        raise BadFile(
+            f"the encoding {name!r} is unknown; expected one such as utf-8, utf-16, cp1252 or"
+            " latin-1."
+        ) from None
+    return encoding
+
+
+class _RecodingStream(io.RawIOBase):
+    """Reads bytes in one encoding, and returns UTF-8; undefined bytes raise UnicodeError."""
+
+    def __init__(self, raw: BinaryIO, encoding: str) -> None:
+        self._raw = raw
+        self._decode: Any = codecs.getincrementaldecoder(encoding)()
+        self._ready = b""
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready and not self._ended:
+            piece = self._raw.read(_BUFFER)
+            self._ended = not piece
+            self._ready = self._decode.decode(piece, self._ended).encode()
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
 
 
 def _open_unpacked(raw: BinaryIO, start: bytes) -> BinaryIO | None:

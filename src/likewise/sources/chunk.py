@@ -1,8 +1,7 @@
-"""What a source gives: some rows of a file together, and where in the file each one stood.
+"""Chunks, rows of a file with the place of each, and the contract of what reads them.
 
 Invariant: `places` has one entry for each row of `table`, ascending unless rows were put in order
-of time, and every row of the file is in exactly one chunk: in its table, or among those it could
-not read.
+of time. Every row of the file is in exactly one chunk: in its table, or among the refused.
 """
 
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import polars as pl
 
+
 ColumnType: TypeAlias = Literal["number", "listed", "flag", "text"]
 """How a column of a text file is read: "listed" are numbers that a rule lists by value, such as
 codes of categories, "flag" is true or false. Other formats bring types of their own."""
@@ -24,7 +24,7 @@ Places: TypeAlias = npt.NDArray[np.int64]
 
 
 class BadLine(ValueError):
-    """What stands on a line cannot be read as a decision."""
+    """Says why a line cannot be read as a decision."""
 
     def __init__(self, why: str, code: str, column: str = "") -> None:
         super().__init__(why)
@@ -34,10 +34,10 @@ class BadLine(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
-    """A row that could not be read, or not be judged."""
+    """Names a row that could not be read, or not be judged."""
 
     place: int
-    """Its line in a text file (from 1, the header included), else its row (from 1)."""
+    """The row's line in a text file (from 1, header included), else its number (from 1)."""
     why: str
     code: str
     """The kind of reason; rows with the same code and column are counted together."""
@@ -47,7 +47,7 @@ class RefusedRow:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows of a file, in its order, or in order of time (time_order.py)."""
+    """Holds rows of a file, in its order or in order of time (time_order.py)."""
 
     table: Table
     places: Places
@@ -59,13 +59,13 @@ class Chunk:
         return len(self.places)
 
     def __getitem__(self, part: slice) -> "Chunk":
-        """Some of its rows, without those that could not be read."""
+        """Return some of its rows, without those that were refused."""
         times = None if self.times is None else self.times[part]
         return Chunk(self.table[part], self.places[part], times=times)
 
 
 def join_tables(tables: list[Table]) -> Table:
-    """Tables of one file, one after the other."""
+    """Join tables of one file, one after the other."""
     import polars as pl
 
     frames = [table for table in tables if isinstance(table, pl.DataFrame)]

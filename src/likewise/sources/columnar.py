@@ -1,16 +1,16 @@
-"""Parquet and Arrow files, a few batches at a time, by Polars.
+"""Reads Parquet and Arrow files with Polars, a few batches at a time.
 
-Such files are read by seeking, so what comes through a pipe or packed is first copied into a
-temporary file. They bring types of their own and rows have no lines: a place is a row, from 1.
-
-Cost: a few batches, whatever the length of the file.
+Files are read by seeking, so what comes through a pipe or packed is first copied into a temporary
+file; Arrow streams are read as they come. Values have types of their own, and a place is a row,
+from 1.
+Cost: a few batches in memory, whatever the length of the file.
 """
 
 import io
 import shutil
 import struct
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, NamedTuple, cast
 
@@ -21,14 +21,13 @@ from likewise.errors import BadFile
 from likewise.sources.arrow_ipc import DICTIONARY, RECORDS, SCHEMA, BadArrow, read_header
 from likewise.sources.byte_streams import ByteStream
 from likewise.sources.chunk import Chunk, ColumnTypes
-from likewise.sources.remarks import Remark
+from likewise.sources.chunk_reader import ChunkReader
 
 
-class ColumnarFile:
-    """A Parquet file, or an Arrow file (the IPC format with a footer)."""
+class ColumnarFile(ChunkReader):
+    """Reads a Parquet file, or an Arrow file (the IPC format with a footer)."""
 
     unit = "row"
-    remarks: tuple[Remark, ...] = ()  # it brings types of its own
 
     def __init__(self, stream: ByteStream, format: str) -> None:
         self.stream = stream
@@ -41,7 +40,6 @@ class ColumnarFile:
             self._copy.flush()
             path = self._copy.name
         self.by_name = self._copy is None
-        """Whether Polars reads the file by its name, beside the stream."""
         with translate_polars_errors(stream.name, format):
             if format == "Parquet":
                 self._frame = pl.scan_parquet(path, glob=False, hive_partitioning=False)
@@ -51,32 +49,40 @@ class ColumnarFile:
             self.rows = int(self._frame.select(pl.len()).collect().item())
 
     def chunks(self, types: ColumnTypes, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
-        """The wanted columns, so many rows at a time at most."""
-        first = 1
         with translate_polars_errors(self.stream.name, self._format):
-            batches = iter(self._frame.select(columns).collect_batches(chunk_size=rows))
-            while (frame := next(batches, None)) is not None:
-                for some in frame.iter_slices(rows):
-                    yield Chunk(some, np.arange(first, first + some.height, dtype=np.int64))
-                    first += some.height
+            batches = self._frame.select(columns).collect_batches(chunk_size=rows)
+            yield from _make_chunks(batches, rows)
+
+
+def _make_chunks(frames: Iterable[pl.DataFrame], rows: int) -> Iterator[Chunk]:
+    first = 1
+    for frame in frames:
+        for part in frame.iter_slices(rows):
+            yield Chunk(part, np.arange(first, first + part.height, dtype=np.int64))
+            first += part.height
 
 
 @contextmanager
 def translate_polars_errors(name: str, format: str) -> Iterator[None]:
-    """What Polars says of a file that it cannot read, with the name of the file."""
+    """Raise BadFile, which names the file, for what Polars raises about it."""
     try:
         yield
     except (pl.exceptions.PolarsError, OSError) as error:
-        first = (str(error).strip().splitlines() or ["no reason given"])[0]
-        raise BadFile(
-            f"{name} is damaged, or not all of it is there: as {format} it cannot be read"
-            f" ({first[:200]}). Copy or write it again.",
-            path=name,
-        ) from None
+        first_line = (str(error).strip().splitlines() or ["no reason given"])[0]
+        raise _damage_error(name, format, first_line[:200]) from None
 
 
-CONTINUES = b"\xff\xff\xff\xff"
-_END = CONTINUES + bytes(4)
+def _damage_error(name: str, format: str, why: str) -> BadFile:
+    return BadFile(
+        f"{name} is damaged, or not all of it is there: as {format} it cannot be read ({why})."
+        " Copy or write it again.",
+        path=name,
+    )
+
+
+_STREAM = "an Arrow stream"
+_CONTINUES = b"\xff\xff\xff\xff"
+_END = _CONTINUES + bytes(4)
 _LONGEST = 1 << 31
 
 
@@ -87,11 +93,10 @@ class _Message(NamedTuple):
     is_delta: bool
 
 
-class ArrowStream:
-    """A stream of record batches."""
+class ArrowStream(ChunkReader):
+    """Reads a stream of record batches."""
 
     unit = "row"
-    remarks: tuple[Remark, ...] = ()  # it brings types of its own
 
     def __init__(self, stream: ByteStream) -> None:
         self.stream = stream
@@ -100,12 +105,13 @@ class ArrowStream:
             raise self._damage_error("it does not begin with a schema")
         self._schema = first.data
         self._dictionaries: dict[int, bytes] = {}
-        with translate_polars_errors(stream.name, "an Arrow stream"):
+        with translate_polars_errors(stream.name, _STREAM):
             self.columns = pl.read_ipc_stream(io.BytesIO(self._schema + _END)).columns
 
     def chunks(self, types: ColumnTypes, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
-        """The wanted columns, so many rows at a time at most."""
-        first = 1
+        yield from _make_chunks(self._read_frames(list(columns)), rows)
+
+    def _read_frames(self, columns: list[str]) -> Iterator[pl.DataFrame]:
         while (message := self._read_message()) is not None:
             if message.kind == DICTIONARY:
                 before = self._dictionaries.get(message.dictionary, b"") * message.is_delta
@@ -113,18 +119,16 @@ class ArrowStream:
             if message.kind != RECORDS:
                 continue
             parts = (self._schema, *self._dictionaries.values(), message.data, _END)
-            with translate_polars_errors(self.stream.name, "an Arrow stream"):
-                frame = pl.read_ipc_stream(io.BytesIO(b"".join(parts)), columns=list(columns))
-            for some in frame.iter_slices(rows):
-                yield Chunk(some, np.arange(first, first + some.height, dtype=np.int64))
-                first += some.height
+            with translate_polars_errors(self.stream.name, _STREAM):
+                frame = pl.read_ipc_stream(io.BytesIO(b"".join(parts)), columns=columns)
+            yield frame
 
     def _read_message(self) -> _Message | None:
-        """The next message; None at the end of the stream."""
+        """Read the next message; return None at the end of the stream."""
         start = self.stream.read(8)
-        if start in (b"", _END, CONTINUES):
+        if start in (b"", _END, _CONTINUES):
             return None
-        if len(start) < 8 or start[:4] != CONTINUES:
+        if len(start) < 8 or start[:4] != _CONTINUES:
             raise self._damage_error("a message does not begin where the last one ends")
         (size,) = struct.unpack("<i", start[4:])
         if not 0 < size < _LONGEST:
@@ -146,8 +150,4 @@ class ArrowStream:
         return data
 
     def _damage_error(self, why: str) -> BadFile:
-        return BadFile(
-            f"{self.stream.name} is damaged, or not all of it is there: as an Arrow stream it"
-            f" cannot be read ({why}). Copy or write it again.",
-            path=self.stream.name,
-        )
+        return _damage_error(self.stream.name, _STREAM, why)

@@ -1,15 +1,10 @@
-"""From the body of a message to decisions: JSON, Arrow, or a CloudEvent with one of them inside.
+"""Decodes messages: a JSON object, an Arrow stream of record batches, or a CloudEvent with either.
 
-A JSON body is one object, as `likewise watch` reads it from a line: a decision. An Arrow body is a
-stream of record batches: as many decisions as it has rows. A CloudEvent has either as its data, in
-structured mode (attributes beside `data`, in JSON) or in binary mode (attributes in headers).
-
+A CloudEvent is in structured mode (JSON with `data`) or in binary mode (attributes in headers).
 Unless the address says a format, the first bytes and the headers do.
-
-Invariant: what cannot be read is a `BadMessage` that says why, whatever the body holds.
-Bound: MOST_ROWS decisions in a message, and in the messages that are judged together.
+Invariant: what cannot be read is a `BadRecord` that says why, whatever the body holds.
 Cost: JSON objects with the names of the first one of their batch take a fifth of the time of others
-(decoding.py).
+(`FlatObjectDecoder`). At most MOST_ROWS decisions are held together.
 """
 
 import base64
@@ -36,7 +31,7 @@ Row: TypeAlias = tuple[Any, ...]
 _NUMBER = int | float | None
 _PLAIN = str | int | float | bool | None
 _MOST_NAMES = 1000
-_ESCAPED = re.compile(r'[\x00-\x1f"\\]')  # which no name of a decoder may have
+_ESCAPED = re.compile(r'[\x00-\x1f"\\]')  # characters that no name of a decoder may have
 _UNREADABLE = (msgspec.MsgspecError, ValueError)
 _body = attrgetter("body")
 _headers = attrgetter("headers")
@@ -45,9 +40,9 @@ _values = msgspec.structs.astuple
 
 
 class FlatObjectDecoder:
-    """Reads objects that have exactly these names.
+    """Decodes objects that have exactly these names.
 
-    numbers: those of columns that hold numbers; an object with anything else there is left alone
+    numbers     names of columns that hold numbers; an object with anything else there is left alone
     """
 
     def __init__(self, names: Iterable[str], numbers: Collection[str]) -> None:
@@ -63,7 +58,7 @@ class FlatObjectDecoder:
             self._decode = msgspec.json.Decoder(struct).decode
 
     def decode_rows(self, records: Sequence[Record]) -> list[Row | None]:
-        """Of each record its values, in the order of the names; None if it is to be read slowly."""
+        """Return the values of each record, in the order of the names; None to decode it slowly."""
         if self._decode is None:
             return [None] * len(records)
         try:
@@ -83,9 +78,9 @@ class FlatObjectDecoder:
         return row if self._is_unambiguous([record]) else None
 
     def _is_unambiguous(self, records: Sequence[Record]) -> bool:
-        """Whether any other reader would read the same values of bodies that were decoded.
+        """Tell whether any other reader would read the same values from decoded bodies.
 
-        Each has every name. A name is followed by a colon: with as many colons as names in all of
+        Each has every name, and a colon follows a name: with as many colons as names in all of
         them, none is there twice. Half a character can only be written as an escape.
         """
         bodies = list(map(_body, records))
@@ -101,7 +96,7 @@ class FlatObjectDecoder:
 
 
 MOST_ROWS = 1 << 15
-"""Decisions of one message: no more than a ledger writes as one transaction."""
+"""How many decisions a message may have: no more than a ledger writes as one transaction."""
 _ARROW = b"\xff\xff\xff\xff"
 _ARROW_TYPE = "application/vnd.apache.arrow.stream"
 _EVENT_TYPE = "application/cloudevents+json"
@@ -109,7 +104,7 @@ _ATTRIBUTES = ("specversion", "id", "source", "type")
 
 
 class BadRecord(ValueError):
-    """A message of which no decisions can be made, and why."""
+    """Says why a message cannot be decoded."""
 
     def __init__(self, why: str, code: str = "bad-message") -> None:
         super().__init__(why)
@@ -118,7 +113,7 @@ class BadRecord(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class UndecodedRecord:
-    """A record of which no decisions can be made, and why."""
+    """Holds a record that cannot be decoded, and why."""
 
     record: Record
     why: str
@@ -129,8 +124,8 @@ class Decoder:
     """Decodes the records of a source, poll by poll.
 
     format    json, arrow, cloudevents, or auto
-    in_order  whether what cannot be decoded comes in its place; else it comes first, so that it
-              does not part what can be judged together
+    in_order  whether undecoded records come in their place; else they come first, so that they do
+              not split what can be judged together
     """
 
     def __init__(self, format: str, *, in_order: bool = False) -> None:
@@ -141,40 +136,40 @@ class Decoder:
     def decode(
         self, records: Sequence[Record], numbers: Collection[str]
     ) -> Iterator[Messages | UndecodedRecord]:
-        """The messages of records, MOST_ROWS decisions at a time, and records that are none.
+        """Yield the messages of records, MOST_ROWS decisions at a time, and undecoded records.
 
-        numbers: names of columns that hold numbers, in which true is none
+        numbers     names of columns that hold numbers, in which true is not one
         """
         self._choose_names(records, numbers)
         objects = self._objects
         rows = objects.decode_rows(records)
-        read = [row for row in rows if row is not None]
-        if len(read) == len(records) and 0 < len(read) <= MOST_ROWS:
-            yield Messages(records, _table(objects.names, read))
+        decoded = [row for row in rows if row is not None]
+        if len(decoded) == len(records) and 0 < len(decoded) <= MOST_ROWS:
+            yield Messages(records, _table(objects.names, decoded))
             return
-        gathered = _MessageBatch(objects)
+        batch = _MessageBatch(objects)
         for record, row in zip(records, rows, strict=True):
             if row is not None:
-                gathered.add(record, [row])
+                batch.add(record, [row])
                 continue
             try:
                 message = decode_message(record, self._format, numbers)
             except BadRecord as error:
-                if self._in_order and gathered.rows:
-                    yield gathered.messages()
-                    gathered = _MessageBatch(objects)
+                if self._in_order and batch.rows:
+                    yield batch.messages()
+                    batch = _MessageBatch(objects)
                 yield UndecodedRecord(record, str(error), error.code)
                 continue
-            if len(gathered.rows) + len(message.rows) > MOST_ROWS:
-                yield gathered.messages()
-                gathered = _MessageBatch(objects)
+            if len(batch.rows) + len(message.rows) > MOST_ROWS:
+                yield batch.messages()
+                batch = _MessageBatch(objects)
             if message.rows:
-                gathered.add(record, message.rows)
-        if gathered.rows:
-            yield gathered.messages()
+                batch.add(record, message.rows)
+        if batch.rows:
+            yield batch.messages()
 
     def _choose_names(self, records: Sequence[Record], numbers: Collection[str]) -> None:
-        """Have `_objects` read what has the names of the first record, if that is an object."""
+        """Have `_objects` decode the names of the first record, if that is an object."""
         if not records or self._format not in ("auto", "json"):
             return
         if self._objects.numbers != tuple(numbers):
@@ -183,7 +178,7 @@ class Decoder:
             return
         try:
             (first,) = decode_message(records[0], self._format, numbers).rows
-        except ValueError:  # BadMessage, or several rows
+        except ValueError:  # BadRecord, or several rows
             return
         event = self._format == "auto" and "specversion" in first
         if first.keys() != set(self._objects.names):
@@ -191,15 +186,14 @@ class Decoder:
 
 
 class _MessageBatch:
-    """Messages that are to be judged together."""
+    """Gathers messages that are to be judged together."""
 
     def __init__(self, objects: FlatObjectDecoder) -> None:
         self._names = objects.names
         self._name_set = set(objects.names)
         self._records: list[Record] = []
         self._counts: list[int] = []
-        # Whether every message is one row with the names of `objects`.
-        self._alike = bool(objects.names)
+        self._same_names = bool(objects.names)  # whether each is one row with these names
         self.rows: list[Row | dict[str, Any]] = []
 
     def add(self, record: Record, rows: Sequence[Row | dict[str, Any]]) -> None:
@@ -207,11 +201,12 @@ class _MessageBatch:
         self._counts.append(len(rows))
         self.rows += rows
         if type(rows[0]) is dict:
-            self._alike = self._alike and len(rows) == 1 and rows[0].keys() == self._name_set
+            is_same = len(rows) == 1 and rows[0].keys() == self._name_set
+            self._same_names = self._same_names and is_same
 
     def messages(self) -> Messages:
         names = self._names
-        if not self._alike:
+        if not self._same_names:
             table = [
                 row if isinstance(row, dict) else dict(zip(names, row, strict=True))
                 for row in self.rows
@@ -228,10 +223,10 @@ def _table(names: Sequence[str], rows: Iterable[Row]) -> ColumnTable:
 
 
 def decode_message(record: Record, format: str, numbers: Collection[str] = ()) -> Message:
-    """The decisions of a record.
+    """Decode the decisions of a record; raise BadRecord.
 
     format   json, arrow, cloudevents, or auto
-    numbers  names of columns that hold numbers, in which true is none
+    numbers  names of columns that hold numbers, in which true is not one
     """
     if record.flaw is not None:
         raise BadRecord(record.flaw, record.flaw_code)
@@ -252,7 +247,7 @@ def decode_message(record: Record, format: str, numbers: Collection[str] = ()) -
 def _decode_body(
     body: bytes, headers: Mapping[str, str], format: str, numbers: Collection[str]
 ) -> list[dict[str, Any]]:
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower() if headers else ""
+    kind = _media_type(headers.get("content-type")) if headers else ""
     events = format in ("auto", "cloudevents")
     attributes = headers and any(name[:3] in ("ce_", "ce-") for name in headers)
     if events and attributes and kind != _EVENT_TYPE:
@@ -261,10 +256,14 @@ def _decode_body(
     if format == "arrow" or (format == "auto" and body.startswith(_ARROW)):
         return _decode_arrow(body)
     value = parse_json(body)
-    seems = isinstance(value, dict) and "specversion" in value and _is_event(value)
-    if format == "cloudevents" or (events and (seems or kind == _EVENT_TYPE)):
+    is_event = isinstance(value, dict) and "specversion" in value and _is_event(value)
+    if format == "cloudevents" or (events and (is_event or kind == _EVENT_TYPE)):
         return _decode_event(value, body, numbers)
     return [check_plain_object(value, body, numbers)]
+
+
+def _media_type(text: Any) -> str:
+    return str(text or "").partition(";")[0].strip().lower()
 
 
 def _is_event(value: dict[str, Any]) -> bool:
@@ -272,11 +271,11 @@ def _is_event(value: dict[str, Any]) -> bool:
 
 
 def _decode_event(value: Any, body: bytes, numbers: Collection[str]) -> list[dict[str, Any]]:
-    """The data of an event in structured mode."""
+    """Decode the data of an event in structured mode."""
     if not isinstance(value, dict) or not _is_event(value):
         raise BadRecord(f"no CloudEvent: expected an object with {', '.join(_ATTRIBUTES)}")
     _check_version(value["specversion"])
-    kind = str(value.get("datacontenttype") or "").partition(";")[0].strip().lower()
+    kind = _media_type(value.get("datacontenttype"))
     if "data_base64" in value:
         try:
             data = base64.b64decode(str(value["data_base64"]), validate=True)

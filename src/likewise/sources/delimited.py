@@ -1,16 +1,14 @@
-"""CSV and TSV: structure by record_cutting.py and file_layout.py, values by Polars, types by the
-rule.
+"""Reads CSV and TSV: records as in record_cutting.py and file_layout.py, values with Polars.
 
-What a column holds is not guessed from values: what a rule calls a number is a number, everything
-else is text as it stands. How a file is written is: its delimiter, its encoding, its decimal sign,
-each known from its first lines and remarked (text_columns.py, windows_text.py). An empty field is
-missing, and so is whatever the caller lists as such.
-
-Invariant: a record that does not have the header's number of fields, is not text, or has no number
-where one is expected, is refused with its line; the others are read.
+A column is a number only if the rule says so. Delimiter and decimal sign are detected from the
+first lines, and so is Windows-1252 (cp1252), which has no mark: the first block with more than
+ASCII is Windows-1252 if it is no UTF-8 and has no character of UTF-8 at all.
+Invariant: a record with the wrong number of fields, or which is not text, or has no number where
+one is expected, is refused with its line; the others are read, and nothing is replaced.
 """
 
 import io
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -20,20 +18,31 @@ import polars as pl
 from likewise.errors import BadFile
 from likewise.sources.byte_streams import ByteStream
 from likewise.sources.chunk import Chunk, ColumnTypes, RefusedRow
+from likewise.sources.chunk_reader import ChunkReader
 from likewise.sources.file_layout import detect_layout, without_spaces
 from likewise.sources.number_text import Decimal
 from likewise.sources.record_cutting import RecordBlock, read_blocks
 from likewise.sources.remarks import Remark
 from likewise.sources.text_columns import SAMPLE, TextColumns
-from likewise.sources.windows_text import EncodingDetector
 
 _LEFT_OUT = "\x00"  # begins the name of a field that is no column
+_WINDOWS = "cp1252"
+_UTF8_CHARACTER = re.compile(  # one that is not ASCII
+    rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+)
+_WORD_ENDS = b' ,;|"\t\r\n'
+_WORD = re.compile(rb'[^ ,;|"\t\r\n]{1,40}')
+_UNDEFINED = np.isin(np.arange(256), [0x81, 0x8D, 0x8F, 0x90, 0x9D])
+_SIZES = np.array(
+    [len(bytes([byte]).decode(_WINDOWS, "replace").encode()) for byte in range(256)], np.int64
+)
 
 
-class DelimitedFile:
-    """A file of records."""
+class DelimitedFile(ChunkReader):
+    """Reads a file of records."""
 
     unit = "line"
+    text: TextColumns
 
     def __init__(
         self,
@@ -45,10 +54,13 @@ class DelimitedFile:
         decimal: Decimal | None = None,
         header: bool | None = None,
     ) -> None:
-        """preferred: what separates fields, unless `delimiter` says or the file shows another"""
+        """Read the first block of a file.
+
+        preferred   what separates fields, unless `delimiter` says or the file shows another
+        """
         self.stream = stream
         self._missing = list(missing)
-        self._detect = None if stream.encoding else EncodingDetector()
+        self._detect = None if stream.encoding else _EncodingDetector()
         self._undefined: list[RefusedRow] = []
         self._blocks = (self._to_utf8(block) for block in read_blocks(stream, quoted=True))
         first = self._read_first_block()
@@ -63,23 +75,11 @@ class DelimitedFile:
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """What was noticed so far."""
-        return (*self._encoding_remark(), *self._layout.remarks, *self.text.remarks)
-
-    def _encoding_remark(self) -> tuple[Remark, ...]:
-        if self._detect is None or self._detect.encoding != "cp1252":
-            return ()
-        return (
-            Remark(
-                "the text is no UTF-8 and is read as Windows-1252",
-                None,
-                self._detect.example,
-                None,
-                "If letters are wrong, say --encoding",
-            ),
-        )
+        encoding = [] if self._detect is None else self._detect.remarks
+        return (*encoding, *self._layout.remarks, *self.text.remarks)
 
     def _read_first_block(self) -> RecordBlock:
-        """The first block, in which the header is; raise BadFile if it is none of text."""
+        """Return the first block, which has the header; raise BadFile if it is not text."""
         name = self.stream.name
         first = next((block for block in self._blocks if len(block)), None)
         if first is None:
@@ -106,43 +106,31 @@ class DelimitedFile:
         return first
 
     def _read_sample(self) -> pl.DataFrame:
-        """The first rows that can be read, as text, with all columns."""
+        """Return the first readable rows, as text, with all columns."""
         assert self._first is not None
         refused: list[RefusedRow] = []
         names = [name for name in self._layout.names if name is not None]
-        some = self._drop_unreadable(self._first.part(0, SAMPLE), refused)
-        frames = [frame for frame, _ in self._parse(some, names, refused)]
+        block = self._drop_unreadable(self._first.part(0, SAMPLE), refused)
+        frames = [frame for frame, _ in self._parse(block, names, refused)]
         return pl.concat(frames) if frames else pl.DataFrame()
 
     def chunks(self, types: ColumnTypes, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
-        """The wanted columns, so many rows at a time at most."""
         assert self._first is not None
-        self.text.prepare(
-            {name: types[name] for name in columns if name in types}, self.stream.name
-        )
+        self.text.prepare(types, columns, self.stream.name)
         yield from self._read_chunks(self._first, types, columns, rows)
         self._first = None
         for block in self._blocks:
             yield from self._read_chunks(block, types, columns, rows)
         if self._undefined:  # of a last block that has nothing else
-            refused = sorted(self._undefined, key=lambda one: one.place)
-            yield Chunk(pl.DataFrame(), np.empty(0, dtype=np.int64), tuple(refused))
+            yield self.text.make_chunk((), types, self._undefined)
 
     def _read_chunks(
         self, block: RecordBlock, types: ColumnTypes, columns: Sequence[str], rows: int
     ) -> Iterator[Chunk]:
         for start in range(0, len(block), rows):
             refused, self._undefined = self._undefined, []
-            some = self._drop_unreadable(block.part(start, start + rows), refused)
-            frames, lines = [], []
-            for frame, where in self._parse(some, columns, refused):
-                typed, good = self.text.convert(frame, where, types, refused)
-                frames.append(typed)
-                lines.append(where[good])
-            refused.sort(key=lambda one: one.place)
-            places = np.concatenate(lines) if lines else np.empty(0, dtype=np.int64)
-            table = pl.concat(frames, how="vertical_relaxed") if frames else pl.DataFrame()
-            yield Chunk(table, places, tuple(refused))
+            part = self._drop_unreadable(block.part(start, start + rows), refused)
+            yield self.text.make_chunk(self._parse(part, columns, refused), types, refused)
 
     def _drop_unreadable(self, block: RecordBlock, refused: list[RefusedRow]) -> RecordBlock:
         if self._layout.spaced:
@@ -152,53 +140,44 @@ class DelimitedFile:
     def _drop_ragged(self, block: RecordBlock, refused: list[RefusedRow]) -> RecordBlock:
         fields = block.fields(self._layout.delimiter.encode())
         expected = len(self._layout.names)
-        right = fields == expected
-        for i in np.flatnonzero(~right).tolist():
-            refused.append(
-                RefusedRow(
-                    int(block.lines[i]),
-                    f"{int(fields[i])} fields, but the header has {expected}; check for a"
-                    " delimiter too many or too few, or a value that needs quotation marks",
-                    "wrong-field-count",
-                )
+        complete = fields == expected
+        for i in np.flatnonzero(~complete).tolist():
+            why = (
+                f"{int(fields[i])} fields, but the header has {expected}; check for a delimiter too"
+                " many or too few, or a value that needs quotation marks"
             )
-        return block.select(right)
+            refused.append(RefusedRow(int(block.lines[i]), why, "wrong-field-count"))
+        return block.select(complete)
 
     def _to_utf8(self, block: RecordBlock) -> RecordBlock:
-        """A block in UTF-8, whatever the file is in."""
+        """Return a block in UTF-8, whatever the file is in."""
         if self._detect is None:
             return block
-        made, undefined = self._detect(block)
+        decoded, undefined = self._detect(block)
+        why = "a byte of it is not defined in Windows-1252; say --encoding"
         for line in undefined.lines.tolist():
-            self._undefined.append(
-                RefusedRow(
-                    line,
-                    "a byte of it is not defined in Windows-1252; say --encoding",
-                    "bad-encoding",
-                )
-            )
-        return made
+            self._undefined.append(RefusedRow(line, why, "bad-encoding"))
+        return decoded
 
     def _drop_undecodable(self, block: RecordBlock, refused: list[RefusedRow]) -> RecordBlock:
         try:
             block.data.decode()
         except UnicodeDecodeError:
-            right = np.ones(len(block), dtype=np.bool_)
+            good = np.ones(len(block), dtype=np.bool_)
             for i in range(len(block)):
                 try:
                     block.record(i).decode()
                 except UnicodeDecodeError as error:
-                    right[i] = False
-                    refused.append(
-                        RefusedRow(int(block.lines[i]), _not_utf8(error), "bad-encoding")
-                    )
-            return block.select(right)
+                    good[i] = False
+                    why = _not_utf8(error)
+                    refused.append(RefusedRow(int(block.lines[i]), why, "bad-encoding"))
+            return block.select(good)
         return block
 
     def _parse(
         self, block: RecordBlock, columns: Sequence[str], refused: list[RefusedRow]
     ) -> Iterator[tuple[pl.DataFrame, npt.NDArray[np.int64]]]:
-        """Frames of text; what cannot be parsed is narrowed down by halves."""
+        """Yield frames of text with their lines; what Polars cannot parse is halved."""
         if len(block) == 0:
             return
         names = [
@@ -219,14 +198,11 @@ class DelimitedFile:
         if frame is not None and frame.height == len(block):
             yield self._drop_empty_fields(frame, empty, block.lines, refused)
         elif len(block) == 1:
-            refused.append(
-                RefusedRow(
-                    int(block.lines[0]),
-                    "its quotation marks do not close at the end of a field; a mark inside a quoted"
-                    " field is doubled",
-                    "bad-quotes",
-                )
+            why = (
+                "its quotation marks do not close at the end of a field; a mark inside a quoted"
+                " field is doubled"
             )
+            refused.append(RefusedRow(int(block.lines[0]), why, "bad-quotes"))
         else:
             half = len(block) // 2
             yield from self._parse(block.part(0, half), columns, refused)
@@ -239,7 +215,7 @@ class DelimitedFile:
         lines: npt.NDArray[np.int64],
         refused: list[RefusedRow],
     ) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
-        """The frame without the empty fields, and without rows where they are not empty."""
+        """Drop the empty fields, and the rows where they are not empty."""
         good = np.ones(frame.height, dtype=np.bool_)
         for name in empty:
             good &= (frame[name].is_null() | (frame[name].str.strip_chars() == "")).to_numpy()
@@ -249,6 +225,44 @@ class DelimitedFile:
             )
         frame = frame.drop(empty)
         return (frame, lines) if good.all() else (frame.filter(pl.Series(good)), lines[good])
+
+
+class _EncodingDetector:
+    """Decides whether the blocks of a file are UTF-8 or Windows-1252, and recodes these."""
+
+    def __init__(self) -> None:
+        self._encoding: str | None = None  # None as long as everything is ASCII
+        self._example: str | None = None  # a word that shows that it is Windows-1252
+
+    def __call__(self, block: RecordBlock) -> tuple[RecordBlock, RecordBlock]:
+        """Return a block in UTF-8, and those of its records that are not defined."""
+        if self._encoding is None and not block.data.isascii():
+            self._decide(block.data)
+        if self._encoding != _WINDOWS or len(block) == 0:
+            return block, block.part(0, 0)
+        values = np.frombuffer(block.data, np.uint8)
+        undefined = np.logical_or.reduceat(_UNDEFINED[values], block.starts)
+        sizes = np.add.reduceat(_SIZES[values], block.starts)
+        recoded = block.with_data(block.data.decode(_WINDOWS, "replace").encode(), sizes)
+        return recoded.select(~undefined), block.select(undefined)
+
+    def _decide(self, data: bytes) -> None:
+        self._encoding = "utf-8"
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            if not _UTF8_CHARACTER.search(data):
+                self._encoding = _WINDOWS
+                start = max(data.rfind(end, 0, error.start) for end in _WORD_ENDS) + 1
+                word = _WORD.match(data, max(start, error.start - 20))
+                self._example = word[0].decode(_WINDOWS, "replace") if word else None
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        if self._encoding != _WINDOWS:
+            return ()
+        what, do = "the text is no UTF-8 and is read as Windows-1252", "say --encoding"
+        return (Remark(what, example=self._example, do=f"If letters are wrong, {do}"),)
 
 
 def _not_utf8(error: UnicodeDecodeError) -> str:

@@ -1,13 +1,10 @@
-"""A sheet of an Excel workbook, by fastexcel (`likewise[excel]`): .xlsx, .xlsm, .xlsb, .xls, .ods.
+"""Reads a sheet of a workbook with fastexcel: .xlsx, .xlsm, .xlsb, .xls and .ods.
 
-Cells bring types of their own: numbers, dates, true and false. A column of text is read as that of
-a CSV file is (text_columns.py), and so is what stands around the table: file_layout.py knows an
-index, a missing header and the like.
-
+Cells have types of their own. A column of text is read as in a CSV file (text_columns.py), and so
+are an index or a missing header (file_layout.py).
 Invariant: a place is the row's number in the sheet, as Excel shows it. Blank rows are no decisions.
-Cost: the whole sheet in memory, since a workbook can only be read so; Excel ends at 1,048,576 rows.
-A column that mixes numbers and words comes from fastexcel as text, its numbers with nine decimals:
-they are loaded once more, as numbers.
+Cost: the whole sheet in memory. A column that mixes numbers and words comes as text, its numbers
+rounded to nine decimals, so it is loaded once more, as numbers.
 """
 
 import re
@@ -20,7 +17,8 @@ import polars as pl
 
 from likewise.errors import BadFile
 from likewise.sources.byte_streams import ByteStream
-from likewise.sources.chunk import Chunk, ColumnTypes, RefusedRow
+from likewise.sources.chunk import Chunk, ColumnTypes
+from likewise.sources.chunk_reader import ChunkReader
 from likewise.sources.file_layout import LOOKED_AT, detect_layout_of_records
 from likewise.sources.number_text import Decimal
 from likewise.sources.remarks import Remark
@@ -30,13 +28,14 @@ from likewise.tables.normalize import MAX_EXACT_INT
 _ERROR = re.compile(rb'<c [^>]*\bt="e"')  # a cell that holds an error, such as #DIV/0!
 _PIECE = 1 << 20
 _ROUNDING = 1e-9  # of numbers that fastexcel gives as text
-_TAIL = 200  # more than the beginning of a cell is long
+_TAIL = 200  # longer than what `_ERROR` matches
 
 
-class ExcelSheet:
-    """One sheet of a workbook."""
+class ExcelSheet(ChunkReader):
+    """Reads one sheet of a workbook."""
 
     unit = "row"
+    text: TextColumns
 
     def __init__(
         self,
@@ -52,14 +51,14 @@ class ExcelSheet:
         workbook = self._open_workbook()
         self._sheet = self._choose_sheet(list(workbook.sheet_names), sheet)
         beginning = self._load(workbook, skip_rows=0, n_rows=LOOKED_AT, dtypes="string")
-        filled = [i for i, row in enumerate(beginning.rows()) if any(_has_text(one) for one in row)]
+        filled = [i for i, row in enumerate(beginning.rows()) if any(map(_has_text, row))]
         if not filled:
             raise BadFile(
                 f"{stream.name}: the sheet {self._sheet!r} is empty; expected a header and one"
                 " decision in each row. For another sheet, say --sheet.",
                 path=stream.name,
             )
-        records = [[one or "" for one in beginning.row(i)] for i in filled]
+        records = [[cell or "" for cell in beginning.row(i)] for i in filled]
         layout = detect_layout_of_records(
             records, source=stream.name, where=f"row {filled[0] + 1}", header=header
         )
@@ -81,12 +80,12 @@ class ExcelSheet:
             import fastexcel
         except ModuleNotFoundError:
             raise BadFile(
-                f"{self.stream.name} is a workbook, which fastexcel reads: pip install"
-                " 'likewise[excel]'; or save the sheet as CSV.",
+                f"{self.stream.name} is a workbook, which fastexcel reads: pip install '.[excel]'"
+                " in the clone of likewise; or save the sheet as CSV.",
                 path=self.stream.name,
             ) from None
         whole = self.stream.path == "-" or self.stream.is_packed
-        self.by_name = not whole  # then the stream does not see what is read
+        self.by_name = not whole
         try:
             if whole:
                 return fastexcel.read_excel(self.stream.read(1 << 31))
@@ -101,12 +100,8 @@ class ExcelSheet:
     def _choose_sheet(self, sheets: list[str], sheet: str | None) -> str:
         if sheet is None and len(sheets) > 1:
             others = ", ".join(map(repr, sheets[1:6])) + ", …" * (len(sheets) > 6)
-            self._remarks.append(
-                Remark(
-                    f"the first sheet, {sheets[0]!r}, is read; there are {others} as well",
-                    do="For another, say --sheet",
-                )
-            )
+            what = f"the first sheet, {sheets[0]!r}, is read; there are {others} as well"
+            self._remarks.append(Remark(what, do="For another, say --sheet"))
         if sheet is not None and sheet not in sheets:
             raise BadFile(
                 f"{self.stream.name} has no sheet {sheet!r}; it has"
@@ -132,7 +127,7 @@ class ExcelSheet:
     def _load_table(
         self, workbook: Any, names: Sequence[str | None], first: int, missing: Sequence[str]
     ) -> pl.DataFrame:
-        """All rows with a value, and the number of each in a last column."""
+        """Load all rows with a value, and keep the place of each."""
         whole = self._load(workbook, skip_rows=first, schema_sample_rows=None)
         text = self._load(workbook, skip_rows=first, dtypes="string")
         floats = self._load_floats(workbook, whole, first)
@@ -144,10 +139,9 @@ class ExcelSheet:
             if column.dtype == pl.String:
                 columns.append(_clear_missing(_restore_digits(column, floats.get(i)), missing))
             elif bool((column.is_null() & _is_present(text[:, i], missing)).any()):
-                # fastexcel has words of its own that stand for nothing: count them as ours.
-                columns.append(
-                    _clear_missing(_restore_digits(text[:, i].alias(name), column), missing)
-                )
+                # fastexcel takes words of its own for missing values: read them as words.
+                words = _restore_digits(text[:, i].alias(name), column)
+                columns.append(_clear_missing(words, missing))
             else:
                 columns.append(_to_integers(column))
         frame = pl.DataFrame(columns)
@@ -157,7 +151,7 @@ class ExcelSheet:
         return frame.filter(filled)
 
     def _load_floats(self, workbook: Any, whole: pl.DataFrame, first: int) -> dict[int, pl.Series]:
-        """The numbers of columns in which there are words as well, exact."""
+        """Load the exact numbers of columns in which there are words as well."""
         mixed = [
             i
             for i, column in enumerate(whole.get_columns())
@@ -170,20 +164,14 @@ class ExcelSheet:
         return {i: frame[:, i] for i in mixed}
 
     def chunks(self, types: ColumnTypes, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
-        """The wanted columns, so many rows at a time at most."""
-        self.text.prepare(
-            {name: types[name] for name in columns if name in types}, self.stream.name
-        )
+        self.text.prepare(types, columns, self.stream.name)
         for start in range(0, self._frame.height, rows):
-            refused: list[RefusedRow] = []
             places = self._places[start : start + rows]
             frame = self._frame[start : start + rows].select(columns)
-            table, good = self.text.convert(frame, places, types, refused)
-            refused.sort(key=lambda one: one.place)
-            yield Chunk(table, places[good], tuple(refused))
+            yield self.text.make_chunk([(frame, places)], types, [])
 
     def _remark_errors(self) -> None:
-        """Cells with an error come as missing, so their number is told."""
+        """Remark how many cells hold an error, since these come as missing."""
         path = self.stream.path
         if path == "-" or self.stream.is_packed or not zipfile.is_zipfile(path):
             return
@@ -201,12 +189,8 @@ class ExcelSheet:
                         tail = data[keep:]
                     count += len(_ERROR.findall(tail))
         if count:
-            self._remarks.append(
-                Remark(
-                    "cells hold an error, such as #DIV/0!, and are taken as missing",
-                    count=count,
-                )
-            )
+            what = "cells hold an error, such as #DIV/0!, and are taken as missing"
+            self._remarks.append(Remark(what, count=count))
 
 
 def _has_text(cell: str | None) -> bool:
@@ -214,38 +198,35 @@ def _has_text(cell: str | None) -> bool:
 
 
 def _is_present(text: pl.Series, missing: Sequence[str]) -> pl.Series:
-    """Where a text is, that does not stand for nothing known."""
-    nothing = text.is_in(pl.Series([*missing, ""], dtype=pl.String).implode())
-    return text.is_not_null() & ~nothing.fill_null(True)
+    """Say where a column of text has a value that is not missing."""
+    is_missing = text.is_in(pl.Series([*missing, ""], dtype=pl.String).implode())
+    return text.is_not_null() & ~is_missing.fill_null(True)
 
 
 def _clear_missing(text: pl.Series, missing: Sequence[str]) -> pl.Series:
-    """A column of text without what stands for nothing known."""
-    frame = pl.DataFrame({"text": text, "there": _is_present(text, missing)})
-    return frame.select(pl.when("there").then("text")).to_series().alias(text.name)
+    """Set the missing values of a column of text to null."""
+    frame = pl.DataFrame({"text": text, "present": _is_present(text, missing)})
+    return frame.select(pl.when("present").then("text")).to_series().alias(text.name)
 
 
 def _restore_digits(text: pl.Series, numbers: pl.Series | None) -> pl.Series:
-    """A column of text, in which fastexcel has rounded the numbers, with all their digits."""
+    """Give the numbers in a column of text, which fastexcel has rounded, all their digits."""
     if numbers is None or numbers.dtype not in (pl.Float64, pl.Int64):
         return text
     numbers = numbers.cast(pl.Float64)
     rounded = text.cast(pl.Float64, strict=False)
     same = ((numbers - rounded).abs() < _ROUNDING).fill_null(False)
-    written = pl.Series([None if one is None else repr(one) for one in numbers], dtype=pl.String)
-    frame = pl.DataFrame({"text": text, "same": same, "written": written})
-    written_whole = pl.col("written").str.strip_suffix(".0")
-    return (
-        frame.select(pl.when("same").then(written_whole).otherwise("text"))
-        .to_series()
-        .alias(text.name)
-    )
+    exact = pl.Series([None if one is None else repr(one) for one in numbers], dtype=pl.String)
+    frame = pl.DataFrame({"text": text, "same": same, "exact": exact.str.strip_suffix(".0")})
+    restored = frame.select(pl.when("same").then("exact").otherwise("text"))
+    return restored.to_series().alias(text.name)
 
 
 def _to_integers(column: pl.Series) -> pl.Series:
-    """Whole numbers as such, so that a code is 1 and not 1.0."""
+    """Return whole numbers as integers, so that a code is 1 and not 1.0."""
     if column.dtype != pl.Float64:
         return column
-    known = column.drop_nulls()
-    whole = bool(len(known)) and bool((known == known.round()).all())
-    return column.cast(pl.Int64) if whole and bool((known.abs() < MAX_EXACT_INT).all()) else column
+    numbers = column.drop_nulls()
+    is_whole = bool(len(numbers)) and bool((numbers == numbers.round()).all())
+    is_exact = bool((numbers.abs() < MAX_EXACT_INT).all())
+    return column.cast(pl.Int64) if is_whole and is_exact else column

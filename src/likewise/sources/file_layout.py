@@ -1,13 +1,10 @@
-"""How a file of records is laid out: what separates its fields, whether it has a header, and which
-of its fields are no column.
+"""Detects the layout of a file: its delimiter, its header, and fields that are no columns.
 
-All of it is known from the first records (LOOKED_AT), and what was found out rather than told is
-remarked. The preferred delimiter stays unless another one makes a table, and it makes none or, as a
-decimal comma does, one of fewer columns.
-
-Invariant: `names` has one entry for each field of a record; a field that is left out has None. A
-file that seems to have no header, or whose columns cannot be told apart, is refused with its line.
-Not here: ragged records, which are refused one by one (delimited.py).
+The first LOOKED_AT records decide, and what was detected is remarked. The preferred delimiter stays
+unless it makes no table, or one of fewer columns (a decimal comma), and another one does.
+Invariant: `names` has one entry for each field of a record, None for those left out. A file that
+seems to have no header, or has two columns of one name, is refused with its line.
+Not here: records of another length, which are refused one by one (delimited.py).
 """
 
 import csv
@@ -27,24 +24,24 @@ from likewise.sources.remarks import Remark, shorten
 LOOKED_AT = 1_000
 """Records from which the layout is known."""
 DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
-_SEPARATOR = re.compile(rb"\"?sep=(.)\"?")  # Excel's way of telling
-_UNNAMED = re.compile(r"Unnamed: \d+")  # pandas' way of naming an index
+_SEPARATOR = re.compile(rb"\"?sep=(.)\"?")  # as Excel writes it
+_UNNAMED = re.compile(r"Unnamed: \d+")  # as pandas names an index
 _SPACE = 32
 
 
 @dataclass(frozen=True, slots=True)
 class FileLayout:
-    """What the records of a file are."""
+    """Describes the records of a file."""
 
     delimiter: str
     names: tuple[str | None, ...]
-    """Of each field of a record; None where it is left out."""
+    """The name of each field of a record; None where it is left out."""
     first: int
     """The record with which the decisions begin."""
     spaced: bool = False
-    """Whether a space behind each delimiter is no part of the fields."""
+    """Whether a space follows each delimiter, and is dropped."""
     empty: tuple[int, ...] = ()
-    """Fields that are left out because nothing stands in them."""
+    """Fields that are left out because they are always empty."""
     left_out: tuple[str, ...] = ()
     """Names of columns that count only if a rule names them."""
     remarks: tuple[Remark, ...] = ()
@@ -54,7 +51,7 @@ class FileLayout:
         return [name for name in self.names if name is not None and name not in self.left_out]
 
     def field_index(self, column: str) -> int:
-        """Which field of a record a column is."""
+        """Return which field of a record a column is."""
         return self.names.index(column)
 
 
@@ -66,30 +63,34 @@ def detect_layout(
     delimiter: str | None = None,
     header: bool | None = None,
 ) -> FileLayout:
-    """The layout of a file that begins with this block; raise BadFile.
+    """Detect the layout of a file that begins with this block; raise BadFile.
 
     preferred  what separates fields unless they show something else
-    delimiter  what the caller insists on
-    header     whether the caller says that there is one; None: find out
+    delimiter  what separates fields in any case
+    header     whether the first record has names; None: detect it
     """
     remarks: list[Remark] = []
-    told = _SEPARATOR.fullmatch(block.record(0))
-    start = 1 if told and len(block) > 1 else 0
-    few = block.part(start, start + LOOKED_AT)
-    if delimiter is None and told and start:
-        delimiter = told[1].decode("latin-1")
+    separator = _SEPARATOR.fullmatch(block.record(0))
+    start = 1 if separator and len(block) > 1 else 0
+    sample = block.part(start, start + LOOKED_AT)
+    if delimiter is None and separator and start:
+        delimiter = separator[1].decode("latin-1")
     if delimiter is None:
-        delimiter = _choose_delimiter(few, preferred)
+        delimiter = _choose_delimiter(sample, preferred)
         if delimiter != preferred:
             what = DELIMITERS[delimiter]
             remarks.append(Remark(f"fields are separated by {what}", do="If not, say --delimiter"))
-    spaced = is_spaced(few, delimiter)
+    spaced = is_spaced(sample, delimiter)
     if spaced:
-        few = without_spaces(few, delimiter)
+        sample = without_spaces(sample, delimiter)
         remarks.append(Remark("the space behind each delimiter is left out"))
-    records = _split_records(few, delimiter)
+    where = f"line {int(sample.lines[0])}"
     layout = detect_layout_of_records(
-        records, source=source, where=f"line {int(few.lines[0])}", header=header, split_at=delimiter
+        _split_records(sample, delimiter),
+        source=source,
+        where=where,
+        header=header,
+        split_at=delimiter,
     )
     return replace(
         layout,
@@ -108,7 +109,7 @@ def detect_layout_of_records(
     header: bool | None = None,
     split_at: str = "",
 ) -> FileLayout:
-    """The layout of a table of which these are the first records; raise BadFile.
+    """Detect the layout of a table that begins with these records; raise BadFile.
 
     where  what messages call the place of the first record
     """
@@ -135,18 +136,19 @@ def _split_records(block: RecordBlock, delimiter: str) -> list[list[str]]:
     return records
 
 
-# What separates fields
+# The delimiter
 
 
-def _choose_delimiter(few: RecordBlock, preferred: str) -> str:
-    """The preferred one, unless another makes a table and it makes none, or a narrower one."""
-    counts = {one: few.fields(one.encode()) for one in dict.fromkeys([preferred, *DELIMITERS])}
+def _choose_delimiter(sample: RecordBlock, preferred: str) -> str:
+    """Choose the preferred one, unless it makes no table, or a narrower one than another."""
+    candidates = dict.fromkeys([preferred, *DELIMITERS])
+    counts = {candidate: sample.fields(candidate.encode()) for candidate in candidates}
     tables = {
-        one: int(fields[0])
-        for one, fields in counts.items()
+        candidate: int(fields[0])
+        for candidate, fields in counts.items()
         if fields[0] > 1 and _have_equal_fields(fields)
     }
-    most = max(tables, key=lambda one: tables[one], default=preferred)
+    most = max(tables, key=lambda candidate: tables[candidate], default=preferred)
     if preferred in tables:
         fields = counts[most]
         return most if len(fields) > 1 and bool((fields == fields[0]).all()) else preferred
@@ -154,11 +156,11 @@ def _choose_delimiter(few: RecordBlock, preferred: str) -> str:
         return most
     if counts[preferred][0] > 1:
         return preferred
-    return max(counts, key=lambda one: int(counts[one][0]))
+    return max(counts, key=lambda candidate: int(counts[candidate][0]))
 
 
 def _have_equal_fields(fields: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> bool:
-    """Whether nearly all records have as many fields as the header, or one more."""
+    """Tell whether nearly all records have as many fields as the header, or one more."""
     if len(fields) == 1:
         return True
     rest = fields[1:]
@@ -166,7 +168,7 @@ def _have_equal_fields(fields: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> 
 
 
 def is_spaced(block: RecordBlock, delimiter: str) -> bool:
-    """Whether a space stands behind every delimiter."""
+    """Tell whether a space follows every delimiter."""
     if delimiter == " ":
         return False
     at = block.delimiters(delimiter.encode())
@@ -175,16 +177,16 @@ def is_spaced(block: RecordBlock, delimiter: str) -> bool:
 
 
 def without_spaces(block: RecordBlock, delimiter: str) -> RecordBlock:
-    """The same records without the space behind each delimiter."""
+    """Drop the space behind each delimiter."""
     at = block.delimiters(delimiter.encode()) + 1
     data = np.frombuffer(block.data, np.uint8)
     at = at[data[np.minimum(at, len(data) - 1)] == _SPACE]
     if len(at) == 0:
         return block
-    stay = np.ones(len(data), dtype=np.bool_)
-    stay[at] = False
-    sizes = np.add.reduceat(stay, block.starts, dtype=np.int64)
-    return block.with_data(data[stay].tobytes(), sizes)
+    keep = np.ones(len(data), dtype=np.bool_)
+    keep[at] = False
+    sizes = np.add.reduceat(keep, block.starts, dtype=np.int64)
+    return block.with_data(data[keep].tobytes(), sizes)
 
 
 # The header
@@ -193,14 +195,14 @@ def without_spaces(block: RecordBlock, delimiter: str) -> RecordBlock:
 def _check_header(header: Sequence[str], rest: Sequence[Sequence[str]], place: str) -> None:
     """Raise BadFile if the first record seems to be a decision.
 
-    It does if a number stands wherever all values below are numbers (unless they count up, as the
-    names of columns may: 0, 1, 2 or 2019, 2020), or if half of its words stand again below.
+    It does if it has a number wherever all values below are numbers (unless they count up, as the
+    names of columns may: 0, 1, 2 or 2019, 2020), or if half of its words are repeated below.
     """
     if all(_has_letters(name) for name in header):
         numbers_below = any(looks_like_number(value) for value in rest[0])
-        if numbers_below or not any(header[0] == one[0] for one in rest if one):
+        if numbers_below or not any(header[0] == record[0] for record in rest if record):
             return  # the usual case, at little cost
-    whole = [one for one in rest if len(one) == len(header)]
+    whole = [record for record in rest if len(record) == len(header)]
     columns = list(zip(*whole, strict=True))
     numeric = [i for i, column in enumerate(columns) if _are_numbers(column)]
     numbers = [header[i] for i in numeric if looks_like_number(header[i])]
@@ -216,7 +218,7 @@ def _check_header(header: Sequence[str], rest: Sequence[Sequence[str]], place: s
     by_words = not numeric and 2 * len(repeated) > len(words)
     if not by_numbers and not by_words:
         return
-    shown = ", ".join(shorten(one) for one in (numbers or [header[i] for i in repeated])[:3])
+    shown = ", ".join(map(shorten, (numbers or [header[i] for i in repeated])[:3]))
     below = "numbers too" if numbers else "the same words"
     raise BadFile(
         f"{place}: the file seems to have no header: {shown}"
@@ -227,8 +229,8 @@ def _check_header(header: Sequence[str], rest: Sequence[Sequence[str]], place: s
 
 
 def _are_numbers(values: Sequence[str]) -> bool:
-    there = [value for value in values if value.strip() and not is_missing_word(value)]
-    return bool(there) and all(map(looks_like_number, there))
+    present = [value for value in values if value.strip() and not is_missing_word(value)]
+    return bool(present) and all(map(looks_like_number, present))
 
 
 def _has_letters(name: str) -> bool:
@@ -236,11 +238,10 @@ def _has_letters(name: str) -> bool:
 
 
 def _are_consecutive(numbers: Sequence[str]) -> bool:
-    """Whether these are whole numbers that follow one another."""
-    if not all(one.strip().isdigit() for one in numbers):
+    """Tell whether these are whole numbers that follow one another."""
+    if not all(number.strip().isdigit() for number in numbers):
         return False
-    whole = [int(one) for one in numbers]
-    return len(whole) > 1 and all(b - a == 1 for a, b in itertools.pairwise(whole))
+    return len(numbers) > 1 and all(b - a == 1 for a, b in itertools.pairwise(map(int, numbers)))
 
 
 def _layout_with_header(
@@ -250,14 +251,14 @@ def _layout_with_header(
     names: list[str | None] = [*header]
     left_out: list[str] = []
     empty: list[int] = []
-    wider = bool(rest) and all(len(one) == len(header) + 1 for one in rest)
-    if wider and all(not one[-1].strip() for one in rest):
+    wider = bool(rest) and all(len(record) == len(header) + 1 for record in rest)
+    if wider and all(not record[-1].strip() for record in rest):
         names.append("")
-    elif wider and _is_index([one[0] for one in rest]):
+    elif wider and _is_index([record[0] for record in rest]):
         names.insert(0, "")
-    whole = [one for one in rest if len(one) == len(names)]
+    whole = [record for record in rest if len(record) == len(names)]
     for at in reversed(range(1, len(names))):
-        if not whole or (names[at] or "").strip() or any(one[at].strip() for one in whole):
+        if not whole or (names[at] or "").strip() or any(record[at].strip() for record in whole):
             break
         empty.append(at)
         names[at] = None
@@ -265,7 +266,7 @@ def _layout_with_header(
         what = "a delimiter" if len(empty) == 1 else f"{len(empty)} delimiters"
         remarks.append(Remark(f"{what} at the end of every line makes no column"))
     index = names[0] is not None and (not names[0].strip() or _UNNAMED.fullmatch(names[0]))
-    if index and len(names) > 1 and _is_index([one[0] for one in whole]):
+    if index and len(names) > 1 and _is_index([record[0] for record in whole]):
         unnamed = not (names[0] or "").strip()
         remarks.append(
             Remark(
@@ -292,7 +293,7 @@ def _layout_with_header(
 
 
 def _is_index(values: Sequence[str]) -> bool:
-    """Whether these count up from 0 or 1."""
+    """Tell whether these count up from 0 or 1."""
     if not values or values[0] not in ("0", "1"):
         return False
     return list(values) == [str(i) for i in range(int(values[0]), int(values[0]) + len(values))]

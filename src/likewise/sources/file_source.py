@@ -1,24 +1,19 @@
-"""Which format a file has, and a source that reads it.
+"""Opens a file of decisions, whatever its format.
 
 The first bytes decide where they can (Parquet, Arrow, packed files), then the name, then what the
 text looks like: an object is JSON lines, a tab in the first line TSV, anything else CSV. So a pipe
-needs no name.
-
-    source = open_source("decisions.csv.gz")
-    source.columns                    # their names; of JSON lines, those of the first lines
-    for chunk in source.chunks(types, wanted):
-        chunk.table, chunk.places, chunk.refused
-
-Invariant: memory does not grow with the file.
+needs no name. The columns of JSON lines are those of the first lines.
+Invariant: memory does not grow with the file, except for Excel.
 """
 
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from likewise.errors import BadFile
 from likewise.sources.byte_streams import ByteStream
 from likewise.sources.chunk import Chunk, ColumnTypes
+from likewise.sources.chunk_reader import ChunkReader
 from likewise.sources.digest import Digest
 from likewise.sources.number_text import Decimal
 from likewise.sources.remarks import Remark
@@ -53,20 +48,8 @@ _PEEK_BYTES = 4096
 _WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # a zip archive; the older format of Excel
 
 
-class ChunkReader(Protocol):
-    """One format."""
-
-    unit: str
-    columns: list[str]
-
-    @property
-    def remarks(self) -> tuple[Remark, ...]: ...
-
-    def chunks(self, types: ColumnTypes, columns: Sequence[str], rows: int) -> Iterator[Chunk]: ...
-
-
 class DecisionFile:
-    """A file of decisions, read once from beginning to end."""
+    """Reads a file of decisions once, from beginning to end."""
 
     def __init__(self, stream: ByteStream, reader: ChunkReader, format: str) -> None:
         self._stream = stream
@@ -76,7 +59,7 @@ class DecisionFile:
         self.unit = reader.unit
         """What a place counts: "line" or "row"."""
         self.columns = reader.columns
-        self.left_out: tuple[str, ...] = getattr(reader, "left_out", ())
+        self.left_out = reader.left_out
         """Columns such as an index, which count only if a rule names them."""
         self._added: list[Remark] = []
         self._row = 0
@@ -84,43 +67,43 @@ class DecisionFile:
     def chunks(
         self, types: ColumnTypes, columns: Sequence[str], rows: int = ROWS
     ) -> Iterator[Chunk]:
-        """The wanted columns; text by the types given, columns without one as text."""
+        """Yield these columns; text is read by its type, or stays text without one."""
         for chunk in self._reader.chunks(types, columns, rows):
             self._row += len(chunk)
             yield chunk
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What was noticed so far; all of it once the last chunk was read."""
+        """What was noticed so far; complete once the last chunk was read."""
         return (*self._stream.remarks, *self._reader.remarks, *self._added)
 
     def add_remarks(self, remarks: Sequence[Remark]) -> None:
-        """What someone else noticed in this file, such as how its times are written."""
-        self._added += [one for one in remarks if one not in self._added]
+        """Add remarks of others about this file, such as how its times are written."""
+        self._added += [remark for remark in remarks if remark not in self._added]
 
     @property
     def text(self) -> "TextColumns | None":
         """How the columns of text are written; None where the format has types of its own."""
-        return getattr(self._reader, "text", None)
+        return self._reader.text
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """How much is done, of how much if that is known."""
-        rows = getattr(self._reader, "rows", None)
+        """How much is done, and of how much, if that is known."""
+        rows = self._reader.rows
         return (self._row, rows) if rows else (self._stream.position, self._stream.size)
 
     def describe_place(self, number: int) -> str:
-        """Where a row stood, for people."""
+        """Say where a row stands, for people."""
         return f"{self.name}, {self.unit} {number:,}"
 
     @property
     def is_rereadable(self) -> bool:
-        """Whether it can be opened and read once more, and is then the same."""
+        """Whether it can be opened again and read from the beginning."""
         return self._stream.is_rereadable
 
     def digest(self) -> Digest:
-        """The checksum of what was read, once all is read."""
-        return self._stream.digest(by_name=getattr(self._reader, "by_name", False))
+        """Return the checksum of what was read, once all is read."""
+        return self._stream.digest(by_name=self._reader.by_name)
 
     def close(self) -> None:
         self._stream.close()
@@ -137,40 +120,25 @@ def open_source(
     header: bool | None = None,
     sheet: str | None = None,
 ) -> DecisionFile:
-    """A source for a path, or for standard input where that is "-"; raise BadFile.
+    """Open a path, or standard input where that is "-"; raise BadFile.
 
-    format      one of FORMATS, where the file does not tell.
-    delimiter   of a CSV file; found out unless given, and a comma where nothing tells.
-    missing     text that stands for nothing known, in CSV, TSV and Excel.
-    decimal     the decimal sign of numbers, in CSV, TSV and Excel; found out unless given.
-    encoding    of text; UTF-8, or Windows-1252 where it is no UTF-8, unless given.
-    header      whether the first line has the names of columns; None: refuse where it seems not to.
-    sheet       of an Excel workbook; the first unless given.
+    format      one of FORMATS, where the file does not say
+    delimiter   of a CSV file; detected unless given, and a comma where nothing else fits
+    missing     text that means a missing value, in CSV, TSV and Excel
+    decimal     the decimal sign of numbers, in CSV, TSV and Excel; detected unless given
+    encoding    of text; UTF-8, or Windows-1252 where it is no UTF-8, unless given
+    header      whether the first line has the names of columns; None: refuse where it seems not to
+    sheet       of an Excel workbook; the first unless given
     """
     stream = ByteStream(path, encoding)
+    as_text: dict[str, Any] = {"missing": missing, "decimal": decimal, "header": header}
     try:
-        found = format if format in ("csv", "tsv", "jsonl") else _detect_format(stream, format)
-        if found == "excel":
+        detected = format if format in ("csv", "tsv", "jsonl") else _detect_format(stream, format)
+        if detected == "excel":
             from likewise.sources.excel import ExcelSheet
 
-            return DecisionFile(
-                stream,
-                ExcelSheet(stream, sheet, missing=missing, decimal=decimal, header=header),
-                found,
-            )
-        if found in ("csv", "tsv"):
-            from likewise.sources.delimited import DelimitedFile
-
-            text = DelimitedFile(
-                stream,
-                preferred="\t" if found == "tsv" else ",",
-                delimiter=delimiter,
-                missing=missing,
-                decimal=decimal,
-                header=header,
-            )
-            return DecisionFile(stream, text, found)
-        return DecisionFile(stream, _open_reader(stream, found), found)
+            return DecisionFile(stream, ExcelSheet(stream, sheet, **as_text), detected)
+        return DecisionFile(stream, _open_reader(stream, detected, delimiter, as_text), detected)
     except BaseException:
         stream.close()
         raise
@@ -216,7 +184,14 @@ def _detect_format(stream: ByteStream, requested: str | None) -> str:
     return "tsv" if b"\t" in text.split(b"\n")[0] else "csv"
 
 
-def _open_reader(stream: ByteStream, format: str) -> ChunkReader:
+def _open_reader(
+    stream: ByteStream, format: str, delimiter: str | None, as_text: dict[str, Any]
+) -> ChunkReader:
+    if format in ("csv", "tsv"):
+        from likewise.sources.delimited import DelimitedFile
+
+        preferred = "\t" if format == "tsv" else ","
+        return DelimitedFile(stream, preferred=preferred, delimiter=delimiter, **as_text)
     if format == "jsonl":
         from likewise.sources.json_lines import JsonLinesFile
 

@@ -1,18 +1,10 @@
-"""Follows a source: polls, judges, tells; and goes on after whatever goes away and comes back.
+"""Follows a stream, a file or standard input: polls, judges, reports; goes on after failures.
 
-One round: a batch of records is decoded, judged and stored as one transaction, and the sink is told
-what became of them. Meanwhile the next batch is polled, and no further one: if the ledger or the
-sink is slow, records wait where they come from. This is the only such loop: over streams, files
-and standard input.
-
-What cannot be decoded or judged is told before any later record is stored: from then on a restart
-would not read it again. So a refusal may be told twice, and none is missing. The same holds for
-verdicts.
-
-Invariant: every record is judged and stored once, or refused; or it is told as lost, in the chain,
-in one transaction with the position behind it. What the source says of itself is never believed
-over the ledger.
-Bound: two batches of records.
+A batch is decoded, judged, stored as one transaction and reported to the sink, while the next one
+is polled. Refusals are reported before later records are stored, so one may come twice, never none.
+Invariant: every record is judged and stored once, refused, or recorded as lost in the chain, in one
+transaction with its position. The ledger's positions are believed, not the source's.
+Cost: two batches of records in memory.
 """
 
 import time as clock
@@ -35,19 +27,19 @@ from likewise.verdict.losses import reason_at_least
 from likewise.verdict.verdicts import Verdicts
 
 _BATCH = 4096  # records polled, and so judged, together
-_IDLE_SECONDS = 1.0  # a poll waits so long, and then looks whether to stop
-_PASSED_SECONDS = 30.0  # after which positions without decisions are chained
+_IDLE_SECONDS = 1.0  # a poll waits this long before the loop checks whether to stop
+_PASSED_SECONDS = 30.0  # after which positions without decisions are stored
 
 
 class GapFound(BadFile):
-    """Records are gone, and the policy is to stop there."""
+    """Says that records are gone, and that the policy is to stop there."""
 
     code = "gap-found"
 
 
 @dataclass
 class FollowerCounts:
-    """What came of the records so far."""
+    """Counts what became of the records so far."""
 
     rows: int = 0
     comparable: int = 0
@@ -63,12 +55,12 @@ class FollowerCounts:
 class Follower:
     """Reads a source into a monitor.
 
-    sink     takes verdicts, and records that cannot be judged
-    gaps     "lost" or "stop": what becomes of records that are gone (address.py)
-    format   of the records, as Decoder has it
-    tell     told in a line each what a person should know
-    call     how the monitor is called
-    refused  told of each record that cannot be judged
+    sink            takes verdicts, and records that cannot be judged
+    gaps            "lost" or "stop": what happens to records that are gone (address.py)
+    format          of the records, as for Decoder
+    tell            shows a line to people
+    call_monitor    how the monitor is called
+    on_refused      called for each record that cannot be judged
     """
 
     def __init__(
@@ -91,20 +83,19 @@ class Follower:
         self._retry = Retry(tell)
         self._call_monitor = call_monitor
         self._on_refused = on_refused
-        self._read_positions: dict[
-            str, Position
-        ] = {}  # records up to here are judged, refused or lost
-        self._stored_positions: dict[str, Position] = {}  # as the ledger has it
+        # Records up to these positions are judged, refused or lost; the ledger has the others.
+        self._read_positions: dict[str, Position] = {}
+        self._stored_positions: dict[str, Position] = {}
         self._stored_since = clock.monotonic()
         self.counts = FollowerCounts()
         self.is_connected = False
         self.is_behind = True
-        """Whether more may wait than was taken: the last poll gave as much as it may."""
+        """Whether more records may wait, since the last poll returned a full batch."""
         self.caught_up_at: float | None = None
-        """When nothing waited last, by the monotonic clock."""
+        """When no records waited for the last time, by the monotonic clock."""
 
     def stop(self) -> None:
-        """End after what is in hand; may be called by a signal's handler, or another thread."""
+        """End after the current batch; signal handlers and other threads may call it."""
         self._retry.stopped = True
 
     def run(self) -> None:
@@ -140,7 +131,7 @@ class Follower:
             if polled.ended:
                 return
 
-    # The source goes away and comes back
+    # Reconnecting
 
     def _seek(self) -> None:
         try:
@@ -150,7 +141,7 @@ class Follower:
             self._wait_until_back(error)
 
     def _wait_until_back(self, error: Unreachable) -> None:
-        """Try until the source is back, with growing pauses."""
+        """Try again, with growing pauses, until the source is back."""
         self.is_connected = False
         self.is_connected = self._retry.retry_until_back(
             lambda: self._source.seek(self._read_positions), error
@@ -170,13 +161,10 @@ class Follower:
             self._sink.flush()
         except StopRequested:
             return
-        begun = (
-            polled.positions.keys()
-            - self._read_positions.keys()
-            - {one.source for one in polled.records}
-        )
+        sources = {record.source for record in polled.records}
+        starts = polled.positions.keys() - self._read_positions.keys() - sources
         self._read_positions |= polled.positions
-        self._store_progress(0.0 if begun else _PASSED_SECONDS)
+        self._store_progress(0.0 if starts else _PASSED_SECONDS)
 
     def _judge_all(self, messages: Messages) -> None:
         for outcome in isolate_bad_rows(messages, self._judge_messages):
@@ -192,7 +180,7 @@ class Follower:
         return verdicts
 
     def _report_verdicts(self, messages: Messages, verdicts: Verdicts) -> None:
-        """Count verdicts, and tell the sink."""
+        """Count verdicts, and hand them to the sink."""
         known = verdicts.known
         repeated, fresh = int(known.sum()), ~known
         counts = self.counts
@@ -207,12 +195,13 @@ class Follower:
         self._sink.take(messages, verdicts)
 
     def _note_stored(self, messages: Messages, known: Any) -> None:
-        """Positions are stored with the last row of a message, unless that was known before."""
+        """Note the positions that were stored: those of messages whose last row was new."""
         records = messages.records
         if known.any():
             counts = [1] * len(messages) if messages.counts is None else messages.counts
             last = np.cumsum(counts) - 1
-            records = [one for one, again in zip(records, known[last], strict=True) if not again]
+            pairs = zip(records, known[last], strict=True)
+            records = [record for record, is_known in pairs if not is_known]
         if records:
             self._stored_positions |= {record.source: record.position for record in records}
             self._stored_since = clock.monotonic()
@@ -222,10 +211,10 @@ class Follower:
         self._on_refused()
         self._sink.refuse(record, why, code)
 
-    # What is gone, and what is behind
+    # Gaps and progress
 
     def _handle_gap(self, gap: Gap) -> None:
-        """Records are gone: chain that, with the position behind them; or end with an error."""
+        """Record in the chain that records are gone, or raise GapFound."""
         if self._gaps == "stop":
             raise GapFound(
                 f"{gap.why}. Nothing was stored behind that. To go on, and have them counted as"
@@ -234,21 +223,21 @@ class Follower:
         count = 1 if gap.count is None else gap.count
         self._retry.tell(f"{gap.why}: {'some' if gap.count is None else count} decisions are lost.")
         monitor = self._judge.monitor
-        words = f"gone from {gap.source} before it was read"[:200]
+        reason = f"gone from {gap.source} before it was read"[:200]
         if gap.count is None:
-            words = reason_at_least(f"gone from {gap.source}")
+            reason = reason_at_least(f"gone from {gap.source}")
             self.counts.at_least = True
         before = just_before(gap.before)
         where: dict[str, Any] = {}
         if monitor.durable and to_position_numbers(before) > to_position_numbers(gap.after):
             where = {"source": gap.source, "position": before}
-        self._call_monitor(lambda: monitor.record_loss(count, words, **where), 0)
+        self._call_monitor(lambda: monitor.record_loss(count, reason, **where), 0)
         self.counts.lost += count
         if where:
             self._read_positions[gap.source] = self._stored_positions[gap.source] = before
 
     def _store_progress(self, seconds: float) -> None:
-        """Chain where the source was read to, if only bad messages have come for so long."""
+        """Store how far the source was read, if only bad messages came for `seconds`."""
         waited = clock.monotonic() - self._stored_since
         if not self._judge.stores_positions or waited < seconds:
             return

@@ -1,11 +1,8 @@
-"""JSON lines: one object on each line.
+"""Reads JSON lines: one object on each line.
 
 A value keeps the type that JSON gives it: 1 and "1" are different categories, as they are in
-Python. Polars would settle one type for a column and bend what does not fit: it has no part here.
-
-What JSON leaves open is refused rather than guessed at: a name that an object has twice, half a
-character (a lone surrogate, which UTF-8 cannot hold), and true or false in a column of numbers.
-
+Python. What JSON leaves open is refused: a name that an object has twice, half a character (a lone
+surrogate, which UTF-8 cannot hold), and true or false in a column of numbers.
 Invariant: a line that is not one object is refused with its number; the others are read.
 """
 
@@ -24,21 +21,22 @@ import numpy as np
 from likewise.errors import BadFile
 from likewise.sources.byte_streams import ByteStream
 from likewise.sources.chunk import BadLine, Chunk, ColumnTypes, RefusedRow
+from likewise.sources.chunk_reader import ChunkReader
 from likewise.sources.record_cutting import RecordBlock, read_blocks
-from likewise.sources.remarks import Remark
+from likewise.sources.remarks import shorten
 from likewise.tables.frames import BOOLEAN_ADVICE
 from likewise.tables.strict_json import BadJson, decode_strictly
 
 _SHOWN = 60
-_LOOK = 1_000  # lines from which columns are known
+_SAMPLE = 1_000  # lines from which columns are known
 
 
 def _refuse_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise BadLine(f"{_quote(twice)} is given twice; expected every name once", "repeated-name")
-    return made
+    return value
 
 
 _decode = msgspec.json.Decoder().decode
@@ -47,15 +45,15 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_refuse_repeated_names)
 
 
 def parse_object(line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
-    """The object on a line; raise BadLine, which says what is wrong with it.
+    """Return the object on a line; raise BadLine, which says what is wrong with it.
 
-    numbers  names of columns that hold numbers, in which true is none.
+    numbers     names of columns that hold numbers, in which true is not one
     """
     return check_plain_object(parse_json(line), line, numbers)
 
 
 def check_plain_object(value: Any, line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
-    """A value that was parsed, or is part of what was, if it is an object of plain values."""
+    """Return a parsed value if it is an object of plain values; raise BadLine if not."""
     if not isinstance(value, dict):
         raise BadLine(
             f'{_shorten(line)} is no object; expected one, such as {{"age": 41, …}}', "bad-json"
@@ -72,9 +70,9 @@ def check_plain_object(value: Any, line: bytes, numbers: Collection[str] = ()) -
         _refuse_lone_surrogates(value)
     for name in numbers if bool in kinds else ():
         if isinstance(value.get(name), bool):
-            given = "true" if value[name] else "false"
+            text = "true" if value[name] else "false"
             raise BadLine(
-                f"{_quote(name)} is {given}; expected a number. {BOOLEAN_ADVICE}",
+                f"{_quote(name)} is {text}; expected a number. {BOOLEAN_ADVICE}",
                 "unexpected-value",
                 name,
             )
@@ -82,12 +80,12 @@ def check_plain_object(value: Any, line: bytes, numbers: Collection[str] = ()) -
 
 
 def number_columns(types: ColumnTypes) -> list[str]:
-    """The columns in which a rule expects numbers."""
+    """Return the columns in which a rule expects numbers."""
     return [name for name, kind in types.items() if kind in ("number", "listed")]
 
 
 def parse_json(line: bytes) -> Any:
-    """What JSON says; raise BadLine if it is none, or says something twice."""
+    """Parse JSON; raise BadLine if it is none, or gives a name twice."""
     with suppress(BadJson, msgspec.ValidationError):
         return decode_strictly(_decode, line)
     try:
@@ -122,11 +120,10 @@ def _refuse_lone_surrogates(value: dict[str, Any]) -> None:
             ) from None
 
 
-class JsonLinesFile:
-    """A file of objects; its columns are those of its first lines."""
+class JsonLinesFile(ChunkReader):
+    """Reads a file of objects; its columns are those of its first lines."""
 
     unit = "line"
-    remarks: tuple[Remark, ...] = ()  # it brings types of its own
 
     def __init__(self, stream: ByteStream) -> None:
         self.stream = stream
@@ -137,18 +134,15 @@ class JsonLinesFile:
                 f"{stream.name} is empty; expected a JSON object on each line.", path=stream.name
             )
         self._first: RecordBlock | None = first
-        begun = self._read_chunk(first, range(min(_LOOK, len(first))))
-        self.columns = list(dict.fromkeys(name for row in begun.table for name in row))
+        sample = self._read_chunk(first, range(min(_SAMPLE, len(first))))
+        self.columns = list(dict.fromkeys(name for row in sample.table for name in row))
         if not self.columns:
-            one = (
-                begun.refused[0]
-                if begun.refused
-                else RefusedRow(int(first.lines[0]), "no columns", "no-columns")
-            )
-            raise BadFile(f"{stream.name}, line {one.place}: {one.why}.", path=stream.name)
+            no_columns = RefusedRow(int(first.lines[0]), "no columns", "no-columns")
+            refused = (*sample.refused, no_columns)[0]
+            raise BadFile(f"{stream.name}, line {refused.place}: {refused.why}.", path=stream.name)
 
     def chunks(self, types: ColumnTypes, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
-        """All columns, with the types that they have; so many rows at a time at most."""
+        """Yield all columns, with the types that they have."""
         first, self._first = self._first, None
         numbers = number_columns(types)
         for block in itertools.chain([first] if first is not None else [], self._blocks):
@@ -173,7 +167,4 @@ def _shorten(line: bytes) -> str:
 
 
 def _quote(value: Any) -> str:
-    """A name or a value, not too long."""
-    if isinstance(value, str) and len(value) > _SHOWN:
-        value = value[: _SHOWN - 1] + "…"
-    return repr(value)
+    return shorten(value, _SHOWN) if isinstance(value, str) else repr(value)

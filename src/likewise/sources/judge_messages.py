@@ -1,11 +1,10 @@
-"""Messages to verdicts: rows bound to the rule's columns, judged and stored with their positions.
+"""Judges messages: binds their rows to the rule, and stores them with their positions.
 
 Lines of standard input have no position that a ledger could go on from. Under a rule without a key
-column their numbers are their keys there, so a line that is sent again is known.
-
-Invariant: what `judge` is given is one transaction. A message has one position; of several
-decisions in it the last one carries it, and they are stored together or not at all.
-Not here: where messages come from (sources/), and what becomes of answers (sinks.py).
+column their numbers are their keys there, so a line that is sent again is recognized.
+Invariant: one call of `judge` is one transaction. A message has one position, which its last
+decision carries, and its decisions are stored together or not at all.
+Not here: where messages come from (protocol.py), and what becomes of answers (sinks.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,22 +27,22 @@ BindColumns: TypeAlias = Callable[[list[str]], Binding]
 
 
 class PassedLine(BadDecision):
-    """An earlier run has stored later lines and not this one, so it is not judged any more."""
+    """Says that an earlier run stored later lines but not this one, which is not judged now."""
 
     code = "passed-line"
 
 
 class LineNumbers:
-    """Numbers of lines as the keys of decisions, for a ledger whose rule has no key column.
+    """Makes line numbers the keys of decisions, for a ledger whose rule has no key column.
 
-    last     the last line that earlier runs have stored
+    last     the last line that earlier runs stored
     resume   whether the input begins again at its first line; else it goes on behind the last one
     """
 
     def __init__(self, last: int = 0, *, resume: bool = False) -> None:
         self._last = last
         self.lines_before = 0 if resume else last
-        """Lines that came before the first one of this input."""
+        """How many lines came before the first one of this input."""
 
     @classmethod
     def of(cls, monitor: Monitor, *, resume: bool = False) -> "LineNumbers":
@@ -55,7 +54,7 @@ class LineNumbers:
         return cls(last if isinstance(last, int) else 0, resume=resume)
 
     def keys(self, monitor: Monitor, messages: Messages) -> dict[str, Any]:
-        """For `observe_many`; raise PassedLine if a line was passed by an earlier run."""
+        """Return the keys for `observe_many`; raise PassedLine if an earlier run passed a line."""
         if not monitor.durable or monitor.rule.key_column is not None:
             return {}
         numbers = [record.position for record in messages.records]
@@ -67,9 +66,9 @@ class LineNumbers:
 
 
 class StreamJudge:
-    """A monitor that takes messages.
+    """Has a monitor judge messages.
 
-    Where the rule does not name the columns, the first message that can be judged does.
+    If the rule does not name the columns, the first message that can be judged does.
 
     monitor       None: `open_monitor` opens it once a message says what the rule is
     bind          binds the rule to columns
@@ -93,7 +92,7 @@ class StreamJudge:
         self._lines = lines
         self._binding: Binding | None = None
         self.number_columns: list[str] = []
-        """Columns that hold numbers."""
+        """The columns that hold numbers."""
         columns = None if monitor is None else columns_of_rule(monitor.rule)
         if columns is not None:
             self._use_binding(bind(columns))
@@ -116,13 +115,13 @@ class StreamJudge:
         return self._lines is None and self.monitor.durable
 
     def positions(self) -> Mapping[str, Position]:
-        """Where earlier runs ended, by sequence."""
+        """Return where earlier runs ended, by sequence."""
         if self._lines is not None:
             return {STANDARD_INPUT: self._lines.lines_before}
         return self.monitor.positions if self.monitor.durable else {}
 
     def judge(self, messages: Messages) -> Verdicts:
-        """Judge all of them and store them with their positions, or raise BadDecision."""
+        """Judge messages and store them with their positions, or raise BadDecision."""
         binding = self._binding or self._bind_to_row(messages.first_row)
         rows = messages.table
         settings: dict[str, Any] = {}
@@ -136,10 +135,10 @@ class StreamJudge:
         return self.monitor.observe_many(*binding.arguments(rows), **settings)
 
     def _bind_to_row(self, row: dict[str, Any]) -> Binding:
-        """Begin with the columns of a row, if a monitor takes it: it speaks for later ones."""
+        """Bind the columns of a row, if a monitor accepts it; later rows must have them too."""
         try:
             binding = self._bind(list(row))
-        except BadTable as error:  # other columns may do
+        except BadTable as error:  # a later message may have columns that fit
             raise BadDecision(str(error)) from None
         decision = binding.arguments_of_row(row)
         if self._monitor is None:
@@ -158,11 +157,8 @@ class StreamJudge:
 
 
 def columns_of_rule(rule: Rule) -> list[str] | None:
-    """The columns that a rule names, its outputs last; None where it is about vectors."""
-    if rule.features is None:
-        return None
-    outputs = rule.output_column or ()
-    return [*rule.features, *([outputs] if isinstance(outputs, str) else outputs)]
+    """Return the columns that a rule names, its outputs last; None if it is about vectors."""
+    return None if rule.features is None else [*rule.features, *rule.output_columns]
 
 
 def make_binder(
@@ -172,13 +168,13 @@ def make_binder(
     model_column: str | None = None,
     ignore: Sequence[str] = (),
 ) -> BindColumns:
-    """Binds a rule to what messages have.
+    """Return a function that binds a rule to the columns of messages.
 
     output_column, ignore   for a rule about vectors: the field with the output, and fields that are
                             no part of the input
     model_column            the field that says which model decided
     """
-    beside = () if model_column is None else (model_column,)
+    extra_columns = () if model_column is None else (model_column,)
     vectors = rule.features is None
     if vectors == (output_column is None) or (ignore and not vectors):
         what = "is about vectors, and does not say" if vectors else "has features, and says"
@@ -187,20 +183,20 @@ def make_binder(
         raise BadRule(f"the rule has compare = {rule.compare!r}: say model_column.")
 
     def bind(columns: list[str]) -> Binding:
-        named = rule.features or {}
-        others = [name for name in columns if name in named or name not in beside]
+        features = rule.features or {}
+        own_columns = [name for name in columns if name in features or name not in extra_columns]
         if rule.features is not None:
-            bound = bind_features(rule, others, source="the stream", rule_name="the rule")
+            binding = bind_features(rule, own_columns, source="the stream", rule_name="the rule")
         else:
-            bound = bind_vectors(
+            binding = bind_vectors(
                 rule,
-                others,
+                own_columns,
                 output_column or "",
                 ignore=ignore,
                 source="the stream",
                 rule_name="the rule",
                 named_by="output_column",
             )
-        return bound.with_extra_columns(beside)
+        return binding.with_extra_columns(extra_columns)
 
     return bind

@@ -1,13 +1,10 @@
-"""Kafka topics: a source of decisions, and a target for verdicts (confluent-kafka).
+"""Kafka topics as a source of decisions and a target for verdicts (confluent-kafka).
 
-A source is one partition, "topic/3"; its position is an offset. Partitions are assigned here, at
-offsets that the ledger says; the group is never joined and nothing is committed to it. Records of
-several partitions come as they arrive, and the ledger freezes that order.
-
-Invariant: no offset is skipped without a `Gap`, but for those that compaction and transactions take
-out of the middle. What expired is seen by the offset that a partition begins at.
-Bound: librdkafka reads ahead, at most _AHEAD_KILOBYTES.
-Not here: verdicts over several partitions. They go to the first one, in the order of rows.
+Each partition is a sequence ("topic/3") with offsets for positions. It is read from the ledger's
+offset; no group is joined and nothing is committed. The ledger keeps the order of arrival.
+Invariant: no offset is skipped without a `Gap`, except those that compaction and transactions take
+out of the middle. Verdicts go to the first partition, in the order of rows.
+Cost: librdkafka reads ahead, at most _AHEAD_KILOBYTES.
 """
 
 import logging
@@ -39,11 +36,11 @@ _PERMANENT_ERRORS = {
 """Errors that waiting does not mend, and what they mean."""
 _silent_logger = logging.getLogger("likewise.kafka")
 _silent_logger.addHandler(logging.NullHandler())
-_silent_logger.propagate = False  # librdkafka tells of every attempt to connect
+_silent_logger.propagate = False  # librdkafka logs every attempt to connect
 
 
 class KafkaSource:
-    """The records of all partitions of a topic."""
+    """Reads the records of all partitions of a topic."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -52,9 +49,7 @@ class KafkaSource:
         self._consumer: Any = None
         self._at: dict[str, int] = {}
         self._gaps: list[Gap] = []
-        self._new_starts: dict[
-            str, int
-        ] = {}  # where partitions begin of which only new records count
+        self._new_starts: dict[str, int] = {}  # where partitions begin that start with new records
         self._is_away = False
         self._partitions_checked_at = 0.0
 
@@ -72,7 +67,6 @@ class KafkaSource:
             "auto.offset.reset": "error",
             "queued.max.messages.kbytes": _AHEAD_KILOBYTES,
             "error_cb": self._on_error,
-            "logger": _silent_logger,
             **_client_settings(self._address),
         }
         with _translate_errors(self._address, kafka):
@@ -95,7 +89,7 @@ class KafkaSource:
         return partitions
 
     def _find_offset(self, kafka: Any, partition: int, positions: Mapping[str, Position]) -> int:
-        """Where to go on in a partition; notes what is gone."""
+        """Return the offset to go on from in a partition; note what is gone."""
         source = f"{self._topic}/{partition}"
         place = kafka.TopicPartition(self._topic, partition)
         low, high = self._consumer.get_watermark_offsets(place, timeout=_ANSWER_SECONDS)
@@ -135,7 +129,7 @@ class KafkaSource:
                 records.append(self._make_record(message))
             elif message.error().name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
                 self._note_positions(records)
-                self.seek(self._at)  # which finds out what is gone
+                self.seek(self._at)  # this notes what is gone
                 break
             else:
                 _raise_if_permanent(self._address, message.error().name())
@@ -150,12 +144,12 @@ class KafkaSource:
         self._at |= {record.source: int(record.position) for record in records}  # type: ignore[arg-type]
 
     def _make_poll_result(self, records: Sequence[Record]) -> PollResult:
-        """Records, and the gaps that are right before them; other gaps wait for their records."""
+        """Return records and the gaps right before them; other gaps wait for their records."""
         sources = {record.source: record.position for record in reversed(records)}
-        told = [gap for gap in self._gaps if sources.get(gap.source, -1) >= gap.before]  # type: ignore[operator]
-        self._gaps = [gap for gap in self._gaps if gap not in told]
-        begun, self._new_starts = self._new_starts, {}
-        return make_poll_result(records, tuple(told), begun=begun)
+        due = [gap for gap in self._gaps if sources.get(gap.source, -1) >= gap.before]  # type: ignore[operator]
+        self._gaps = [gap for gap in self._gaps if gap not in due]
+        starts, self._new_starts = self._new_starts, {}
+        return make_poll_result(records, tuple(due), starts=starts)
 
     def _make_record(self, message: Any) -> Record:
         source = f"{self._topic}/{message.partition()}"
@@ -175,14 +169,13 @@ class KafkaSource:
 
 
 class KafkaTarget:
-    """Lines become messages of the first partition of a topic."""
+    """Sends lines as messages to the first partition of a topic."""
 
     knows_last_line = True
 
-    def __init__(self, address: Address, field: str) -> None:
+    def __init__(self, address: Address) -> None:
         self.name = str(address)
         self._address = address
-        self._field = field
         self._topic = address.streams[0]
         self._producer: Any = None
         self._failures: list[str] = []
@@ -191,8 +184,8 @@ class KafkaTarget:
         kafka = _import_kafka()
         with _translate_errors(self._address, kafka):
             if self._producer is None:
-                idempotent = {"enable.idempotence": True, "logger": _silent_logger, "linger.ms": 5}
-                self._producer = kafka.Producer({**idempotent, **_client_settings(self._address)})
+                settings = {"enable.idempotence": True, "linger.ms": 5}
+                self._producer = kafka.Producer({**settings, **_client_settings(self._address)})
             self._failures = []
             for line in lines:
                 self._produce(line)
@@ -221,13 +214,8 @@ class KafkaTarget:
     def read_last_line(self) -> bytes | None:
         kafka = _import_kafka()
         with _translate_errors(self._address, kafka):
-            consumer = kafka.Consumer(
-                {
-                    "group.id": "likewise",
-                    "logger": _silent_logger,
-                    **_client_settings(self._address),
-                }
-            )
+            settings = {"group.id": "likewise", **_client_settings(self._address)}
+            consumer = kafka.Consumer(settings)
             try:
                 if not _list_partitions(consumer, self._address):
                     return None
@@ -252,7 +240,7 @@ class KafkaTarget:
 
 
 def _list_partitions(consumer: Any, address: Address) -> list[int]:
-    """The partitions of a topic; none if there is no such topic."""
+    """Return the partitions of a topic; none if there is no such topic."""
     name = address.streams[0]
     topic = consumer.list_topics(name, timeout=_ANSWER_SECONDS).topics[name]
     if topic.error is None:
@@ -271,9 +259,10 @@ def _import_kafka() -> Any:
     return confluent_kafka
 
 
-def _client_settings(address: Address) -> dict[str, str]:
-    """Of the client: the brokers, and lines `name = value` of the file that the address names."""
-    settings = {"bootstrap.servers": ",".join(f"{host}:{port}" for host, port in address.hosts)}
+def _client_settings(address: Address) -> dict[str, Any]:
+    """Return settings of the client: brokers, logger, and the lines of the address's file."""
+    brokers = ",".join(f"{host}:{port}" for host, port in address.hosts)
+    settings: dict[str, Any] = {"logger": _silent_logger, "bootstrap.servers": brokers}
     for line in (address.read_secret("config_file") or "").splitlines():
         name, equals, value = line.partition("=")
         if not line.strip() or line.lstrip().startswith("#"):
@@ -284,23 +273,18 @@ def _client_settings(address: Address) -> dict[str, str]:
     return settings
 
 
-def _permanent_error(address: Address, name: str) -> BadRule:
-    return BadRule(f"{address}: {_PERMANENT_ERRORS[name]} ({name}).")
-
-
 def _raise_if_permanent(address: Address, name: str) -> None:
-    """Raise BadRule if an error of that name is there to stay."""
+    """Raise BadRule if waiting does not mend an error of that name."""
     if name in _PERMANENT_ERRORS:
-        raise _permanent_error(address, name)
+        raise BadRule(f"{address}: {_PERMANENT_ERRORS[name]} ({name}).") from None
 
 
 @contextmanager
 def _translate_errors(address: Address, kafka: Any) -> Iterator[None]:
-    """Errors of the client as ours: away for now, or wrong for good."""
+    """Raise Unreachable for errors of the client that may pass, BadRule for others."""
     try:
         yield
     except kafka.KafkaException as error:
         name = error.args[0].name()
-        if name in _PERMANENT_ERRORS:
-            raise _permanent_error(address, name) from None
+        _raise_if_permanent(address, name)
         raise Unreachable(f"{address} does not answer ({name}).") from None

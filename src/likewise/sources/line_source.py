@@ -1,12 +1,9 @@
-"""Lines as a source (protocol.py): of a pipe, as they come, or of a file, from where a ledger ends.
+"""Lines as a source (protocol.py): of a pipe, as they come, or of a file from any position.
 
-Unlike record_cutting.py, nothing waits for a block to fill: whatever is there is given at once,
-and only then is more read. Whoever is slow to take lines makes the writer of a pipe wait, not this
-grow.
-
-Invariant: every line that is not blank is one record, in order, each once. A line that is too long
-is a record without a body, and says why. A mark of UTF-8 before a line is no part of it.
-Cost: one piece of a pipe, or one line of a file; and the longest line, which is bounded.
+Unlike record_cutting.py it does not wait for a full block. A slow reader makes the writer of a pipe
+wait; nothing grows here.
+Invariant: every line that is not blank is one record, in order, each once. One that is too long has
+no body, and says why. Cost: one piece of a pipe, or one line of a file, of bounded length.
 Not here: packed files and other formats (file_source.py), which cannot be entered in the middle.
 """
 
@@ -44,7 +41,7 @@ def _make_record(source: str, position: Position, line: bytes | None) -> Record 
 
 
 class PipeLines:
-    """The lines of a pipe, until it ends or somebody calls `stop`.
+    """Reads the lines of a pipe, until it ends or somebody calls `stop`.
 
     A position is the number of a line. A pipe cannot be read again, so `seek` says how many lines
     came before it, and counting goes on from there. After `stop` no further line is read.
@@ -56,15 +53,15 @@ class PipeLines:
         self._descriptor = descriptor
         self._wake_reader, self._wake_writer = os.pipe()
         self._stopped = False
-        self._line_pieces: list[bytes] = []  # the pieces of the line that has not ended yet
+        self._line_pieces: list[bytes] = []  # pieces of the line that has not ended yet
         self._size = 0  # bytes in these pieces
         self._skipping = False  # whether the rest of a line that is too long is still to come
-        self._number = 0  # of lines given so far
-        self._waiting: deque[bytes | None] = deque()  # lines of the last piece, not given yet
+        self._number = 0  # of the last line that was returned
+        self._waiting: deque[bytes | None] = deque()  # lines that were read, not returned yet
         self._ended = False
 
     def stop(self) -> None:
-        """Give no more; may be called by a signal's handler, or another thread."""
+        """Return no more lines; signal handlers and other threads may call it."""
         self._stopped = True
         os.write(self._wake_writer, b"x")
 
@@ -76,13 +73,13 @@ class PipeLines:
         return source == self.name
 
     def seek(self, positions: Mapping[str, Position]) -> None:
-        """So many lines came before this pipe."""
+        """Set how many lines came before this pipe."""
         before = positions.get(self.name, 0)
         assert isinstance(before, int)
         self._number = before
 
     def poll(self, most: int, seconds: float = math.inf) -> PollResult:
-        """Lines that are there, together; it waits for the first of them."""
+        """Return the lines that are there; wait for the first of them."""
         until = clock.monotonic() + seconds
         while not (self._waiting or self._ended or self._stopped):
             left = None if seconds == math.inf else max(0.0, until - clock.monotonic())
@@ -101,7 +98,7 @@ class PipeLines:
         return make_poll_result(records, ended=self._stopped or (self._ended and not self._waiting))
 
     def _split_lines(self, piece: bytes) -> list[bytes | None]:
-        """The lines that end in a piece, and None as soon as a line is too long."""
+        """Return the lines that end in a piece, and None as soon as a line is too long."""
         *ends, rest = piece.split(b"\n")
         lines: list[bytes | None] = []
         for end in ends:
@@ -111,7 +108,7 @@ class PipeLines:
         return lines + (self._extend_line(rest) if rest else [])
 
     def _extend_line(self, piece: bytes) -> list[None]:
-        """Go on with the line that has begun; its pieces are joined once, at its end."""
+        """Add a piece to the current line; the pieces are joined once, at its end."""
         if self._skipping:
             return []
         self._line_pieces.append(piece)
@@ -122,7 +119,7 @@ class PipeLines:
         return [None]
 
     def _take_last_line(self) -> list[bytes | None]:
-        """The line that has begun when the pipe ends; none if it was too long."""
+        """Return the line without an end when the pipe ends; none if it was too long."""
         return [b"".join(self._line_pieces)] if self._line_pieces else []
 
     def close(self) -> None:
@@ -131,12 +128,12 @@ class PipeLines:
 
 
 class LineFile:
-    """The lines of a file, in batches; the sequence has the file's whole path for a name.
+    """Reads the lines of a file, in batches; the name of its sequence is the whole path.
 
     A position is a pair: the number of the line, and the byte behind it. So going on takes one
-    seek, whatever is before, and lines keep their numbers. A file that was cut, or changed before
-    that place, is noticed by the line feed that is missing there. The last line counts even without
-    a line feed; if it grows afterwards, going on behind it is refused.
+    seek, and lines keep their numbers. A file that was cut, or changed before that place, is
+    noticed because no line feed is there. The last line counts even without a line feed; if it
+    grows afterwards, going on behind it is refused.
     """
 
     def __init__(self, path: Path) -> None:
@@ -171,7 +168,7 @@ class LineFile:
         self._file.seek(self._byte)
 
     def poll(self, most: int, seconds: float = 0.0) -> PollResult:
-        """The next lines; it does not wait, since the end of a file is its end."""
+        """Return the next lines, without waiting: a file does not grow at its end."""
         records: list[Record] = []
         size = 0
         while len(records) < most and size < _BATCH_BYTES:
@@ -185,7 +182,7 @@ class LineFile:
         return make_poll_result(records)
 
     def _read_line(self) -> bytes | None:
-        """The next line with its line feed; None if it is too long, and nothing at the end."""
+        """Return the next line with its line feed; None if too long, b"" at the end."""
         line = piece = self._file.readline(LONGEST + 1)
         self._byte += len(piece)
         while len(piece) == LONGEST + 1 and not piece.endswith(b"\n"):

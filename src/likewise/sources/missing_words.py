@@ -1,9 +1,8 @@
-"""Words that stand for "nothing is known": NA, N/A, NaN, null, k.A., ? and their like.
+"""Words for a missing value: NA, N/A, NaN, null, k.A., ? and similar ones.
 
-In a column of numbers, or of true and false, such a word cannot be a value: it is missing, and is
-counted. In a column of words it can (NA is Namibia, "none" a kind of collateral): there it stays a
-word until the caller lists it with --missing, and is counted all the same.
-
+In a column of numbers, or of true and false, such a word is missing, and is counted. In a column of
+words it may be a value (NA is Namibia, "none" a kind of collateral): there it stays a word until
+the caller lists it with --missing, and is counted as well.
 Not here: the empty field, which is missing everywhere.
 """
 
@@ -17,42 +16,42 @@ _WORDS = (
     "NA", "N/A", "#N/A", "#NA", "<NA>", "NaN", "NaT", "null", "(null)", "nil", "none", "missing",
     "n.a.", "n. a.", "k.A.", "k. A.", "-", "--", "–", "—", "?", "??",
 )  # fmt: skip
-_ORDINARY = ("none", "nil")  # which are words like others, too
+_ORDINARY = ("none", "nil")  # ordinary words, too
 _ALL = {form for word in _WORDS for form in (word, word.lower(), word.upper(), word.capitalize())}
-_IN_WORDS = pl.Series(sorted(one for one in _ALL if one.lower() not in _ORDINARY))
+_IN_WORDS = pl.Series(sorted(word for word in _ALL if word.lower() not in _ORDINARY))
 _IN_NUMBERS = pl.Series(sorted(_ALL))
 
 
 def find_missing_words(text: pl.Series) -> pl.Series:
-    """Where a column that holds no words has one that stands for nothing known."""
+    """Say where a column of numbers or flags has a word for a missing value."""
     return text.str.strip_chars().is_in(_IN_NUMBERS.implode()).fill_null(False)
 
 
 def is_missing_word(text: str) -> bool:
-    """Whether a text stands for nothing known, in a column of numbers."""
+    """Tell whether a text means a missing value in a column of numbers."""
     return text.strip() in _ALL
 
 
 class MissingWords:
-    """Counts such words, by column."""
+    """Counts words for missing values, by column."""
 
     def __init__(self) -> None:
         self._missing: dict[str, Counter[str]] = {}
         self._kept_words: dict[str, Counter[str]] = {}
 
     def add_missing(self, column: str, words: pl.Series) -> None:
-        """Words that were taken as missing."""
+        """Count words that were taken as missing."""
         self._missing.setdefault(column, Counter()).update(words.str.strip_chars().to_list())
 
     def add_kept_words(self, column: str, text: pl.Series) -> None:
-        """A column of words, which may have such words in it."""
-        found = text.filter(text.is_in(_IN_WORDS.implode()).fill_null(False))
-        if len(found):
-            self._kept_words.setdefault(column, Counter()).update(found.to_list())
+        """Count the words of a column that stay words, but may mean a missing value."""
+        words = text.filter(text.is_in(_IN_WORDS.implode()).fill_null(False))
+        if len(words):
+            self._kept_words.setdefault(column, Counter()).update(words.to_list())
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """One for each column, and for a word that stays one, for each word."""
+        """A remark for each column with such words."""
         missing = [
             Remark(
                 f"{_list_words(words)} {'stands' if len(words) == 1 else 'stand'} among numbers and"
@@ -63,7 +62,7 @@ class MissingWords:
             )
             for column, words in self._missing.items()
         ]
-        kept = [
+        kept_words = [
             Remark(
                 f"{_list_words(words)} stays a word like any other",
                 column,
@@ -73,7 +72,7 @@ class MissingWords:
             )
             for column, words in self._kept_words.items()
         ]
-        return (*missing, *kept)
+        return (*missing, *kept_words)
 
 
 def _list_words(words: Counter[str]) -> str:

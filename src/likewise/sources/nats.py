@@ -1,14 +1,10 @@
-"""NATS JetStream: a source of decisions, and a target for verdicts.
+"""NATS JetStream as a source of decisions and a target for verdicts.
 
-A source is one stream, whatever subjects it has: the server numbers its messages without gaps, and
-that number is the position. A consumer that nobody has to acknowledge is made at the number behind
-the ledger's, and made again after every failure; it holds no state that matters. Batches are pulled
-with `no_wait`, and only if there is nothing does one request wait.
-
-Invariant: no message is skipped without a `Gap`. Where all subjects are read, numbers are to follow
-each other; where one subject is, the consumer's own numbers are, and what is gone is known at the
-beginning only, and not how many of them there were.
-Cost: the client is made for event loops, so one runs in a thread of its own.
+A position is the number of a message in its stream. An unacknowledged consumer is created behind
+the ledger's position, and again after every failure; it holds no state that matters.
+Invariant: no message is skipped without a `Gap`. Read with all subjects, numbers follow each other;
+with one subject, gaps are noticed only at the beginning, and without their size.
+Cost: the client needs an event loop, which runs in a thread of its own.
 """
 
 import asyncio
@@ -25,14 +21,14 @@ from likewise.sources.stream_messages import next_poll_size
 from likewise.tables.positions import Position
 
 _ANSWER_SECONDS = 5.0
-_IDLE_SECONDS = 300.0  # after which the server forgets a consumer that nobody asks
+_IDLE_SECONDS = 300.0  # after which the server forgets an idle consumer
 _EMPTY_STATUSES = ("404", "408")  # no messages now; none in time
-_NO_ROOM_CODES = (10002, 10026)  # of an account, or of a stream's consumers: some may go again
+_NO_ROOM_CODES = (10002, 10026)  # of an account, or of consumers: there may be room later
 _T = TypeVar("_T")
 
 
 class _LoopThread:
-    """An event loop in a thread."""
+    """Runs an event loop in a thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -49,7 +45,7 @@ class _LoopThread:
 
 
 class _Connection:
-    """A connection that ends with the first failure; whoever needs it makes another."""
+    """Keeps a connection, which ends with the first failure; the next call makes another."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -62,7 +58,7 @@ class _Connection:
             return self._loop.run(call)
 
     async def jetstream(self) -> Any:
-        """What can be asked of streams; connects if there is no connection."""
+        """Return the client of streams; connect if there is no connection."""
         if self.client is None or not self.client.is_connected:
             await self.end()
             self.lost = asyncio.Event()
@@ -73,11 +69,11 @@ class _Connection:
         self.lost.set()
 
     async def wait_unless_lost(self, call: "asyncio.Future[_T]") -> _T:
-        """Wait for an answer, but not once the connection is gone."""
+        """Wait for an answer; raise Unreachable once the connection is gone."""
         lost = asyncio.ensure_future(self.lost.wait())
-        waited: list[asyncio.Future[Any]] = [call, lost]
+        futures: list[asyncio.Future[Any]] = [call, lost]
         try:
-            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         finally:
             lost.cancel()
         if not call.done():
@@ -98,7 +94,7 @@ class _Connection:
 
 
 class NatsSource:
-    """The messages of a stream, of all its subjects or of those that match one."""
+    """Reads the messages of a stream, of all its subjects or of those that match one."""
 
     def __init__(self, address: Address) -> None:
         self.name = str(address)
@@ -110,9 +106,7 @@ class NatsSource:
         self._at: int | None = None
         self._delivered_count = 0
         self._gap: Gap | None = None
-        self._new_starts: dict[
-            str, int
-        ] = {}  # where the stream begins of which only new messages count
+        self._new_starts: dict[str, int] = {}  # where the stream begins if it starts with new ones
         self._poll_size = 64
         self._messages: list[Any] = []
         self._requested_count = 0
@@ -171,7 +165,7 @@ class NatsSource:
         await client.subscribe(self._inbox, cb=self._on_message)
 
     async def _on_message(self, message: Any) -> None:
-        """A message, or the word that no more will come for a request."""
+        """Take a message, or the status that ends a request."""
         status = (message.headers or {}).get("Status") if not message.data else None
         done = self._done
         if done is None or done.done():
@@ -184,7 +178,7 @@ class NatsSource:
             done.set_result("")
 
     async def _request_messages(self, most: int, wait: float) -> list[Any]:
-        """Up to so many messages that are there; or, if it may wait, the next one."""
+        """Return up to `most` messages that are there; or, if it may wait, the next one."""
         import json
 
         request = {"batch": 1, "expires": round(1e9 * wait)} if wait else {"batch": most}
@@ -210,8 +204,8 @@ class NatsSource:
 
     async def _poll(self, most: int, seconds: float) -> PollResult:
         messages = await self._request_messages(min(most, self._poll_size), 0.0)
-        begun, self._new_starts = self._new_starts, {}
-        if not messages and seconds > 0 and not begun:
+        starts, self._new_starts = self._new_starts, {}
+        if not messages and seconds > 0 and not starts:
             messages = await self._request_messages(1, seconds)
         records: list[Record] = []
         gap = None
@@ -220,7 +214,7 @@ class NatsSource:
             if delivered != self._delivered_count + 1:
                 raise Unreachable(f"{self.name}: a message did not arrive.")
             if self._subject is None and self._at is not None and number > self._at + 1:
-                if records:  # told before the next batch, which begins right behind it
+                if records:  # the next batch begins behind the gap, and reports it first
                     self._delivered_count = -1
                     break
                 gap = await self._confirm_gap(number)
@@ -231,10 +225,10 @@ class NatsSource:
         if records and self._gap is not None:
             gap, self._gap = self._gap, None
         self._poll_size = next_poll_size(self._poll_size, records, most)
-        return make_poll_result(records, () if gap is None else (gap,), begun=begun)
+        return make_poll_result(records, () if gap is None else (gap,), starts=starts)
 
     async def _confirm_gap(self, number: int) -> Gap:
-        """The messages right before this one are gone, or Unreachable if they are not."""
+        """Return the gap before a message; raise Unreachable if what is before it still exists."""
         from nats.js.errors import NotFoundError
 
         at = self._at or 0
@@ -254,13 +248,12 @@ class NatsSource:
 
 
 class NatsTarget:
-    """Lines become messages of a subject, each acknowledged by the stream that keeps them."""
+    """Sends lines as messages of a subject, each acknowledged by the stream that keeps them."""
 
     knows_last_line = True
 
-    def __init__(self, address: Address, field: str) -> None:
+    def __init__(self, address: Address) -> None:
         self.name = str(address)
-        self._field = field
         self._stream = address.streams[0]
         subject = address.parameters.get("subject")
         if subject is None:
@@ -275,11 +268,11 @@ class NatsTarget:
         try:
             jetstream = await self._connection.jetstream()
             for start in range(0, len(lines), 256):
-                some = lines[start : start + 256]
-                published = (
-                    jetstream.publish(self._subject, line, stream=self._stream) for line in some
+                part = lines[start : start + 256]
+                sending = (
+                    jetstream.publish(self._subject, line, stream=self._stream) for line in part
                 )
-                await self._connection.wait_unless_lost(asyncio.gather(*published))
+                await self._connection.wait_unless_lost(asyncio.gather(*sending))
         except BaseException as error:
             if type(error).__name__ == "NoStreamResponseError":
                 await self._check_subject()
@@ -287,10 +280,10 @@ class NatsTarget:
             raise
 
     async def _check_subject(self) -> None:
-        """Raise BadRule if the stream is there, and takes nothing under our subject."""
+        """Raise BadRule if the stream exists, and takes nothing under our subject."""
         jetstream = await self._connection.jetstream()
         subjects = (await jetstream.stream_info(self._stream)).config.subjects or []
-        if not any(_is_match(one, self._subject) for one in subjects):
+        if not any(_is_match(pattern, self._subject) for pattern in subjects):
             raise BadRule(
                 f"{self.name}: the stream {self._stream} takes {', '.join(subjects) or 'nothing'},"
                 f" and not the subject {self._subject!r}. Name one of its subjects, or add this."
@@ -303,7 +296,7 @@ class NatsTarget:
         from nats.js.errors import NotFoundError
 
         jetstream = await self._connection.jetstream()
-        await jetstream.stream_info(self._stream)  # NotFound: there is no such stream
+        await jetstream.stream_info(self._stream)  # raises NotFoundError if there is no such stream
         try:
             message = await jetstream.get_last_msg(self._stream, self._subject)
         except NotFoundError:
@@ -335,7 +328,7 @@ async def _connect(address: Address, on_end: Any) -> Any:
         settings["user_credentials"] = files["creds_file"]
 
     async def ignore(error: Exception) -> None:
-        """Whoever asks is told."""
+        """Do nothing: whoever called gets the error."""
 
     scheme = "tls" if address.tls else "nats"
     client = nats.NATS()
@@ -344,34 +337,31 @@ async def _connect(address: Address, on_end: Any) -> Any:
             [f"{scheme}://{host}:{port}" for host, port in address.hosts],
             allow_reconnect=False,
             connect_timeout=5,
-            reconnect_time_wait=0,  # whoever needs it tries again, with pauses
+            reconnect_time_wait=0,  # the caller tries again, with pauses
             error_cb=ignore,
             disconnected_cb=on_end,
             closed_cb=on_end,
             **settings,
         )
     except BaseException:
-        with suppress(Exception):  # which leaves its socket open if nobody closes it
+        with suppress(Exception):  # the client would leave its socket open
             await client.close()
         raise
     return client
 
 
 def _is_match(pattern: str, subject: str) -> bool:
-    """Whether a subject is among those of a pattern: * is any one part, > all further ones."""
-    parts, wanted = pattern.split("."), subject.split(".")
-    if parts[-1] == ">":
-        parts = parts[:-1]
-        if len(wanted) <= len(parts):
-            return False
-        wanted = wanted[: len(parts)]
-    return len(parts) == len(wanted) and all(
-        part in ("*", one) for part, one in zip(parts, wanted, strict=True)
+    """Tell whether a subject fits a pattern: * is any one part, > all further ones."""
+    patterns, parts = pattern.split("."), subject.split(".")
+    if patterns[-1] == ">" and len(parts) >= len(patterns):
+        patterns, parts = patterns[:-1], parts[: len(patterns) - 1]
+    return len(patterns) == len(parts) and all(
+        expected in ("*", part) for expected, part in zip(patterns, parts, strict=True)
     )
 
 
 def _parse_reply(reply: str) -> tuple[int, int]:
-    """Of a message, its number in the stream and in what the consumer was given."""
+    """Return the number of a message in the stream, and in what the consumer was sent."""
     parts = reply.split(".")
     at = 7 if len(parts) > 9 else 5
     return int(parts[at]), int(parts[at + 1])
@@ -379,7 +369,7 @@ def _parse_reply(reply: str) -> tuple[int, int]:
 
 @contextmanager
 def _translate_errors(address: Address) -> Iterator[None]:
-    """Errors of the client as ours: away for now, or wrong for good."""
+    """Raise Unreachable for errors of the client that may pass, BadRule for others."""
     try:
         import nats.errors
         import nats.js.errors

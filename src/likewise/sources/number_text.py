@@ -1,14 +1,10 @@
-"""Numbers as people write them: 1.234,56 and 1,234.56 and 1 234,56 €, (12.5) and 12,5 %.
+"""Reads numbers as people write them: 1.234,56 and 1,234.56 and 1 234,56 €, (12.5) and 12,5 %.
 
-A column is read in one way or not at all. `examine` looks at the column's first values and finds
-which decimal sign all of them allow; `settle` decides for all columns of a file together, because
-"1,234" alone can be read with either sign, and another column may tell which one the file uses.
-
-Invariant: a reading turns a text into the number that is written, or into nothing. A text that is
-grouped otherwise (1,23) fits no reading with that group. A percent sign is dropped and the number
-kept: 12,5 % is 12.5.
-Cost: for `examine`, one look at each different value; a column of plain numbers costs one cast.
-Not here: which columns are numbers. A rule says that, or value_types.py proposes it.
+`examine` finds the decimal signs that a column's first values allow; `settle_columns` decides for
+all columns together, since "1,234" alone allows both and another column may show which is used.
+Invariant: a reading turns a text into the number that is written, or into null; one with another
+grouping (1,23) does not fit. A percent sign is dropped: 12,5 % is 12.5.
+Cost: one match for each different value; a column of plain numbers costs one cast.
 """
 
 import re
@@ -40,9 +36,9 @@ _GROUP_NAMES = {",": "commas", ".": "dots", " ": "spaces", "'": "apostrophes"}
 
 
 def _pattern(decimal: str, group: str) -> str:
-    """Text without spaces around it: bracket, sign, currency, sign, number, percent, and so on.
+    """Return a pattern for bracket, sign, currency, sign, number, percent, and so on.
 
-    The regular expressions of Polars know no look-ahead, so `_fits` checks what belongs together.
+    The regular expressions of Polars know no look-ahead, so callers check what belongs together.
     """
     grouped = f"[1-9][0-9]{{0,2}}(?:{group}[0-9]{{3}})+|" if group else ""
     point = re.escape(decimal)
@@ -63,19 +59,19 @@ _ANY_NUMBER = {
 
 @dataclass(frozen=True, slots=True)
 class NumberReading:
-    """How the numbers of a column are written."""
+    """Says how the numbers of a column are written, and reads them."""
 
     decimal: Decimal = "."
     group: str = ""
-    """What stands between thousands: a comma, a dot, a space, an apostrophe or nothing."""
+    """What separates thousands: a comma, a dot, a space, an apostrophe or nothing."""
     currency: str = ""
     percent: bool = False
     signs: bool = False
-    """Whether a minus may stand behind, or brackets around."""
+    """Whether a minus may follow the number, or brackets enclose it."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is what every program writes."""
+        """Whether numbers are written as programs write them."""
         return self == NumberReading()
 
     @property
@@ -89,7 +85,7 @@ class NumberReading:
         return ", ".join(parts)
 
     def normalize(self, text: pl.Series) -> pl.Series:
-        """The same numbers as every program writes them; null where the text does not fit."""
+        """Rewrite numbers as programs write them; null where the text does not fit."""
         pattern = _pattern(self.decimal, _GROUPS.get(self.group, ""))
         parts = text.str.strip_chars().str.extract_groups(pattern).struct.unnest()
         opened, first, before, second, number, percent, after, last, closed = parts.get_columns()
@@ -113,8 +109,8 @@ class NumberReading:
         less = less | (first == "-").fill_null(False) | (second == "-").fill_null(False)
         frame = pl.DataFrame({"fits": fits, "less": less, "number": number})
         sign = pl.when("less").then(pl.lit("-")).otherwise(pl.lit(""))
-        made = frame.select(pl.when(pl.col("fits").fill_null(False)).then(sign + pl.col("number")))
-        return made.to_series().alias(text.name)
+        fitting = pl.when(pl.col("fits").fill_null(False)).then(sign + pl.col("number"))
+        return frame.select(fitting).to_series().alias(text.name)
 
 
 PLAIN = NumberReading()
@@ -122,26 +118,26 @@ PLAIN = NumberReading()
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What the first values of a column allow."""
+    """Says which readings the first values of a column allow."""
 
     readings: tuple[NumberReading, ...] = ()
-    """That fit all of them: none, one, or two that make different numbers of them."""
+    """The readings that fit all values: none, one, or two that make different numbers of them."""
     is_plain: bool = False
-    """Whether all are numbers as every program writes them."""
+    """Whether all are numbers as programs write them."""
     shown_decimal: Decimal | None = None
     """The decimal sign that the column shows beyond doubt."""
     example: str | None = None
     values: int = 0
-    """How many were looked at."""
+    """How many values were examined."""
     fitting: int = 0
-    """How many of them are numbers, in whatever way."""
+    """How many of them are numbers, however they are written."""
     misfit: str | None = None
-    """One that is none."""
+    """A value that is not a number."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnReading:
-    """How a column is read if it holds numbers."""
+    """Says how a column is read if it holds numbers."""
 
     reading: NumberReading | None
     """None: its values fit no reading, or two."""
@@ -154,16 +150,16 @@ class ColumnReading:
 
 
 def examine(text: pl.Series, decimal: Decimal | None = None) -> Examination:
-    """What the first values of a column allow.
+    """Find the readings that the first values of a column allow.
 
     text     its values, without those that are missing
-    decimal  the sign that the caller insists on
+    decimal  the decimal sign, if the caller says it
     """
     if decimal != "," and len(text) and text.cast(pl.Float64, strict=False).null_count() == 0:
         dotted = text.str.contains(".", literal=True)
         if not dotted.any() or not text.filter(dotted).str.contains(_THOUSANDS).all():
-            tells: Decimal | None = "." if dotted.any() else None
-            return Examination((PLAIN,), True, tells, text[0], len(text), len(text))
+            shown: Decimal | None = "." if dotted.any() else None
+            return Examination((PLAIN,), True, shown, text[0], len(text), len(text))
     bare = text.str.strip_chars()
     bare = bare.filter(bare.str.len_bytes() > 0)
     if len(bare) == 0:
@@ -182,54 +178,54 @@ def _examine_values(counts: dict[str, int], is_plain: bool, decimal: Decimal | N
     values = fitting = 0
     misfit = None
     for at, (value, count) in enumerate(counts.items()):
-        found = {sign: _check_match(_ANY_NUMBER[sign].match(value)) for sign in signs}
-        for sign, match in found.items():
+        by_sign = {sign: _check_match(_ANY_NUMBER[sign].match(value)) for sign in signs}
+        for sign, match in by_sign.items():
             matches[sign].append(match)
         values += count
-        if any(found.values()):
+        if any(by_sign.values()):
             fitting += count
         elif misfit is None:
             misfit = value
         if at == _LOOKED_AT and fitting < values / 2:
             return Examination((), False, None, value, values, fitting, misfit)
-    readings = [_find_reading(sign, one) for sign, one in matches.items() if all(one)]
+    readings = [_find_reading(sign, column) for sign, column in matches.items() if all(column)]
     fit = [reading for reading in readings if reading is not None]
     if not any("," in value or "." in value for value in counts):
         fit = fit[:1]  # both signs make the same numbers of them
     if is_plain and decimal is None:
-        fit = [PLAIN, *(one for one in fit if one.decimal == ",")]
-    tells: Decimal | None = None
+        fit = [PLAIN, *(reading for reading in fit if reading.decimal == ",")]
+    shown: Decimal | None = None
     if len(fit) == 1 and (
         fit[0].group in (",", ".") or any(fit[0].decimal in value for value in counts)
     ):
-        tells = fit[0].decimal
+        shown = fit[0].decimal
     example = next((value for value in counts if not value.isdigit()), next(iter(counts)))
-    return Examination(tuple(fit), is_plain, tells, example, values, fitting, misfit)
+    return Examination(tuple(fit), is_plain, shown, example, values, fitting, misfit)
 
 
 def _check_match(match: re.Match[str] | None) -> re.Match[str] | None:
-    """The match, if what belongs together is there together."""
+    """Return a match whose brackets close and which has one sign and one currency; else None."""
     if match is None or (match[1] is None) != (match[9] is None) or (match[3] and match[7]):
         return None
     return match if sum(match[at] is not None for at in (1, 2, 4, 8)) <= 1 else None
 
 
 def _find_reading(decimal: Decimal, matches: list[re.Match[str] | None]) -> NumberReading | None:
-    """The one reading that fits all of these; None where they differ in more than their digits."""
-    there = [match for match in matches if match is not None]
+    """Return the reading of all matches; None where they differ in more than their digits."""
+    present = [match for match in matches if match is not None]
     groups = {
         _normalize_group(sign)
-        for match in there
+        for match in present
         for sign in match[5]
         if not _is_digit(sign, decimal)
     }
     currencies = {
-        _CURRENCY_SIGNS.get(one, one) for match in there for one in (match[3], match[7]) if one
+        _CURRENCY_SIGNS.get(name, name) for match in present for name in match.group(3, 7) if name
     }
-    percents = {match[6] is not None for match in there}
+    percents = {match[6] is not None for match in present}
     if len(groups) > 1 or len(currencies) > 1 or len(percents) > 1:
         return None
-    signs = any(match[1] or match[8] for match in there)
+    signs = any(match[1] or match[8] for match in present)
     return NumberReading(
         decimal, "".join(groups), "".join(currencies), percents == {True}, bool(signs)
     )
@@ -244,33 +240,33 @@ def _normalize_group(sign: str) -> str:
 
 
 def looks_like_number(text: str) -> bool:
-    """Whether a text is a number, in whatever way it is written."""
+    """Tell whether a text is a number, however it is written."""
     text = text.strip()
     return any(_check_match(pattern.match(text)) for pattern in _ANY_NUMBER.values())
 
 
 def settle_columns(columns: Mapping[str, Examination]) -> dict[str, ColumnReading]:
-    """How each column is read; one that allows two readings follows what the others tell."""
-    told = {one.shown_decimal for one in columns.values() if one.shown_decimal is not None}
-    (sign,) = told if len(told) == 1 else (None,)
-    teller = next((name for name, one in columns.items() if one.shown_decimal is not None), "")
-    return {name: _settle_column(name, one, sign, teller) for name, one in columns.items()}
+    """Decide how each column is read; one with two readings follows what others show."""
+    shown = {name: one.shown_decimal for name, one in columns.items() if one.shown_decimal}
+    signs = set(shown.values())
+    (sign,) = signs if len(signs) == 1 else (None,)
+    example = next(iter(shown), "")
+    return {name: _settle_column(name, one, sign, example) for name, one in columns.items()}
 
 
 def _settle_column(
-    name: str, column: Examination, sign: Decimal | None, teller: str
+    name: str, column: Examination, sign: Decimal | None, example_column: str
 ) -> ColumnReading:
     if len(column.readings) == 1:
-        return ColumnReading(
-            column.readings[0], _reading_remark(name, column, column.readings[0]), column
-        )
+        (reading,) = column.readings
+        return ColumnReading(reading, _reading_remark(name, column, reading), column)
     if not column.readings:
         return ColumnReading(None, None, column)
     by_sign = {reading.decimal: reading for reading in column.readings}
     example = shorten(column.example or "")
     if sign is not None:
         chosen = by_sign[sign]
-        why = f", since column {shorten(teller)} has a decimal {_NAMES[sign]}"
+        why = f", since column {shorten(example_column)} has a decimal {_NAMES[sign]}"
         other = f"If that is not meant, say --decimal {'point' if sign == ',' else 'comma'}"
         words = chosen.description or f"a decimal {_NAMES[sign]}"
         remark = Remark(
@@ -278,42 +274,25 @@ def _settle_column(
         )
         return ColumnReading(chosen, remark, column)
     if column.is_plain:
-        return ColumnReading(
-            PLAIN,
-            Remark(
-                "every number with a dot has three digits behind it, and is read with a decimal"
-                " point",
-                name,
-                column.example,
-                column.values,
-                "If the dots stand between thousands, say --decimal comma",
-            ),
-            column,
-        )
-    return ColumnReading(
-        None,
-        Remark(
-            f"{example} may be a decimal comma or a comma between thousands"
-            if "," in (column.example or "")
-            else f"{example} may be a decimal point or a dot between thousands",
+        remark = Remark(
+            "every number with a dot has three digits behind it, and is read with a decimal point",
             name,
-            None,
+            column.example,
             column.values,
-            "Say --decimal comma or --decimal point",
-        ),
-        column,
-    )
+            "If the dots stand between thousands, say --decimal comma",
+        )
+        return ColumnReading(PLAIN, remark, column)
+    comma = "," in (column.example or "")
+    either = "a decimal comma or a comma" if comma else "a decimal point or a dot"
+    what = f"{example} may be {either} between thousands"
+    do = "Say --decimal comma or --decimal point"
+    return ColumnReading(None, Remark(what, name, None, column.values, do), column)
 
 
 def _reading_remark(name: str, column: Examination, reading: NumberReading) -> Remark | None:
     if not reading.description or (column.is_plain and column.shown_decimal is None):
         return None
-    return Remark(
-        f"numbers are read with {reading.description}",
-        name,
-        column.example,
-        column.values,
-        f"If that is not meant, say --decimal {'point' if reading.decimal == ',' else 'comma'}"
-        if column.shown_decimal is not None
-        else "",
-    )
+    do = f"If that is not meant, say --decimal {'point' if reading.decimal == ',' else 'comma'}"
+    do = "" if column.shown_decimal is None else do
+    what = f"numbers are read with {reading.description}"
+    return Remark(what, name, column.example, column.values, do)

@@ -1,4 +1,4 @@
-"""From an address, or the name of a file, to a source; from an address to a target."""
+"""Makes the source of an address or a file, and the target of an address."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from likewise.sources.sinks import LineTarget
 
 
 def make_source(text: str) -> tuple[Source, str]:
-    """The source of an address or of a file of JSON lines, and the format of its records.
+    """Return the source of an address or a file of JSON lines, and the format of its records.
 
     Nothing is connected yet: `seek` does that.
     """
@@ -31,9 +31,9 @@ def make_source(text: str) -> tuple[Source, str]:
 
 
 def make_target(text: str, field: str) -> LineTarget:
-    """The target of an address.
+    """Return the target of an address.
 
-    field: what a line is called in an entry of a Redis stream
+    field   the name of a line in an entry of a Redis stream
     """
     if not is_address(text):
         raise BadRule(f"{text!r} is no address; expected redis://…, nats://… or kafka://…")
@@ -45,7 +45,7 @@ def make_target(text: str, field: str) -> LineTarget:
     if address.kind == "nats":
         from likewise.sources.nats import NatsTarget
 
-        return NatsTarget(address, field)
+        return NatsTarget(address)
     from likewise.sources.kafka import KafkaTarget
 
-    return KafkaTarget(address, field)
+    return KafkaTarget(address)

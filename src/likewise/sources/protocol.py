@@ -1,19 +1,9 @@
-"""The contract of a source: a sequence of records that can be read on from where a ledger ends.
+"""The contract of a source of records, which tests/contracts/test_sources.py checks.
 
-A source may consist of several sequences (partitions of a topic), each with a name. A record has
-its place in one of them (tables/positions.py). Whoever reads keeps the positions with what was made
-of the records, in one transaction, and after a restart says where to go on (`seek`). A source keeps
-no positions of its own, and tells its server of none.
-
-Invariants:
-- Records of one sequence come in order, each once, with positions that grow. Records of several
-  come in the order in which they were read; whoever keeps them freezes that order.
-- After `seek(positions)` the next records are those behind these positions.
-- Records that are gone are told as a `Gap`, before the first record behind it.
-- A poll holds at most `most` records, and waits at most about as long as it was told.
-- `Unreachable` says that the other side is away. Nothing was skipped: `seek`, then poll again.
-
-`tests/contracts/test_sources.py` runs over all that keep it.
+A source stores no positions; its reader stores them with the verdicts and passes them to `seek`.
+Invariant: records of one sequence come in order, each once, with growing positions; after `seek`
+they begin behind its positions. Lost records come as a `Gap` before the first record behind them.
+`Unreachable` says that the server is away, and nothing was skipped: `seek`, then poll again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,22 +17,22 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Record(NamedTuple):
-    """One message, entry or line, as bytes."""
+    """Holds one message, entry or line, as bytes."""
 
     source: str
-    """The sequence that it is in: a stream, "topic/3", a file."""
+    """The name of its sequence: a stream, "topic/3", a file."""
     position: Position
     body: bytes
     headers: Mapping[str, str] = _NONE
-    """What the sender said beside it; names in small letters."""
+    """Headers of the message; names in lower case."""
     flaw: str | None = None
-    """Why there is no body that could be read, such as a line that is too long."""
+    """Why there is no readable body, such as a line that is too long."""
     flaw_code: str = "bad-message"
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Records that were there and are gone: trimmed, expired or deleted before they were read."""
+    """Says that records were trimmed, expired or deleted before they were read."""
 
     source: str
     after: Position
@@ -50,48 +40,48 @@ class Gap:
     before: Position
     """The first position behind the gap."""
     count: int | None
-    """How many records are gone; None if nobody can tell, and it may be none."""
+    """How many records are gone; None if that is not known, and it may be none."""
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """What a poll gave; nothing, if nothing came in time."""
+    """Holds what a poll found; nothing, if nothing came in time."""
 
     records: Sequence[Record] = ()
     positions: Mapping[str, Position] = field(default_factory=dict)
-    """By sequence the last position, once these records are taken. Also where a sequence begins
-    that was told to begin with new records: from then on that is where it stands."""
+    """By sequence, the last position once these records are taken; and where a sequence begins that
+    starts with new records."""
     gaps: tuple[Gap, ...] = ()
-    """Before these records, those that are gone."""
+    """Gaps before these records."""
     ended: bool = False
-    """Whether nothing will come any more."""
+    """Whether no more records will come."""
 
 
 class Source(Protocol):
-    """Where decisions come from."""
+    """Reads records of decisions from a stream, a file or a pipe."""
 
     @property
     def name(self) -> str:
-        """What people call it, without anything secret."""
+        """Its name for people, without anything secret."""
 
     def owns(self, source: str) -> bool:
-        """Whether a sequence of this name is one of its own."""
+        """Tell whether a sequence of this name is one of its own."""
 
     def seek(self, positions: Mapping[str, Position]) -> None:
-        """Go on behind these positions; a sequence without one begins where the source was told.
+        """Connect, and go on behind these positions.
 
-        Connects where there is something to connect to.
+        A sequence without a position begins where the address says.
         """
 
     def poll(self, most: int, seconds: float) -> PollResult:
-        """The next records, as soon as there are any; at most so many, after at most so long."""
+        """Return the next records: at most `most`, after at most about `seconds`."""
 
     def close(self) -> None: ...
 
 
 def just_before(position: Position) -> Position:
-    """The position right before one that is there.
+    """Return the position right before one.
 
     >>> just_before(17), just_before((1700, 3)), just_before((1700, 0))
     (16, (1700, 2), (1699, 18446744073709551615))
@@ -107,14 +97,14 @@ def make_poll_result(
     gaps: tuple[Gap, ...] = (),
     *,
     ended: bool = False,
-    begun: Mapping[str, Position] | None = None,
+    starts: Mapping[str, Position] | None = None,
 ) -> PollResult:
-    """Records with the positions behind them.
+    """Return records with the positions of their sequences.
 
-    begun: positions behind which sequences begin
+    starts  positions behind which sequences begin
 
-    >>> polled([Record("a", 1, b""), Record("b", 7, b""), Record("a", 2, b"")]).positions
+    >>> make_poll_result([Record("a", 1, b""), Record("b", 7, b""), Record("a", 2, b"")]).positions
     {'a': 2, 'b': 7}
     """
-    positions = dict(begun or {}) | {record.source: record.position for record in records}
+    positions = dict(starts or {}) | {record.source: record.position for record in records}
     return PollResult(records, positions, gaps, ended)

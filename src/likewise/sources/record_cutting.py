@@ -1,10 +1,8 @@
-"""A stream of text cut into whole records, and where each begins.
+"""Cuts a stream of text into blocks of whole records.
 
-A record is a line, unless quotation marks say that it goes on: a line feed is inside a quoted field
-where the number of quotation marks before it is odd. Vectors do the counting, so that the structure
-of a file costs less than parsing its values.
-
-Invariant: every byte of the stream, but for a mark at its beginning, is in exactly one block; each
+A line feed is inside a quoted field, and ends no record, where the number of quotation marks before
+it is odd; arrays do the counting.
+Invariant: every byte of the stream, except a mark at its beginning, is in exactly one block; each
 block is whole records, and each record ends in a line feed.
 Cost: a block of some megabytes at a time, and the longest record, which is bounded.
 """
@@ -20,21 +18,21 @@ from likewise.sources.byte_streams import ByteStream
 
 BLOCK = 1 << 23
 LONGEST = 1 << 25
-_MARK = b"\xef\xbb\xbf"  # what some programs put before UTF-8
+_MARK = b"\xef\xbb\xbf"  # some programs put this before UTF-8
 _FEED, _RETURN, _QUOTE = 10, 13, 34
 Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordBlock:
-    """Whole records."""
+    """Holds whole records of a file."""
 
     data: bytes
     starts: Positions
     stops: Positions
-    """Behind the line feed of each."""
+    """Where each ends, behind its line feed."""
     lines: Positions
-    """On which line of the file each begins, from 1."""
+    """The line of the file on which each begins, from 1."""
     quotes: Positions
 
     def __len__(self) -> int:
@@ -48,19 +46,19 @@ class RecordBlock:
         return [self.data[start:stop].rstrip(b"\r\n") for start, stop in spans]
 
     def delimiters(self, delimiter: bytes) -> Positions:
-        """Where fields are separated: a delimiter outside quotation marks."""
+        """Find the delimiters outside quotation marks."""
         at = np.flatnonzero(np.frombuffer(self.data, np.uint8) == delimiter[0])
         if len(self.quotes):
             at = at[np.searchsorted(self.quotes, at) & 1 == 0]
         return at
 
     def fields(self, delimiter: bytes) -> Positions:
-        """How many fields each record has."""
+        """Count the fields of each record."""
         at = self.delimiters(delimiter)
         return np.searchsorted(at, self.stops) - np.searchsorted(at, self.starts) + 1
 
     def select(self, chosen: npt.NDArray[np.bool_]) -> "RecordBlock":
-        """Those records alone, close together."""
+        """Return a block of the chosen records."""
         if chosen.all():
             return self
         sizes = self.stops - self.starts
@@ -71,11 +69,11 @@ class RecordBlock:
         )
 
     def with_data(self, data: bytes, sizes: Positions) -> "RecordBlock":
-        """The same records written otherwise, each in so many bytes."""
+        """Return the records with other bytes, `sizes` of them for each record."""
         return _make_block(data, sizes, self.lines)
 
     def part(self, start: int, stop: int) -> "RecordBlock":
-        """Records from one to another."""
+        """Return the records from `start` up to `stop`."""
         stop = min(stop, len(self))
         if start >= stop:
             return _make_block(b"", self.starts[:0], self.lines[:0])
@@ -96,7 +94,7 @@ def _find_byte(data: bytes, byte: int) -> Positions:
 
 
 def read_blocks(stream: ByteStream, *, quoted: bool) -> Iterator[RecordBlock]:
-    """The records of a stream that are not blank."""
+    """Yield the records of a stream that are not blank, in blocks."""
     line, rest = 1, b""
     while True:
         more = stream.read(BLOCK)
@@ -111,9 +109,9 @@ def read_blocks(stream: ByteStream, *, quoted: bool) -> Iterator[RecordBlock]:
         ends = feeds[np.searchsorted(quotes, feeds) & 1 == 0] if len(quotes) else feeds
         stop = int(ends[-1]) + 1 if len(ends) else 0
         if last and stop < len(data):
-            begun = line + int(np.searchsorted(feeds, stop))
+            opened = line + int(np.searchsorted(feeds, stop))
             raise BadFile(
-                f"{stream.name}, line {begun}: a quotation mark is opened and never closed. Close"
+                f"{stream.name}, line {opened}: a quotation mark is opened and never closed. Close"
                 " it; a mark inside a quoted field is doubled.",
                 path=stream.name,
             )
@@ -125,8 +123,8 @@ def read_blocks(stream: ByteStream, *, quoted: bool) -> Iterator[RecordBlock]:
             long = np.flatnonzero(ends - starts > LONGEST)
             if len(long):
                 raise _too_long_error(stream, int(lines[long[0]]), len(quotes) > 0)
-            made = RecordBlock(data[:stop], starts, ends + 1, lines, quotes[quotes < stop])
-            yield made.select(~_is_blank(made))
+            block = RecordBlock(data[:stop], starts, ends + 1, lines, quotes[quotes < stop])
+            yield block.select(~_is_blank(block))
             line += int(np.searchsorted(feeds, stop))
         rest = data[stop:]
         if last:

@@ -1,16 +1,10 @@
-"""Redis Streams: a source of decisions, and a target for verdicts.
+"""Redis Streams as a source of decisions and a target for verdicts.
 
-A source is one stream; its position is the id of an entry, a pair of milliseconds and a sequence
-number. Entries are read with XRANGE from the last one that was read, that one included: if it is
-still there, nothing behind it was trimmed, and one round trip tells both. Only if nothing came
-does XREAD wait. Entries of several streams are put in the order of their ids, poll by poll.
-
-Invariant: no entry is skipped without a `Gap`. Entries that XDEL took out of the middle are seen
-where the server counts deletions (Redis 7). Of trimmed ones nobody knows how many there were: Redis
-7 counts how many entries left a stream since it was created, but not which of them were read, and
-nothing of a stream that was deleted before.
-Bound: a poll asks for fewer entries where they are large, so that it holds some megabytes.
-Not here: consumer groups. Who has read what stands in the ledger alone.
+A position is the id of an entry: milliseconds and a sequence number. XRANGE reads from the last
+entry that was read, itself included: if it is still there, nothing behind it was trimmed.
+Invariant: no entry is skipped without a `Gap`, whose size nobody knows. Entries that XDEL took out
+of the middle are noticed only by servers that count deletions (Redis 7).
+Cost: a poll holds some megabytes. Not here: consumer groups; the ledger has the positions.
 """
 
 import re
@@ -26,11 +20,11 @@ from likewise.sources.stream_messages import next_poll_size
 from likewise.tables.positions import Position, to_position_numbers
 
 FIELD = "decision"
-"""Of an entry, the field with the decision."""
+"""The field of an entry that has the decision."""
 _FIELD = FIELD.encode()
 _Id = tuple[int, int]
 _BEGINNING: _Id = (0, 0)
-_FIRST_POLL_SIZE = 64  # entries of the first poll, whose size nobody knows yet
+_FIRST_POLL_SIZE = 64  # entries of the first poll, when their size is not known yet
 _ANSWER_SECONDS = 30.0
 _LONGEST_WAIT = 5.0  # seconds of one XREAD, far less than an answer may take
 _SENT_TOGETHER = 4096  # lines of one script, which take the server some 10 milliseconds
@@ -46,7 +40,7 @@ _TEMPORARY_ERRORS = {
     "TRYAGAIN",
     "UNBLOCKED",
 }
-"""Words with which a server says that it cannot do something now, but may be able to later."""
+"""Words with which a server says that it cannot do something now, but perhaps later."""
 _WORDS_OF_CLASSES = {
     "ClusterDownError": "CLUSTERDOWN",
     "MasterDownError": "MASTERDOWN",
@@ -54,7 +48,7 @@ _WORDS_OF_CLASSES = {
     "ReadOnlyError": "READONLY",
     "TryAgainError": "TRYAGAIN",
 }
-"""Of classes of the client that say the word by their name only."""
+"""The word of errors that have it only in the name of their class."""
 _ADD_ALL = """
 local before = {}
 for i = 2, ARGV[1] + 1 do before[i - 1] = ARGV[i] end
@@ -63,12 +57,12 @@ for i = ARGV[1] + 2, #ARGV do
   redis.call('XADD', KEYS[1], unpack(before))
 end
 """
-"""Adds an entry for each line. As commands of their own, each would be answered, and the server
-would force them to disk a hundred at a time; as a script they are one write."""
+"""Adds an entry for each line, in one write. As separate commands each would be answered, and the
+server would force them to disk a hundred at a time."""
 
 
 class RedisSource:
-    """The entries of one or more streams."""
+    """Reads the entries of one or more streams."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -76,7 +70,7 @@ class RedisSource:
         self._client: Any = None
         self._at: dict[str, _Id] = {}
         self._emptied: set[str] = set()  # streams emptied behind the last entry that was read
-        self._new_starts: dict[str, _Id] = {}  # where streams begin of which only new entries count
+        self._new_starts: dict[str, _Id] = {}  # where streams begin that start with new entries
         self._poll_size = _FIRST_POLL_SIZE
 
     def owns(self, source: str) -> bool:
@@ -106,14 +100,14 @@ class RedisSource:
                 records, gaps = self._read_entries(most)
                 left = until - clock.monotonic()
                 if records or left <= 0 or self._new_starts:
-                    begun, self._new_starts = self._new_starts, {}
-                    return make_poll_result(records, tuple(gaps), begun=begun)
+                    starts, self._new_starts = self._new_starts, {}
+                    return make_poll_result(records, tuple(gaps), starts=starts)
                 waiting = {stream: _format_id(at) for stream, at in self._at.items()}
                 block = max(1, round(1000 * min(left, _LONGEST_WAIT)))
                 self._client.xread(waiting, count=1, block=block)
 
     def _read_entries(self, most: int) -> tuple[list[Record], list[Gap]]:
-        """What is there behind the last entries that were read."""
+        """Read entries behind the last ones that were read."""
         each = max(1, min(self._poll_size, most) // len(self._at))
         pipeline = self._client.pipeline(transaction=False)
         for stream, at in self._at.items():
@@ -121,11 +115,11 @@ class RedisSource:
         records: list[Record] = []
         gaps: list[Gap] = []
         for stream, entries in zip(list(self._at), pipeline.execute(), strict=True):
-            fresh, gap = self._read_behind(stream, entries, each)
-            records += fresh
+            new, gap = self._read_behind(stream, entries, each)
+            records += new
             gaps += [] if gap is None else [gap]
-            if fresh:
-                self._at[stream] = to_position_numbers(fresh[-1].position)
+            if new:
+                self._at[stream] = to_position_numbers(new[-1].position)
                 self._emptied.discard(stream)
         if len(self._at) > 1:
             records.sort(key=lambda record: to_position_numbers(record.position))
@@ -135,14 +129,14 @@ class RedisSource:
     def _read_behind(
         self, stream: str, entries: Sequence[Any], each: int
     ) -> tuple[list[Record], Gap | None]:
-        """The records behind the last one that was read, and whether some before them are gone."""
+        """Return the records behind the last one that was read, and the gap before them."""
         at = self._at[stream]
         ids = [_parse_id(number) for number, _ in entries[:1]]
         if at == _BEGINNING:
             return _make_records(stream, entries[:each]), None
         if ids == [at]:
             return _make_records(stream, entries[1:]), None
-        if ids and at == just_before(ids[0]):  # of a gap that was told
+        if ids and at == just_before(ids[0]):  # the gap was reported
             return _make_records(stream, entries[:each]), None
         if not ids:
             info = {} if stream in self._emptied else self._stream_info(stream)
@@ -153,7 +147,7 @@ class RedisSource:
         return _make_records(stream, entries[:each]), gap
 
     def _find_gap(self, stream: str, at: _Id, first: _Id) -> Gap | None:
-        """The last entry that was read is not there any more: is more gone than that one?"""
+        """Return the gap if more is gone than the last entry that was read; None if not."""
         info = self._stream_info(stream)
         oldest = info.get("first-entry")
         deleted = info.get("max-deleted-entry-id", _BEGINNING)
@@ -170,7 +164,7 @@ class RedisSource:
         return Gap(stream, at, first, None, why)
 
     def _stream_info(self, stream: str) -> dict[str, Any]:
-        """Ids and numbers that the server tells of a stream; nothing if there is no such stream."""
+        """Return what the server says about a stream; nothing if there is no such stream."""
         import redis
 
         try:
@@ -191,7 +185,7 @@ class RedisSource:
 
 
 class RedisTarget:
-    """Lines become entries of a stream, each in one field."""
+    """Writes lines as entries of a stream, each in one field."""
 
     knows_last_line = True
 
@@ -216,8 +210,8 @@ class RedisTarget:
         with _translate_errors(self._address):
             client = self._get_client()
             for start in range(0, len(lines), _SENT_TOGETHER):
-                some = lines[start : start + _SENT_TOGETHER]
-                client.eval(_ADD_ALL, 1, self._stream, len(before), *before, *some)
+                part = lines[start : start + _SENT_TOGETHER]
+                client.eval(_ADD_ALL, 1, self._stream, len(before), *before, *part)
 
     def read_last_line(self) -> bytes | None:
         with _translate_errors(self._address):
@@ -233,7 +227,7 @@ class RedisTarget:
 
 
 def _connect(address: Address) -> Any:
-    """A client that repeats nothing by itself: what was sent twice would be there twice."""
+    """Return a client that repeats nothing by itself: lines sent twice would be there twice."""
     try:
         import redis
         from redis.backoff import NoBackoff
@@ -264,14 +258,14 @@ def _connect(address: Address) -> Any:
 
 @contextmanager
 def _translate_errors(address: Address) -> Iterator[None]:
-    """Errors of the client as ours: away for now, or wrong for good."""
+    """Raise Unreachable for errors of the client that may pass, BadRule for others."""
     import redis
 
     try:
         yield
     except (redis.AuthenticationError, redis.exceptions.AuthorizationError) as error:
         raise BadRule(f"{address} does not let us in: {type(error).__name__}.") from None
-    except redis.exceptions.NoPermissionError as error:  # which says the command
+    except redis.exceptions.NoPermissionError as error:  # its text names the command
         raise BadRule(f"{address} does not let us do it: {str(error)[:200]}") from None
     except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
         raise Unreachable(f"{address} does not answer ({type(error).__name__}).") from None
@@ -293,20 +287,20 @@ def _translate_errors(address: Address) -> Iterator[None]:
 
 
 def _error_words(error: Exception) -> tuple[set[str], str]:
-    """The words in capitals of an error, by which servers tell them apart, and its text.
+    """Return the words in capitals of an error, which say its kind, and its text.
 
-    The client may put the command before the text, and takes the first word away where it has a
-    class for it; an old server puts the error of a script's command behind its own.
+    The client may put the command before the text, and drops the first word where it has a class
+    for it; an old server puts the error of a script's command behind its own.
     """
     why = str(error).rpartition(" caused error: ")[2].rstrip(".")
     why = re.sub(r"^.*running script .*@user_script: ?\d+: *-?", "", why)
     first = getattr(error, "status_code", None) or _WORDS_OF_CLASSES.get(type(error).__name__, "")
-    first = "" if first == "ERR" else first  # which says nothing
+    first = "" if first == "ERR" else first  # ERR says nothing
     return {first, *re.findall(r"\b[A-Z]{3,}\b", why)}, f"{first} {why}".strip()[:100]
 
 
 def _keep_answer(answer: Any, **_: Any) -> Any:
-    """Entries as the server sends them, [id, [field, value, …]]: the quickest to read."""
+    """Return entries as the server sends them, [id, [field, value, …]], which is quickest."""
     return answer
 
 

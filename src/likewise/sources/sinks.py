@@ -1,10 +1,9 @@
-"""Where the answers to records go: verdicts, and the reasons why records cannot be judged.
+"""Sinks take the answers to records: verdicts, and why records cannot be judged.
 
-The follower tells a sink. `StreamSink` sends a verdict line for each new decision to a target, and
-dead letters to another. The answers of `likewise watch` to lines are in cli/follow_sources.py.
-
-A target says which line it holds last. So after a restart the lines that were not sent yet are
-known, without a count of them anywhere else: one ledger writes to one target.
+`StreamSink` sends a verdict line for each new decision to a target, and dead letters to another. A
+target says which line it holds last, so after a restart the missing lines are sent, and nothing
+else has to count them: one ledger writes to one target.
+Not here: the answers of `likewise watch` to lines (cli/follow_sources.py).
 """
 
 import base64
@@ -23,8 +22,8 @@ from likewise.ledger.ledger import Ledger
 from likewise.sources.judge_messages import StreamJudge
 from likewise.sources.protocol import Record
 from likewise.sources.stream_messages import Messages
+from likewise.tables.array_types import Rows
 from likewise.tables.positions import Position
-from likewise.tables.rows import Rows
 from likewise.verdict.verdict_body import write_bodies, write_body
 from likewise.verdict.verdicts import Verdicts
 
@@ -34,22 +33,22 @@ _LONGEST_PAUSE = 5.0
 _encode = msgspec.json.Encoder().encode
 _T = TypeVar("_T")
 CallMonitor = Callable[[Callable[[], Any], int], Any]
-"""How the monitor is called: what is to be done, and how many decisions that is."""
+"""Calls the monitor: takes what is to be done, and how many decisions that is."""
 
 
 def call_directly(call: Callable[[], _T], rows: int) -> _T:
-    """The call is made where it stands."""
+    """Make the call at once."""
     return call()
 
 
 class StopRequested(Exception):
-    """It is time to stop, and something could not be sent: the rest is left for the next run."""
+    """Says that it is time to stop, and that unsent lines are left for the next run."""
 
 
 class Retry:
-    """Repeats calls to another side that is away until it is back, or `stop` is called.
+    """Repeats calls to a server that is away until it is back, or `stopped` is set.
 
-    tell: told in a line each what a person should know
+    tell    shows a line to people
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
@@ -58,10 +57,10 @@ class Retry:
         self._pause = _FIRST_PAUSE
 
     def retry_until_back(self, call: Callable[[], None], error: Unreachable) -> bool:
-        """Repeat a call until it is made; return False if it is time to stop.
+        """Repeat a call until it succeeds; return False if it is time to stop.
 
-        Pauses grow on if the other side fails again before `worked` is called: one that answers,
-        but gives nothing, is told of every few seconds at most.
+        Pauses keep growing if the server fails again before `reset_pause` is called: one that
+        answers, but gives nothing, is reported every few seconds at most.
         """
         self.tell(f"{error} Trying again.")
         since = clock.monotonic()
@@ -72,7 +71,7 @@ class Retry:
                 call()
             except Unreachable:
                 continue
-            self.tell(f"it is back, after {clock.monotonic() - since:.1f} s.")
+            self.tell(f"it is reachable again, after {clock.monotonic() - since:.1f} s.")
             return True
         return False
 
@@ -82,30 +81,30 @@ class Retry:
 
 
 class Sink(Protocol):
-    """Takes what became of records."""
+    """Takes the answers to records."""
 
     @property
     def in_order(self) -> bool:
-        """Whether no record may be judged before an earlier one that is refused was told."""
+        """Whether a refused record must be reported before later records are judged."""
 
     def begin(self, judge: StreamJudge, retry: Retry, call: CallMonitor) -> None:
-        """Called once, before the first record is read."""
+        """Prepare; called once, before the first record is read."""
 
     def take(self, messages: Messages, verdicts: Verdicts) -> None:
-        """Verdicts that are stored, of messages in their order."""
+        """Take verdicts that are stored, of messages in their order."""
 
     def refuse(self, record: Record, why: str, code: str) -> None:
-        """A record that cannot be judged."""
+        """Take a record that cannot be judged."""
 
     def flush(self) -> None:
-        """All records of a poll have been told."""
+        """Finish a poll: all its records have been taken or refused."""
 
 
 class LineTarget(Protocol):
-    """Takes lines in order, and returns once all of them are kept.
+    """Keeps lines in their order.
 
-    `Unreachable` says that some of them may be; all are sent again. So a line may be there twice,
-    and none is missing.
+    `Unreachable` says that some of the lines may be kept; all are sent again. So a line may be
+    there twice, and none is missing.
     """
 
     name: str
@@ -113,10 +112,10 @@ class LineTarget(Protocol):
     """Whether it can say which line it holds last."""
 
     def send(self, lines: Sequence[bytes]) -> None:
-        """Keep these lines."""
+        """Send lines, and return once all of them are kept."""
 
     def read_last_line(self) -> bytes | None:
-        """The last line that it holds; None if it holds none, or cannot tell."""
+        """Return the last line that it holds; None if it holds none, or cannot say."""
 
     def close(self) -> None: ...
 
@@ -124,9 +123,9 @@ class LineTarget(Protocol):
 class StreamSink:
     """Sends verdict lines of new decisions to a target, and dead letters to another.
 
-    target      None: nobody wants verdict lines
-    dead        None: nobody wants dead letters
-    witnesses   named in a verdict line
+    target          for verdict lines; None: they are not sent
+    dead_letters    for records that cannot be judged; None: they are not sent
+    witnesses       how many a verdict line names
     """
 
     in_order = False
@@ -144,25 +143,26 @@ class StreamSink:
         target, monitor = self._target, judge.monitor
         if target is None or not monitor.durable:
             return
-        held: list[bytes | None] = []
+        last_line: bytes | None = None
 
-        def look() -> None:
-            held.append(target.read_last_line())
+        def read() -> None:
+            nonlocal last_line
+            last_line = target.read_last_line()
 
         try:
-            look()
+            read()
         except Unreachable as error:
-            if not retry.retry_until_back(look, error):
+            if not retry.retry_until_back(read, error):
                 return
         rows = call(lambda: monitor.rows, 0)
-        first = 0 if held[-1] is None else _parse_row(held[-1], target.name) + 1
+        first = 0 if last_line is None else _parse_row(last_line, target.name) + 1
         if first > rows:
             raise BadFile(
                 f"{target.name} holds the verdict of row {first - 1:,}, and the ledger has"
                 f" {rows:,} rows: it is another ledger's. Name another target.",
                 path=target.name,
             )
-        if held[-1] is None and not target.knows_last_line:
+        if last_line is None and not target.knows_last_line:
             return
         try:
             for begin, lines in self._stored_lines(first, rows):
@@ -171,17 +171,17 @@ class StreamSink:
             return
 
     def take(self, messages: Messages, verdicts: Verdicts) -> None:
-        """Send the lines of verdicts; those that were known were sent before."""
-        fresh = np.flatnonzero(~verdicts.known)
-        if self._target is None or not len(fresh):
+        """Send the lines of new verdicts; those of known decisions were sent before."""
+        new = np.flatnonzero(~verdicts.known)
+        if self._target is None or not len(new):
             return
-        lines = self._make_lines(messages, verdicts, fresh)
-        rows = verdicts.rows[fresh]
-        named = np.concatenate([rows, verdicts.witnesses.rows])
+        lines = self._make_lines(messages, verdicts, new)
+        rows = verdicts.rows[new]
+        named_rows = np.concatenate([rows, verdicts.witnesses.rows])
 
         def rebuild_lines() -> Sequence[bytes]:
             monitor = self._judge.monitor
-            if not monitor.durable or self._call(lambda: monitor.past.alive(named), 0).all():
+            if not monitor.durable or self._call(lambda: monitor.past.alive(named_rows), 0).all():
                 return lines
             return self._reread_lines(int(rows[0]), int(rows[-1]) + 1)
 
@@ -190,13 +190,12 @@ class StreamSink:
     def refuse(self, record: Record, why: str, code: str) -> None:
         """Send a record to the dead letters, with the reason."""
         if self._dead_letters is not None:
-            letter = _encode_line(
-                record.source, record.position, _make_dead_letter(record, why, code)
-            )
+            reason = _make_dead_letter(record, why, code)
+            letter = _encode_line(record.source, record.position, reason)
             self._send(self._dead_letters, [letter], lambda: [letter])
 
     def flush(self) -> None:
-        """Everything was sent already."""
+        """Do nothing: everything was sent already."""
 
     def _send(
         self,
@@ -204,9 +203,9 @@ class StreamSink:
         lines: Sequence[bytes],
         rebuild_lines: Callable[[], Sequence[bytes]],
     ) -> None:
-        """Have a target keep lines; wait while it is away. Raise Ending if told to stop then.
+        """Have a target keep lines; wait while it is away. Raise StopRequested at a stop.
 
-        made_again: makes the lines once more, since they may tell of what was erased meanwhile
+        rebuild_lines   makes the lines again, since they may name what was erased meanwhile
         """
         try:
             target.send(lines)
@@ -216,23 +215,23 @@ class StreamSink:
             self._retry.reset_pause()
 
     def _make_lines(self, messages: Messages, verdicts: Verdicts, places: Rows) -> list[bytes]:
-        """Verdict lines of the rows at some places."""
+        """Make the verdict lines of the rows at these places."""
         bodies = write_bodies(verdicts, self._witnesses, places, keys=self._judge.has_key_column)
         records, sources = messages.row_records, dict[str, bytes]()
         lines = []
         for place, body in zip(places.tolist(), bodies, strict=True):
             name, position, *_ = records[place]
             source = sources.get(name) or sources.setdefault(name, _encode(name))
-            told = _encode(body)[1:]  # without its {
-            lines.append(b'{"source":%b,"position":%b,%b' % (source, _encode(position), told))
+            rest = _encode(body)[1:]  # without its {
+            lines.append(b'{"source":%b,"position":%b,%b' % (source, _encode(position), rest))
         return lines
 
     def _reread_lines(self, first: int, stop: int) -> list[bytes]:
-        """The verdict lines of these rows, as the ledger has them now."""
+        """Make the verdict lines of rows as the ledger has them now."""
         return [line for _, lines in self._stored_lines(first, stop) for line in lines]
 
     def _stored_lines(self, first: int, stop: int) -> Iterator[tuple[int, list[bytes]]]:
-        """Verdict lines of rows, some at a time, and the first row of these."""
+        """Yield the verdict lines of rows in batches, each with its first row."""
         if first >= stop:
             return
         with closing(Ledger(self._judge.monitor.path)) as ledger:
@@ -250,17 +249,17 @@ class StreamSink:
                 yield stop - len(lines), lines
 
 
-def _encode_line(source: str | None, position: Position | None, told: Mapping[str, Any]) -> bytes:
+def _encode_line(source: str | None, position: Position | None, body: Mapping[str, Any]) -> bytes:
     where = {} if source is None else {"source": source, "position": position}
-    return json.dumps({**where, **told}, separators=(",", ":")).encode()
+    return json.dumps({**where, **body}, separators=(",", ":")).encode()
 
 
 def _make_dead_letter(record: Record, why: str, code: str) -> dict[str, Any]:
-    told = {"code": code, "error": why}
+    reason = {"code": code, "error": why}
     try:
-        return {**told, "body": record.body.decode()}
+        return {**reason, "body": record.body.decode()}
     except UnicodeDecodeError:
-        return {**told, "body_base64": base64.b64encode(record.body).decode()}
+        return {**reason, "body_base64": base64.b64encode(record.body).decode()}
 
 
 def _parse_row(line: bytes | None, name: str) -> int:
@@ -269,5 +268,5 @@ def _parse_row(line: bytes | None, name: str) -> int:
     except (ValueError, TypeError, KeyError):
         row = None
     if not isinstance(row, int):
-        raise BadFile(f"the last thing in {name} is no verdict line. Name a target of its own.")
+        raise BadFile(f"the last line in {name} is no verdict line. Name another target.")
     return row

@@ -1,8 +1,7 @@
-"""Records and the decisions in them, on their way from a source to a monitor.
+"""Messages hold records and their decisions, on the way from a source to a monitor.
 
 Most messages are one JSON object each, all with the same names: their rows are held as columns.
-
-Invariant: a message has at least one row; the rows of all messages stand one after the other.
+Invariant: a message has at least one row; the rows of all messages follow each other.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ _BATCH_BYTES = 1 << 23
 
 
 def next_poll_size(count: int, records: Sequence[Record], most: int) -> int:
-    """How many records to ask for next: more than these, or fewer where records are large."""
+    """Return how many records to ask for next: more than these, or fewer if these are large."""
     size = sum(len(record.body) for record in records)
     if size > _BATCH_BYTES:
         return max(1, count * _BATCH_BYTES // (2 * size))
@@ -26,7 +25,7 @@ def next_poll_size(count: int, records: Sequence[Record], most: int) -> int:
 
 
 class Message(NamedTuple):
-    """A record, and the decisions in it."""
+    """Holds a record and the decisions in it."""
 
     record: Record
     rows: list[dict[str, Any]]
@@ -34,13 +33,13 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Some messages, in order; a slice of them is some as well (monitor/bad_rows.py)."""
+    """Holds messages in order; a slice of it holds some of them (monitor/bad_rows.py)."""
 
     records: Sequence[Record]
     table: ColumnTable | list[dict[str, Any]]
     """The rows of all of them."""
     counts: Sequence[int] | None = None
-    """How many rows each has; None: one each."""
+    """How many rows each message has; None: one each."""
 
     def __len__(self) -> int:
         return len(self.records)
@@ -59,16 +58,16 @@ class Messages:
 
     @property
     def row_records(self) -> Sequence[Record]:
-        """For each row the record that it is of."""
+        """The record of each row."""
         if self.counts is None:
             return self.records
-        both = zip(self.records, self.counts, strict=True)
-        return [record for record, count in both for _ in range(count)]
+        pairs = zip(self.records, self.counts, strict=True)
+        return [record for record, count in pairs for _ in range(count)]
 
     def sources_and_positions(self) -> tuple[str | list[str | None], list[Position | None]]:
-        """Source and position for each row, as a monitor takes them.
+        """Return source and position of each row, as a monitor takes them.
 
-        Of several rows the last one carries the position of their message.
+        The last row of a message carries its position.
         """
         sources: list[str | None] = []
         positions: list[Position | None] = []

@@ -1,22 +1,21 @@
-"""Columns of text become what a rule says they are: numbers, true or false, or words.
+"""Turns columns of text into what a rule says they are: numbers, true or false, or words.
 
-How numbers are written (number_text.py) is settled once, from the first SAMPLE rows; what a column
-holds is never settled here, since a rule says it.
-
-Invariant: a value that is none of its column's kind, or is written in another way than the column's
-first values, has its row refused with its line. Nothing becomes a word because it is no number.
+How numbers are written (number_text.py) is detected once, from the first SAMPLE rows; what a column
+holds is never detected, since a rule says it.
+Invariant: a value that does not fit its column's type, or is written in another way than the
+column's first values, has its row refused with its line. No number silently becomes a word.
 Cost: plain numbers cost one cast.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from likewise.errors import BadFile
-from likewise.sources.chunk import ColumnType, ColumnTypes, RefusedRow
+from likewise.sources.chunk import Chunk, ColumnType, ColumnTypes, RefusedRow
 from likewise.sources.missing_words import MissingWords, find_missing_words
 from likewise.sources.number_text import (
     PLAIN,
@@ -37,10 +36,10 @@ _SHOWN = 60
 
 
 class TextColumns:
-    """The columns of one file of text."""
+    """Reads the columns of one file of text."""
 
     def __init__(self, sample: pl.DataFrame, decimal: Decimal | None = None) -> None:
-        """sample: the first rows, as text"""
+        """Detect how numbers are written in `sample`, the first rows as text."""
         self._readings = settle_columns(
             {name: examine(_drop_missing(sample[name]), decimal) for name in sample.columns}
         )
@@ -49,30 +48,30 @@ class TextColumns:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What is to be said of the columns read so far."""
+        """What was noticed in the columns read so far."""
         return (*self._remarks.values(), *self._words.remarks)
 
     def get_column_reading(self, column: str) -> ColumnReading:
-        """How a column is read if it holds numbers."""
+        """Return how a column is read if it holds numbers."""
         return self._readings.get(column, ColumnReading(None))
 
     def remark(self, column: str, remark: Remark | None) -> None:
-        """Add what is to be said of a column."""
+        """Set the remark about a column."""
         if remark is not None:
             self._remarks[column] = remark
 
     def count_missing(self, column: str, words: pl.Series) -> None:
-        """Words among numbers that were taken as missing."""
+        """Count words among numbers that were taken as missing."""
         self._words.add_missing(column, words)
 
     def count_words(self, column: str, text: pl.Series) -> None:
-        """A column of words, in which some may stand for nothing known."""
+        """Count the words of a column that may mean a missing value."""
         self._words.add_kept_words(column, text)
 
-    def prepare(self, types: ColumnTypes, source: str) -> None:
-        """Remark how columns of these types are read; raise BadFile where that is not clear."""
-        for name, kind in types.items():
-            settled = self.get_column_reading(name)
+    def prepare(self, types: ColumnTypes, columns: Iterable[str], source: str) -> None:
+        """Remark how these columns are read; raise BadFile where that is not clear."""
+        for name in columns:
+            kind, settled = types.get(name), self.get_column_reading(name)
             if kind in ("number", "listed"):
                 if settled.is_ambiguous and settled.remark is not None:
                     raise BadFile(
@@ -91,7 +90,10 @@ class TextColumns:
         types: ColumnTypes,
         refused: list[RefusedRow],
     ) -> tuple[pl.DataFrame, npt.NDArray[np.bool_]]:
-        """The frame with columns as the rule wants them, without the rows where that fails."""
+        """Convert the columns of a frame to their types; return it without rows where that fails.
+
+        The second value says which rows of `frame` are in it.
+        """
         good = np.ones(frame.height, dtype=np.bool_)
         columns = []
         for name in frame.columns:
@@ -125,21 +127,37 @@ class TextColumns:
         typed = pl.DataFrame(columns)
         return (typed if good.all() else typed.filter(pl.Series(good))), good
 
+    def make_chunk(
+        self,
+        frames: Iterable[tuple[pl.DataFrame, npt.NDArray[np.int64]]],
+        types: ColumnTypes,
+        refused: list[RefusedRow],
+    ) -> Chunk:
+        """Convert frames, each with the places of its rows, and join them to one chunk."""
+        tables, places = [pl.DataFrame()], [np.empty(0, dtype=np.int64)]
+        for frame, lines in frames:
+            table, good = self.convert(frame, lines, types, refused)
+            tables.append(table)
+            places.append(lines[good])
+        refused.sort(key=lambda row: row.place)
+        table = pl.concat(tables[1:] or tables, how="vertical_relaxed")
+        return Chunk(table, np.concatenate(places), tuple(refused))
+
 
 def _drop_missing(text: pl.Series) -> pl.Series:
-    """The values that are not missing."""
+    """Return the values that are not missing."""
     if text.dtype != pl.String:
         return pl.Series(text.name, [], dtype=pl.String)
-    known = text.drop_nulls()
-    if known.cast(pl.Float64, strict=False).null_count() == 0:
-        return known  # as almost always
-    return known.filter(~find_missing_words(known))
+    present = text.drop_nulls()
+    if present.cast(pl.Float64, strict=False).null_count() == 0:
+        return present  # as almost always
+    return present.filter(~find_missing_words(present))
 
 
 def remark_on_words(column: str, settled: ColumnReading, *, whole_too: bool) -> Remark | None:
-    """A remark if a column that is read as words looks like numbers.
+    """Return a remark if a column that is read as words looks like numbers.
 
-    whole_too: whether whole numbers, which may be codes that a rule lists, count as well
+    whole_too   whether whole numbers, which may be codes that a rule lists, count as well
     """
     seen = settled.examined
     if settled.is_ambiguous:
@@ -181,15 +199,12 @@ def remark_on_words(column: str, settled: ColumnReading, *, whole_too: bool) -> 
 def _convert_column(
     text: pl.Series, kind: ColumnType, reading: NumberReading
 ) -> tuple[pl.Series, pl.Series]:
-    """The text as every program would write it, and its values."""
+    """Return the text as programs write it, and its values."""
     if kind == "flag":
         lower = text.str.strip_chars().str.to_lowercase()
-        known = pl.Series(["true", "false"])
-        return text, (
-            pl.select(pl.when(lower.is_in(known.implode())).then(lower == "true"))
-            .to_series()
-            .alias(text.name)
-        )
+        is_flag = lower.is_in(pl.Series(["true", "false"]).implode())
+        flags = pl.select(pl.when(is_flag).then(lower == "true")).to_series()
+        return text, flags.alias(text.name)
     bare, numbers = parse_numbers(text, reading)
     if kind == "listed":
         whole = numbers.cast(pl.Int64, strict=False)
@@ -199,7 +214,7 @@ def _convert_column(
 
 
 def parse_numbers(text: pl.Series, reading: NumberReading) -> tuple[pl.Series, pl.Series]:
-    """The text as every program would write it, and its numbers; null where there is none."""
+    """Return the text as programs write it, and its numbers; null where there is none."""
     bare = text if reading.is_plain else reading.normalize(text)
     numbers = bare.cast(pl.Float64, strict=False)
     if numbers.null_count() > bare.null_count():
@@ -210,7 +225,7 @@ def parse_numbers(text: pl.Series, reading: NumberReading) -> tuple[pl.Series, p
 
 
 def find_rounded(text: pl.Series, values: pl.Series) -> Iterator[int]:
-    """Where a whole number in the text has become another one."""
+    """Yield where a whole number in the text has become another one."""
     for i in np.flatnonzero((values.abs() >= MAX_EXACT_INT).fill_null(False).to_numpy()).tolist():
         whole = _WHOLE.fullmatch(text[i])
         if whole and (len(whole[1]) > 16 or int(whole[1]) > MAX_EXACT_INT):
@@ -218,8 +233,9 @@ def find_rounded(text: pl.Series, values: pl.Series) -> Iterator[int]:
 
 
 def _describe_too_large(name: str, value: str) -> str:
+    number = shorten(value.strip(), _SHOWN)[1:-1]
     return (
-        f"{name!r} is {_shorten(value.strip())[1:-1]}, a whole number beyond 2**53, which float64"
+        f"{name!r} is {number}, a whole number beyond 2**53, which float64"
         " rounds to another; subtract an offset from such numbers, or name such codes as text in"
         " the rule"
     )
@@ -234,8 +250,4 @@ def _describe_wrong_type(kind: ColumnType, name: str, value: str, reading: Numbe
         hint = f" (with a decimal point: {value.strip().replace(',', '.')}; or say --decimal comma)"
     elif len(value.strip()) <= 12:
         hint = f". If it means that nothing is known, say --missing {value.strip()!r}"
-    return f"{name!r} is {_shorten(value)}; expected {expected}{hint}"
-
-
-def _shorten(value: str) -> str:
-    return repr(value if len(value) <= _SHOWN else value[: _SHOWN - 1] + "…")
+    return f"{name!r} is {shorten(value, _SHOWN)}; expected {expected}{hint}"

@@ -1,16 +1,10 @@
-"""A column of times as moments: aware datetimes in UTC.
+"""Reads a column of times as moments, aware datetimes in UTC (`detect_form`, `TimeForm.parse`).
 
-A column has one form, which its values decide together: ISO 8601 (2024-01-31, 2024-01-31T10:00,
-with Z or +02:00 or nothing at the end), days with dots (31.01.2024), days with strokes whose order
-is day first or month first, or seconds since 1970. 03/04/2024 fits two of them: where no value of
-the column tells which (none has a number beyond 12), the caller must.
-
-    form = form_of(values, column="applied", source="decisions.csv")
-    moments, bad = form.moments(more_values)
-
-Invariant: a moment is what is written, to the microsecond, in UTC; without a zone, UTC is meant,
-and a remark says so. A value of another form than its column's is bad, never a guess.
-Cost: about a microsecond for each value.
+A column has one form, which its values decide together: ISO 8601, days with dots (31.01.2024), days
+with strokes, or seconds since 1970. If no value shows whether 03/04/2024 has the day or the month
+first, the caller must say it.
+Invariant: a moment is what is written, to the microsecond; without a zone it is UTC, and a remark
+says so. A value of another form is bad. Cost: about a microsecond for each value.
 """
 
 import datetime
@@ -45,23 +39,23 @@ _UTC = datetime.UTC
 
 
 class BadTime(NamedTuple):
-    """A value that is no time of its column's form."""
+    """Says why a value is no time of its column's form."""
 
     at: int
-    """Its place in the values given."""
+    """The place of the value in its column."""
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class TimeForm:
-    """How the times of one column are written."""
+    """Says how the times of one column are written, and reads them."""
 
     column: str
     form: Literal["ISO", "dots", "day-first", "month-first", "seconds"]
     remarks: tuple[Remark, ...] = ()
 
     def parse(self, values: Sequence[Any]) -> tuple[list[datetime.datetime | None], list[BadTime]]:
-        """A moment for each value, and which values are none: None, as where a value is missing."""
+        """Return a moment for each value, None where it is missing or bad, and the bad values."""
         read = _READERS[self.form]
         moments: list[datetime.datetime | None] = []
         unfit: list[BadTime] = []
@@ -77,14 +71,14 @@ class TimeForm:
         return moments, unfit
 
     def _explain(self, value: Any, error: Exception) -> str:
-        said = f" ({error})" if isinstance(error, _NotATime) else ""
+        why = f" ({error})" if isinstance(error, _NotATime) else ""
         shown = shorten(value) if isinstance(value, str) else repr(value)
         form = "" if self.form == "ISO" else f"; the column's first values are {_NAMES[self.form]}"
-        return f"{self.column!r} is {shown}, which is no time{said}{form}. Expected {EXPECTED}"
+        return f"{self.column!r} is {shown}, which is no time{why}{form}. Expected {EXPECTED}"
 
 
 class _NotATime(ValueError):
-    """Why a value is no time, in words for people."""
+    """Says why a value is no time, in words for people."""
 
 
 def parse_times(
@@ -96,12 +90,12 @@ def parse_times(
     places: Sequence[int] | None = None,
     dates: DayOrder | None = None,
 ) -> list[datetime.datetime | None]:
-    """The moments of a whole column, None where a value is missing; raise BadFile.
+    """Return the moments of a whole column, None where a value is missing; raise BadFile.
 
-    source, unit, places   what messages call the file, and where in it each value stood
-    dates                  the order of 03/04/2024, where the values do not tell
+    source, unit, places   what messages call the file, and where in it each value is
+    dates                  the order of 03/04/2024, where the values do not show it
 
-    >>> moments_of(["31.01.2024", "01.02.2024 09:30"])[1].isoformat()
+    >>> parse_times(["31.01.2024", "01.02.2024 09:30"])[1].isoformat()
     '2024-02-01T09:30:00+00:00'
     """
     form = detect_form(values, column=column, source=source, unit=unit, places=places, dates=dates)
@@ -122,18 +116,17 @@ def detect_form(
     places: Sequence[int] | None = None,
     dates: DayOrder | None = None,
 ) -> TimeForm:
-    """The form that most of a column's first values have; raise BadFile if none can be read."""
-    there = [value for value in values if not _is_empty(value)]
-    texts = [value.strip() for value in there if isinstance(value, str)]
+    """Detect the form of most of a column's first values; raise BadFile if none can be read."""
+    present = [value for value in values if not _is_empty(value)]
+    texts = [value.strip() for value in present if isinstance(value, str)]
     if not texts:
-        seconds = any(_is_number(value) for value in there)
-        naive = next((one for one in there if _is_naive(one)), None)
-        form: Any = "seconds" if seconds else "ISO"
-        return TimeForm(column, form, _remarks(column, form, [], naive, len(there)))
+        naive = next(filter(_is_naive, present), None)
+        form: Any = "seconds" if any(map(_is_number, present)) else "ISO"
+        return TimeForm(column, form, _remarks(column, form, [], naive, len(present)))
     counts = {name: sum(map(fits, texts)) for name, fits in _FITS.items()}
     form = max(counts, key=lambda name: counts[name])
     if counts[form] == 0:
-        first = next(i for i, one in enumerate(values) if isinstance(one, str) and one.strip())
+        first = next(i for i, text in enumerate(values) if isinstance(text, str) and text.strip())
         where = first + 1 if places is None else int(places[first])
         raise BadFile(
             f"{source}, {unit} {where:,}: the column {column!r} cannot be read as times: it has"
@@ -142,22 +135,18 @@ def detect_form(
         )
     if form == "strokes":
         form = _detect_day_order(texts, column, source, dates)
-    return TimeForm(column, form, _remarks(column, form, texts, None, len(there)))
+    return TimeForm(column, form, _remarks(column, form, texts, None, len(present)))
 
 
 def _detect_day_order(
     texts: list[str], column: str, source: str, dates: DayOrder | None
 ) -> DayOrder:
-    """Whether the day or the month comes first."""
-    parts = [
-        (int(match[1]), int(match[2]), match[0])
-        for match in map(_STROKES.fullmatch, texts)
-        if match
-    ]
-    days = next((text for first, _, text in parts if first > 12), None)
-    months = next((text for _, second, text in parts if second > 12), None)
+    """Detect whether the day or the month comes first; raise BadFile if nothing shows it."""
     if dates is not None:
         return dates
+    matches = [match for match in map(_STROKES.fullmatch, texts) if match]
+    days = next((match[0] for match in matches if int(match[1]) > 12), None)
+    months = next((match[0] for match in matches if int(match[2]) > 12), None)
     if days is not None and months is not None:
         raise BadFile(
             f"{source}: in the column {column!r} stand {shorten(days)}, where the day comes"
@@ -168,7 +157,7 @@ def _detect_day_order(
         )
     if days is None and months is None:
         raise BadFile(
-            f"{source}: the column {column!r} has times such as {shorten(parts[0][2])}, and no"
+            f"{source}: the column {column!r} has times such as {shorten(matches[0][0])}, and no"
             " value tells whether the day or the month comes first. Say --dates day-first or"
             " --dates month-first.",
             path=source,
@@ -221,7 +210,7 @@ def _is_naive(value: Any) -> bool:
 
 
 def _convert_typed(value: Any) -> datetime.datetime | None:
-    """A value that brings a type of its own; None for text."""
+    """Convert a value that has a type of its own; return None for text."""
     if isinstance(value, str):
         return None
     moment = _moment_from_seconds(float(value)) if _is_number(value) else moment_of(value)
@@ -272,8 +261,8 @@ def _parse_seconds(text: str) -> datetime.datetime:
 
 def _moment_from_seconds(seconds: float) -> datetime.datetime:
     if not math.isfinite(seconds) or not _FIRST <= seconds < _LAST:
-        meant = guess_unit(seconds, _FIRST, _LAST)
-        raise _NotATime(meant or "as seconds since 1970 it is not between 1973 and 2100")
+        likely_unit = guess_unit(seconds, _FIRST, _LAST)
+        raise _NotATime(likely_unit or "as seconds since 1970 it is not between 1973 and 2100")
     return datetime.datetime.fromtimestamp(seconds, _UTC)
 
 

@@ -1,15 +1,10 @@
-"""The rows of a source in order of time, whatever the order of its lines.
+"""Puts the rows of a source in order of time.
 
-A file is looked through once for its times alone. If it is in order, it is then read as any file,
-chunk by chunk; if not, it is read whole and sorted. A pipe cannot be read twice, so it is always
-read whole. Rows keep their places in the file.
-
-Of equal times the upper line comes first; where the whole file has the newest first, the lower one,
-so that such a file gives what the same file turned upside down would give.
-
-Invariant: the times of the rows that come out never fall. A row without a time has no place in the
-order: it is refused, with the reason.
-Cost: for a file in order, another look at it and one chunk; else all its rows.
+A file in order is read once for its times, then chunk by chunk; other files, and pipes, are read
+whole and sorted. With equal times the upper line comes first, or the lower one if the whole file
+has the newest first.
+Invariant: the times of the rows never fall; rows keep their places. One without a time is refused.
+Cost: for a file in order, reading its times once more and one chunk; else all its rows.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,11 +27,11 @@ SORTED: Arrangement = "sorted"
 
 
 class TimeOrderedSource:
-    """A source whose chunks come in order of time, and have times.
+    """Reads the chunks of a source in order of time, with their times.
 
-    column  the times
-    again   opens the same file once more
-    dates   the order of day and month, where the values do not tell
+    column  has the times
+    reopen  opens the same file once more
+    dates   the order of day and month, where the values do not show it
     """
 
     def __init__(
@@ -54,44 +49,36 @@ class TimeOrderedSource:
         self.form: TimeForm | None = None
         """How times are written, once the first were read."""
         self.arrangement: Arrangement = AS_IT_IS
-        """What was done with the file, once the first rows were given."""
+        """How the file had to be rearranged, once the first chunk was read."""
 
     def chunks(
         self, types: ColumnTypes, columns: Sequence[str], rows: int = ROWS
     ) -> Iterator[Chunk]:
-        """The wanted columns, in order of time, so many rows at a time at most."""
+        """Yield these columns, in order of time, at most `rows` rows at a time."""
         if self._source.is_rereadable and self._is_in_order(types, rows):
-            yield from self._add_times_to_all(self._source, types, columns, rows)
+            yield from map(self.add_times, self._source.chunks(types, columns, rows))
             return
-        read = list(self._add_times_to_all(self._source, types, columns, rows))
-        whole = _sort_by_time(read)
-        self.arrangement = whole[0]
-        for start in range(0, max(len(whole[1]), 1), rows):
-            part = whole[1][start : start + rows]
-            yield replace(part, refused=whole[1].refused) if start == 0 else part
+        chunks = list(map(self.add_times, self._source.chunks(types, columns, rows)))
+        self.arrangement, whole = _sort_by_time(chunks)
+        for start in range(0, max(len(whole), 1), rows):
+            part = whole[start : start + rows]
+            yield replace(part, refused=whole.refused) if start == 0 else part
 
     def _is_in_order(self, types: ColumnTypes, rows: int) -> bool:
-        """Whether the lines are in order of time, oldest first."""
+        """Tell whether the lines are in order of time, oldest first."""
         last: np.datetime64 | None = None
         with self._reopen() as source:
-            for chunk in self._add_times_to_all(source, types, [self._column], rows):
-                times = chunk.times
-                if times is None or len(times) == 0:
+            for chunk in map(self.add_times, source.chunks(types, [self._column], rows)):
+                times = _times(chunk)
+                if len(times) == 0:
                     continue
                 if (last is not None and times[0] < last) or np.any(times[1:] < times[:-1]):
                     return False
                 last = times[-1]
         return True
 
-    def _add_times_to_all(
-        self, source: DecisionFile, types: ColumnTypes, wanted: Sequence[str], rows: int
-    ) -> Iterator[Chunk]:
-        """Chunks with times; rows without one are among the refused."""
-        for chunk in source.chunks(types, wanted, rows):
-            yield self.add_times(chunk)
-
     def add_times(self, chunk: Chunk) -> Chunk:
-        """A chunk with its times; rows without one are among the refused."""
+        """Return a chunk with its times; rows without one are among the refused."""
         values, places = _values(chunk.table, self._column), chunk.places.tolist()
         if self.form is None:
             self.form = detect_form(
@@ -103,33 +90,27 @@ class TimeOrderedSource:
                 dates=self._dates,
             )
         moments, unfit = self.form.parse(values)
-        why = {one.at: one.why for one in unfit}
         good = np.array([moment is not None for moment in moments], dtype=np.bool_)
+        missing = f"{self._column!r} is missing, so it has no place in the order of time"
+        reasons = dict.fromkeys(np.flatnonzero(~good).tolist(), (missing, "missing-value"))
+        reasons |= {bad.at: (bad.why, "bad-time") for bad in unfit}
         refused = [
-            RefusedRow(places[at], why[at], "bad-time", self._column)
-            if at in why
-            else RefusedRow(
-                places[at], self._describe_missing_time(), "missing-value", self._column
-            )
-            for at in np.flatnonzero(~good).tolist()
+            RefusedRow(places[at], why, code, self._column) for at, (why, code) in reasons.items()
         ]
         times = np.array(
             [moment.replace(tzinfo=None) for moment in moments if moment is not None],
             dtype="datetime64[us]",
         )
-        together = sorted([*chunk.refused, *refused], key=lambda one: one.place)
-        return Chunk(_filter_rows(chunk.table, good), chunk.places[good], tuple(together), times)
-
-    def _describe_missing_time(self) -> str:
-        return f"{self._column!r} is missing, so it has no place in the order of time"
+        all_refused = sorted([*chunk.refused, *refused], key=lambda row: row.place)
+        return Chunk(_filter_rows(chunk.table, good), chunk.places[good], tuple(all_refused), times)
 
 
-def _sort_by_time(read: list[Chunk]) -> tuple[Arrangement, Chunk]:
-    """All rows in order of time, and what had to be done for it."""
-    times = np.concatenate([_times(chunk) for chunk in read])
-    places = np.concatenate([chunk.places for chunk in read])
-    refused = tuple(one for chunk in read for one in chunk.refused)
-    table = join_tables([chunk.table for chunk in read])
+def _sort_by_time(chunks: list[Chunk]) -> tuple[Arrangement, Chunk]:
+    """Join chunks in order of time; say how they had to be rearranged."""
+    times = np.concatenate([_times(chunk) for chunk in chunks])
+    places = np.concatenate([chunk.places for chunk in chunks])
+    refused = tuple(row for chunk in chunks for row in chunk.refused)
+    table = join_tables([chunk.table for chunk in chunks])
     later = times[1:] > times[:-1]
     earlier = times[1:] < times[:-1]
     if not earlier.any():

@@ -1,1 +1,1 @@
-"""Values and tables as they come, made plain; keys, positions, times; one codec."""
+"""Turns values and tables of any library into plain ones; keys, positions, times; one codec."""

@@ -1,13 +1,9 @@
-"""Values as JSON: exactly, as ledgers, records and requests keep them; or readably, as answers do.
+"""Writes values as JSON: exactly for ledgers and requests, or readably for answers.
 
-Exactly (`form_of`, `value_of`, and as text `write_word`, `read_word`): JSON for text, numbers,
-truth values and tuples of them; an object with one entry, such as {"date": "2026-01-31"}, for
-dates, bytes and the like. Nothing is ever executed to read one.
-Readably (`json_value`): what has no form of its own becomes text, and what is not finite null.
-
-Invariant: a value that was read back equals the one that was written, and has its type.
-Not here: bodies of verdicts (verdict_body.py), text for people (html.py, printing.py,
-csv_escape.py).
+Exactly (`form_of`/`value_of`; as text `write_word`/`read_word`): dates, bytes and the like become
+an object with one entry, such as {"date": "2026-01-31"}. Invariant: the value that is read back
+equals the one written, and has its type; reading executes nothing. Readably (`json_value`): values
+that JSON lacks become text, numbers that are not finite null. Not here: bodies of verdicts.
 """
 
 import datetime
@@ -33,7 +29,7 @@ _READ: dict[str, Callable[[str], Any]] = {
 
 
 def write_word(value: Any, what: str) -> str:
-    """Return a label or category as JSON text; raise BadDecision if it has no such form."""
+    """Return a label or category as JSON text; raise UnexpectedValue if it has no such form."""
     try:
         text = json.dumps(form_of(value), ensure_ascii=False, separators=(",", ":"))
         text.encode()
@@ -51,12 +47,12 @@ def read_word(text: str) -> Any:
         return value_of(json.loads(text))
     except (BadFile, ValueError, RecursionError):
         raise BadFile(
-            f"{short_repr(text)} in the ledger is no word of a rule: it was altered."
+            f"{short_repr(text)} in the ledger is no label or category: it was altered."
         ) from None
 
 
 def form_of(value: Any) -> Any:
-    """Return what JSON can hold and `value_of` reads back; raise TypeError if there is none."""
+    """Return a form that JSON can hold and `value_of` reads back; raise TypeError without one."""
     value = to_python_scalar(value)
     if value is None or isinstance(value, bool):
         return value
@@ -66,15 +62,15 @@ def form_of(value: Any) -> Any:
     raise TypeError
 
 
-def _of_float(value: float) -> Any:
+def _float_form(value: float) -> Any:
     return float(value) if math.isfinite(value) else {"float": repr(float(value))}
 
 
 _FORMS: list[tuple[type, Callable[[Any], Any]]] = [
-    (str, str.__str__),  # an enumeration's member too: as what it equals
+    (str, str.__str__),  # also a member of an enumeration: it becomes the text that it equals
     (int, int),
-    (float, _of_float),
-    (tuple, lambda value: [form_of(one) for one in value]),
+    (float, _float_form),
+    (tuple, lambda value: [form_of(part) for part in value]),
     (datetime.datetime, lambda value: {"datetime": value.isoformat()}),
     (datetime.date, lambda value: {"date": value.isoformat()}),
     (datetime.time, lambda value: {"time": value.isoformat()}),
@@ -84,7 +80,7 @@ _FORMS: list[tuple[type, Callable[[Any], Any]]] = [
 
 
 def value_of(form: Any) -> Any:
-    """Return the value that `form_of` made this of; raise BadFile if it is none."""
+    """Return the value whose form this is; raise BadFile if it is no form."""
     try:
         return _value_of(form)
     except (TypeError, ValueError, KeyError, ArithmeticError, RecursionError, AttributeError):
@@ -93,7 +89,7 @@ def value_of(form: Any) -> Any:
 
 def _value_of(form: Any) -> Any:
     if isinstance(form, list):
-        return tuple(_value_of(one) for one in form)
+        return tuple(map(_value_of, form))
     if isinstance(form, dict):
         ((kind, text),) = form.items()
         return _READ[kind](text)
@@ -101,7 +97,7 @@ def _value_of(form: Any) -> Any:
 
 
 def json_value(value: Any) -> Any:
-    """Return a value as answers say it; the numbers of a vector one by one.
+    """Return a value for a JSON answer; an array becomes a list.
 
     >>> json_value((0.5, float("nan"), datetime.date(2026, 1, 31)))
     [0.5, None, '2026-01-31']
@@ -115,7 +111,7 @@ def json_value(value: Any) -> Any:
 
 
 def to_query_text(value: Any) -> str:
-    """Return how a query says a value."""
+    """Return a value as the text of a query parameter."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(json_value(value))

@@ -1,9 +1,8 @@
-"""An input as it was given, kept apart from whoever goes on working with it.
+"""Copies an input, so that the caller may change it while it waits to be judged.
 
-Invariant: nothing that is given is changed, and a later change to it changes no copy.
-Cost: one copy of each input, as much again as remembering it; an array is not copied if neither it
-nor what it is a view of may be written to.
-Not here: objects without a `copy` method of their own, which are taken as they are.
+Invariant: the input itself is not changed, and a later change to it does not change the copy.
+Cost: one copy of each input; an array is not copied if neither it nor its base can be written to.
+Objects without a `copy` method are not copied.
 """
 
 from typing import Any
@@ -17,9 +16,9 @@ _UNCHANGING = {bool, bytes, complex, float, int, str, type(None)}
 
 
 def copy_input(x: Any, columns: bool = False) -> Any:
-    """A copy of an input, for a rule about columns, or about vectors.
+    """Return a copy of an input.
 
-    Tensors, sparse matrices and, where columns have no names, frames become arrays.
+    Tensors and sparse matrices become arrays; so do frames, unless the rule is about `columns`.
     """
     kind = type(x)
     if kind is np.ndarray:
@@ -27,14 +26,14 @@ def copy_input(x: Any, columns: bool = False) -> Any:
     if kind in _UNCHANGING:
         return x
     if kind is dict:
-        return {name: copy_input(one) for name, one in x.items()}
+        return {name: copy_input(value) for name, value in x.items()}
     if kind is list or kind is tuple:
         return kind(map(copy_input, x))
     return _copy_object(x, columns)
 
 
 def _is_immutable(x: Any) -> bool:
-    """Whether an array is read-only, down to the one that owns the numbers."""
+    """Whether an array is read-only, and so is every array that it is a view of."""
     while type(x) is np.ndarray and not x.flags.writeable:
         if x.base is None:
             return bool(x.flags.owndata)

@@ -1,9 +1,8 @@
-"""Cells of a CSV file that a spreadsheet takes for what they are.
+"""Escapes cells of a CSV file, so that no spreadsheet takes a text for a formula.
 
-A spreadsheet takes a cell that begins with =, +, -, @, a tab or a line's end for a formula, or for
-more cells. Such a text gets a quotation mark (') before it, which makes it text; one that has such
-a mark before such a character gets another, so that the text can still be told. A text that is a
-number, such as -1.5, stays as it is.
+A spreadsheet reads a cell that begins with =, +, -, @, a tab or a line break as a formula, or as
+several cells. Such a text gets a leading quotation mark ('); a text that already has one gets
+another, so that the original can be recovered. A text that is a number, such as -1.5, stays.
 """
 
 import re
@@ -15,9 +14,9 @@ _FORMULA, _NUMBER = re.compile(FORMULA), re.compile(NUMBER)
 
 
 def escape_cell(value: Any) -> Any:
-    """A value for a cell; text that looks like a formula is marked.
+    """Return the value of a cell; text that looks like a formula gets a quotation mark.
 
-    >>> [cell_of(value) for value in ("=1+1", "-1.5", "p7", 3, None)]
+    >>> [escape_cell(value) for value in ("=1+1", "-1.5", "p7", 3, None)]
     ["'=1+1", '-1.5', 'p7', 3, '']
     """
     if value is None:

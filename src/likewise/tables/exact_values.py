@@ -1,15 +1,9 @@
-"""Values with all their types as MessagePack: the content type `application/vnd.likewise+msgpack`.
+"""Packs values with their types as MessagePack: content type `application/vnd.likewise+msgpack`.
 
-Clients and services send it where JSON has no form for a value. Nothing, booleans, whole numbers,
-floats, text, bytes, lists and maps are MessagePack's own. Three extension types hold the rest:
-
-    1   a word: the JSON text that a ledger stores for a date, a Decimal, … (tables/codec.py)
-    2   a tuple: a MessagePack array
-    3   an array: a MessagePack array of type ("<f4"), shape, numbers as bytes, names of columns
-
-Invariant: what is read equals what was written and has its type, to the last bit of a number.
-Reading executes nothing, and allocates in proportion to the bytes that came: at most MOST_PARTS
-arrays, maps and extensions.
+Extension types: 1 is a word, the JSON text that a ledger stores for a date, a Decimal, …
+(codec.py); 2 is a tuple, an array of MessagePack; 3 is an array: type ("<f4"), shape, bytes, names
+of columns. Invariant: the value that is read equals the one written, to the last bit, and has its
+type. Reading executes nothing; at most MOST_PARTS arrays, maps and extensions are allocated.
 """
 
 import json
@@ -29,7 +23,7 @@ from likewise.tables.normalize import array_of_tensor, as_list, is_tensor, to_py
 from likewise.tables.strict_json import MOST_PARTS
 
 _WORD, _TUPLE, _ARRAY = 1, 2, 3
-_KINDS = "biufMm"  # of arrays whose numbers are sent as bytes
+_KINDS = "biufMm"  # arrays of these kinds are sent as bytes
 _TYPE = re.compile(r"[<|][biuf][1248]|<[Mm]8(?:\[[1-9]?\d{0,5}[A-Za-z]{1,2}\])?")
 _MOST_AXES = 32
 _MOST_WORD = 1 << 16  # bytes
@@ -40,20 +34,20 @@ _T = TypeVar("_T")
 
 
 class BadMessagePack(ValueError):
-    """The bytes are no MessagePack, or no values of likewise."""
+    """The bytes are not MessagePack, or contain values that likewise does not send."""
 
 
 class TooManyMessageParts(BadMessagePack):
-    """The bytes have more arrays, maps and extensions than are read."""
+    """The bytes have too many arrays, maps and extensions to be read."""
 
 
 # Writing
 
 
 def pack(value: Any, what: str = "what was sent") -> bytes:
-    """Return a value as bytes; raise UnexpectedValue if it has no such form.
+    """Return a value as bytes; raise UnexpectedValue if that is impossible.
 
-    what: how an error calls it
+    what: the name of the value in errors
     """
     try:
         return _encode(_to_messagepack(value, what))
@@ -62,7 +56,7 @@ def pack(value: Any, what: str = "what was sent") -> bytes:
 
 
 def _to_messagepack(value: Any, what: str) -> Any:
-    """Return a value as MessagePack's own types and extensions."""
+    """Convert a value to MessagePack's own types and our extensions."""
     kind = type(value)
     if kind in _PLAIN or (kind is int and _LEAST <= value <= _MOST):
         return value
@@ -77,8 +71,8 @@ def _to_messagepack(value: Any, what: str) -> Any:
                     f"{what} has a column {name!r} of type {type(name).__name__}; expected names"
                     " of columns that are text."
                 )
-        return {str(name): _to_messagepack(one, what) for name, one in value.items()}
-    if isinstance(value, msgspec.Struct):  # a body that JSON can hold
+        return {str(name): _to_messagepack(part, what) for name, part in value.items()}
+    if isinstance(value, msgspec.Struct):  # msgspec encodes it itself
         return value
     return _convert_other(value, what)
 
@@ -87,7 +81,7 @@ def _convert_list(values: Any, what: str) -> list[Any]:
     kinds = set(map(type, values))
     if kinds <= _PLAIN or (kinds == {int} and min(values) >= _LEAST and max(values) <= _MOST):
         return list(values)
-    return [_to_messagepack(one, what) for one in values]
+    return [_to_messagepack(value, what) for value in values]
 
 
 def _convert_other(value: Any, what: str) -> Any:
@@ -96,23 +90,23 @@ def _convert_other(value: Any, what: str) -> Any:
     if isinstance(value, np.ma.MaskedArray):
         raise _unsendable(what, value)
     if isinstance(value, np.ndarray):
-        return _array(value, what) if value.ndim else _to_messagepack(value[()], what)
+        return _array_extension(value, what) if value.ndim else _to_messagepack(value[()], what)
     value = to_python_scalar(value)
-    if is_missing(value) and not isinstance(value, float):  # pandas' own
+    if is_missing(value) and not isinstance(value, float):  # such as pandas.NA
         return None
     try:
-        return _word(value)
+        return _convert_scalar(value)
     except (TypeError, ValueError):
         pass
-    values = as_list(value)  # of a series, an Arrow array
+    values = as_list(value)  # a series or an Arrow array
     if values is None:
         raise _unsendable(what, value)
     return _convert_list(values, what)
 
 
-def _word(value: Any) -> Any:
-    """Return a label or a single value; raise what Python raises if it is none."""
-    if isinstance(value, float | bytes):  # of a class of its own
+def _convert_scalar(value: Any) -> Any:
+    """Convert a single value; raise TypeError or ValueError if it has no form."""
+    if isinstance(value, float | bytes):  # a subclass: exact types were converted before
         return float(value) if isinstance(value, float) else bytes(value)
     word = form_of(value)
     if type(word) in _PLAIN or (type(word) is int and _LEAST <= word <= _MOST):
@@ -120,12 +114,12 @@ def _word(value: Any) -> Any:
     return msgspec.msgpack.Ext(_WORD, json.dumps(word, ensure_ascii=False).encode())
 
 
-def _array(array: np.ndarray[Any, Any], what: str) -> Any:
+def _array_extension(array: np.ndarray[Any, Any], what: str) -> Any:
     if array.dtype.kind not in _KINDS or array.dtype.itemsize > 8:
         return _to_messagepack(array.tolist(), what)
     numbers = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    told = [numbers.dtype.str, list(array.shape), numbers.tobytes(), list(names_of(array))]
-    return msgspec.msgpack.Ext(_ARRAY, _encode(told))
+    fields = [numbers.dtype.str, list(array.shape), numbers.tobytes(), list(names_of(array))]
+    return msgspec.msgpack.Ext(_ARRAY, _encode(fields))
 
 
 def _unsendable(what: str, value: Any) -> LikewiseError:
@@ -139,12 +133,12 @@ def _unsendable(what: str, value: Any) -> LikewiseError:
 
 
 def decoder_of(kind: Any) -> Callable[[bytes], Any]:
-    """Return a function that reads a value of a type, for `unpack`."""
-    return msgspec.msgpack.Decoder(kind, ext_hook=_extension).decode
+    """Return a function that decodes a value of a type, for `unpack`."""
+    return msgspec.msgpack.Decoder(kind, ext_hook=_read_extension).decode
 
 
 def unpack(body: bytes, decode: Callable[[bytes], _T] | None = None) -> _T:
-    """Read a value; raise BadMessage, or ValidationError where it is a value of another type."""
+    """Read a value; raise BadMessagePack, or ValidationError for a value of another type."""
     if len(body) > MOST_PARTS and _has_too_many_parts(body):
         raise TooManyMessageParts(f"it has more than {MOST_PARTS:,} arrays and maps")
     try:
@@ -152,7 +146,7 @@ def unpack(body: bytes, decode: Callable[[bytes], _T] | None = None) -> _T:
     except msgspec.ValidationError:
         raise
     except RecursionError:
-        raise BadMessagePack("it is nested without end") from None
+        raise BadMessagePack("it is nested too deeply") from None
     except (msgspec.MsgspecError, ValueError, TypeError, BadFile) as error:
         raise BadMessagePack(str(error).rstrip(".")) from None
     return value
@@ -165,14 +159,14 @@ class _Numbers(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     names: list[str] = []
 
 
-def _extension(code: int, content: memoryview) -> Any:
+def _read_extension(code: int, content: memoryview) -> Any:
     """Read the value of an extension type."""
     try:
         if code == _ARRAY:
             return _array_of(_decode_numbers(content))
         if code == _TUPLE:
             return tuple(_decode_list(content))
-    except msgspec.ValidationError as error:  # of the body it would say that its type is another
+    except msgspec.ValidationError as error:  # the caller would blame the type of the whole body
         raise BadMessagePack(str(error)) from None
     if code == _WORD:
         if len(content) > _MOST_WORD:
@@ -183,7 +177,7 @@ def _extension(code: int, content: memoryview) -> Any:
 
 def _array_of(sent: _Numbers) -> Any:
     if not _TYPE.fullmatch(sent.type) or len(sent.shape) > _MOST_AXES:
-        raise BadMessagePack("it has an array of a type or shape that is not known")
+        raise BadMessagePack("it has an array of an unknown type or shape")
     dtype = np.dtype(sent.type)
     if min(sent.shape, default=0) < 0:
         raise BadMessagePack("it has an array with a negative length")
@@ -198,18 +192,17 @@ _decode_list: Callable[[Any], list[Any]] = decoder_of(list[Any])
 _decode_numbers: Callable[[Any], _Numbers] = msgspec.msgpack.Decoder(_Numbers).decode
 
 
-def _lengths() -> tuple[list[int], list[int], bytes]:
-    """Return, by first byte of an item: bytes to skip, bytes of its length, whether it is a part.
+def _item_tables() -> tuple[list[int], list[int], bytes]:
+    """Return what the first byte of an item says: bytes to skip, and bytes of its length field.
 
-    The content of an array, a map or a tuple is not skipped: its items follow.
+    The content of an array, a map or a tuple is not skipped: its items follow. The third part lists
+    the first bytes of arrays, maps and extensions.
     """
     skip, sized = [1] * 256, [0] * 256
     for code in range(0xA0, 0xC0):
         skip[code] = 1 + (code & 31)
-    for code, size in {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}.items():
-        sized[code] = size
-    for code, size in {0xC7: 1, 0xC8: 2, 0xC9: 4}.items():
-        sized[code] = size
+    for first in (0xC4, 0xC7, 0xD9):
+        sized[first : first + 3] = 1, 2, 4
     numbers = {0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
     numbers |= {0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8, 0xDC: 2, 0xDD: 4, 0xDE: 2, 0xDF: 4}
     numbers |= {0xD4: 2, 0xD5: 3, 0xD6: 5, 0xD7: 9, 0xD8: 17}
@@ -219,7 +212,7 @@ def _lengths() -> tuple[list[int], list[int], bytes]:
     return skip, sized, parts
 
 
-_SKIP, _SIZED, _PARTS = _lengths()
+_SKIP, _SIZED, _PARTS = _item_tables()
 _EXTENSIONS = frozenset({0xC7, 0xC8, 0xC9, *range(0xD4, 0xD9)})
 
 

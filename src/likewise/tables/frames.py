@@ -1,13 +1,9 @@
-"""Tables in: whatever holds named columns becomes a list of values for each.
+"""Reads the named columns of any table: one list or array of values for each.
 
-pandas, Polars, PyArrow and anything else that narwhals knows or that exports an Arrow stream; a
-list of dictionaries or named tuples; a NumPy array with named fields, or a plain one whose columns
-come in the order that is asked for. A single dictionary or named tuple is a table of one row.
-
-A ColumnTable is a table whose columns were taken out before: whoever takes the same rows many times
-reads them once.
-
-Invariant: columns come out in the order asked for, all of the same length, missing places as None.
+A table is a frame of pandas, Polars, PyArrow or anything that narwhals knows or that exports an
+Arrow stream; a list of dictionaries or named tuples; a NumPy array, whose columns have names or
+come in the order asked for; a single row; or a ColumnTable, whose columns were read before.
+Invariant: columns come out in the order asked for, of equal length, with None for missing values.
 """
 
 import math
@@ -38,7 +34,7 @@ Column: TypeAlias = list[Any] | npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class ColumnTable:
-    """Columns by name, all of the same length."""
+    """A table whose columns were read before, so that taking rows of it again is cheap."""
 
     columns: Mapping[str, Column]
 
@@ -49,25 +45,25 @@ class ColumnTable:
         return ColumnTable({name: column[rows] for name, column in self.columns.items()})
 
     def row(self, i: int) -> dict[str, Any]:
-        """One row."""
+        """Return a row as a dictionary."""
         return {name: to_python_scalar(column[i]) for name, column in self.columns.items()}
 
     def drop(self, names: Collection[str]) -> "ColumnTable":
-        """The same without these columns, whether it has them or not."""
-        kept = {name: column for name, column in self.columns.items() if name not in names}
-        return ColumnTable(kept)
+        """Return the table without these columns, whether it has them or not."""
+        rest = {name: column for name, column in self.columns.items() if name not in names}
+        return ColumnTable(rest)
 
 
-_NO_VALUES = ("NAType", "NaTType")
+_MISSING_TYPES = ("NAType", "NaTType")  # of pandas
 _NAMED = 50  # columns that a message names
 _NOT_NUMPY = ("Int128", "UInt128")
 BOOLEAN_ADVICE = 'For yes and no, say kind = "category" in the rule, or send 0 and 1.'
-"""What to do where true or false stands in a column of numbers."""
+"""What to do about true or false in a column of numbers."""
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, and what pandas has for them."""
-    if value is None or type(value).__name__ in _NO_VALUES:
+    """Whether a value is None, NaN, or a missing value of pandas."""
+    if value is None or type(value).__name__ in _MISSING_TYPES:
         return True
     try:
         return bool(value != value)  # noqa: PLR0124 - NaN of any type, and NumPy's NaT
@@ -76,16 +72,16 @@ def is_missing(value: Any) -> bool:
 
 
 def as_row(given: Any) -> Mapping[str, Any] | None:
-    """A single row as a mapping from names of columns to values; None for anything else.
+    """Return a single row as a mapping from column names to values; None for anything else.
 
-    A dictionary or any other mapping, a named tuple, a dataclass, a pydantic model, or a row of a
-    pandas frame (a Series with the columns' names as its index).
+    A row is a mapping, a named tuple, a dataclass, a pydantic model, or a row of a pandas frame (a
+    Series whose index is the names of the columns).
     """
     if isinstance(given, Mapping):
         return given
     if isinstance(given, tuple):
-        made: Mapping[str, Any] | None = given._asdict() if hasattr(given, "_asdict") else None
-        return made
+        row: Mapping[str, Any] | None = given._asdict() if hasattr(given, "_asdict") else None
+        return row
     names: list[Any] = []
     if is_dataclass(type(given)):
         names = [field.name for field in fields(given)]
@@ -101,9 +97,9 @@ def _has_text_names(index: Any) -> bool:
 
 
 def columns_of(given: Any, names: Sequence[str], known: Sequence[str] | None) -> dict[str, Column]:
-    """The columns `names` of a table.
+    """Return the columns `names` of a table.
 
-    known: all of its columns must be among these; None where others do not matter
+    known: the columns that the table may have; None allows any other column
     """
     if isinstance(given, ColumnTable):
         _check_names(list(given.columns), names, known)
@@ -112,20 +108,20 @@ def columns_of(given: Any, names: Sequence[str], known: Sequence[str] | None) ->
     if row is not None:
         given = [row]
     if isinstance(given, np.ndarray):
-        return _of_array(given, names, known)
+        return _columns_of_array(given, names, known)
     if isinstance(given, Sequence) and not isinstance(given, str | bytes):
-        return _of_rows(given, names, known)
-    return _of_frame(given, names, known)
+        return _columns_of_rows(given, names, known)
+    return _columns_of_frame(given, names, known)
 
 
 def table_columns(given: Any) -> dict[str, Column]:
-    """All columns of a table, by the names that it has itself."""
+    """Return all columns of a table that names its columns itself."""
     if isinstance(given, np.ndarray):
         names = list(given.dtype.names or ())
     elif isinstance(given, Sequence) and given and as_row(given[0]) is not None:
         names = list(as_row(given[0]) or ())
     else:
-        names = list(_frame(given).columns) if not isinstance(given, Sequence) else []
+        names = list(_open_frame(given).columns) if not isinstance(given, Sequence) else []
     if not names:
         raise UnexpectedValue(
             f"the table is of type {type(given).__name__}, without names of columns; expected a"
@@ -134,33 +130,31 @@ def table_columns(given: Any) -> dict[str, Column]:
     return columns_of(given, names, names)
 
 
-def _few_of(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
     return ", ".join(map(repr, names[:_NAMED])) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _check_names(there: Sequence[str], names: Sequence[str], known: Sequence[str] | None) -> None:
+def _check_names(present: Sequence[str], names: Sequence[str], known: Sequence[str] | None) -> None:
     for name in names:
-        if name not in there:
+        if name not in present:
             raise MissingColumn(
-                f"column {name!r} is missing; the table has"
-                f" {_few_of(there)}"
-                f"{did_you_mean(name, there) or '.'}",
+                f"column {name!r} is missing; the table has {_list_names(present)}"
+                f"{did_you_mean(name, present) or '.'}",
                 column=name,
             )
-    for name in there:
+    for name in present:
         if known is not None and name not in known:
             raise UnknownColumn(
-                f"column {name!r} is unknown to the rule; it has"
-                f" {_few_of(known)}"
+                f"column {name!r} is unknown to the rule; it has {_list_names(known)}"
                 f"{did_you_mean(name, known) or '.'}",
                 column=name,
-                advice="Add it to the rule, with kind"
-                ' "ignore" if it says nothing, or say extra = "ignore" for all such columns.',
+                advice='Add it to the rule, with kind = "ignore" if it says nothing, or say extra ='
+                ' "ignore" for all such columns.',
             )
 
 
-def _of_array(
+def _columns_of_array(
     given: npt.NDArray[Any], names: Sequence[str], known: Sequence[str] | None
 ) -> dict[str, Any]:
     if given.dtype.names is not None:
@@ -179,30 +173,30 @@ def _unmask_column(name: str, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _find_common_names(given: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The names of rows that are dictionaries with the same names in the same order."""
+    """Return the names of rows if all are dictionaries with the same names in the same order."""
     if set(map(type, given)) != {dict}:
         return None
     shapes = set(map(tuple, given))
     return shapes.pop() if len(shapes) == 1 else None
 
 
-def _of_rows(
+def _columns_of_rows(
     given: Sequence[Any], names: Sequence[str], known: Sequence[str] | None
 ) -> dict[str, Any]:
-    wanted, allowed = set(names), None if known is None else set(known)
-    shape = _find_common_names(given)
-    if shape is not None and wanted.issubset(shape) and (allowed is None or allowed >= set(shape)):
-        columns = dict(zip(shape, zip(*map(dict.values, given), strict=True), strict=True))
+    required, allowed = set(names), None if known is None else set(known)
+    common = _find_common_names(given)
+    if common and required.issubset(common) and (allowed is None or allowed >= set(common)):
+        columns = dict(zip(common, zip(*map(dict.values, given), strict=True), strict=True))
         return {name: list(columns[name]) for name in names}
     rows = []
-    for i, one in enumerate(given):
-        row = as_row(one)
+    for i, item in enumerate(given):
+        row = as_row(item)
         if row is None:
             raise UnexpectedValue(
-                f"the decision is {one!r}; expected a dictionary, a named tuple or the like.",
+                f"the decision is {item!r}; expected a dictionary, a named tuple or the like.",
                 place=i,
             )
-        if not wanted <= row.keys() or not (allowed is None or row.keys() <= allowed):
+        if not required <= row.keys() or not (allowed is None or row.keys() <= allowed):
             try:
                 _check_names(list(row), names, known)
             except BadDecision as error:
@@ -211,15 +205,15 @@ def _of_rows(
     return {name: [row[name] for row in rows] for name in names}
 
 
-def _frame(given: Any) -> Any:
-    """A table as narwhals sees it; one of Polars as it is, which has the same names."""
+def _open_frame(given: Any) -> Any:
+    """Return a table as a frame of narwhals, or of Polars, whose methods have the same names."""
     polars = sys.modules.get("polars")
     if polars is not None and isinstance(given, polars.DataFrame):
         return given
     if find_spec("narwhals") is None:
         raise BadDecision(
             f"the table is of type {type(given).__name__}, which needs the package narwhals."
-            " Install it with: pip install 'likewise[tables]'."
+            " Install it with: pip install '.[tables]' in the clone of likewise."
         )
     import narwhals.stable.v1 as nw
 
@@ -238,30 +232,33 @@ def _frame(given: Any) -> Any:
     return nw.from_native(pyarrow.table(given), eager_only=True)
 
 
-def _of_frame(given: Any, names: Sequence[str], known: Sequence[str] | None) -> dict[str, Column]:
-    frame = _frame(given)
+def _columns_of_frame(
+    given: Any, names: Sequence[str], known: Sequence[str] | None
+) -> dict[str, Column]:
+    frame = _open_frame(given)
     _check_names(frame.columns, names, known)
     columns: dict[str, Column] = {}
     for name in names:
         series = frame[name]
-        plain = series.dtype.is_numeric() and str(series.dtype) not in _NOT_NUMPY
-        if plain and series.null_count() == 0:
-            columns[name] = series.to_numpy()
-        else:
-            columns[name] = series.to_list()
+        numeric = series.dtype.is_numeric() and str(series.dtype) not in _NOT_NUMPY
+        no_gaps = numeric and series.null_count() == 0
+        columns[name] = series.to_numpy() if no_gaps else series.to_list()
     return columns
 
 
 def read_number_column(name: str, column: Column) -> npt.NDArray[np.float64]:
-    """A column as float64, NaN where missing; raise BadDecision at the first that is no number."""
-    _refuse_flags(name, column)
+    """Return a column as float64, with NaN for missing values.
+
+    Raises BadDecision at the first value that is no number.
+    """
+    _refuse_booleans(name, column)
     if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and column.ndim == 1:
         numbers = column.astype(np.float64)
     else:
         column = require_list(column)
         odd = {kind for kind in set(map(type, column)) if not issubclass(kind, int | float)}
         for i, value in enumerate(column) if odd else ():
-            if isinstance(value, str | bytes) or not (is_missing(value) or _is_number(value)):
+            if isinstance(value, str | bytes) or not (is_missing(value) or _has_float(value)):
                 raise UnexpectedValue(
                     f"{name!r} is {short_repr(value)}; expected a number.", place=i, column=name
                 )
@@ -272,7 +269,7 @@ def read_number_column(name: str, column: Column) -> npt.NDArray[np.float64]:
         try:
             numbers = np.array(column, dtype=np.float64)
         except OverflowError:
-            at = next(i for i, value in enumerate(column) if not _is_number(value))
+            at = next(i for i, value in enumerate(column) if not _has_float(value))
             raise UnexpectedValue(
                 f"{name!r} is a number beyond 1e308.", place=at, column=name
             ) from None
@@ -283,8 +280,8 @@ def read_number_column(name: str, column: Column) -> npt.NDArray[np.float64]:
     return numbers
 
 
-def _refuse_flags(name: str, column: Column) -> None:
-    """True is no number, though Python counts with it: most likely another column was meant."""
+def _refuse_booleans(name: str, column: Column) -> None:
+    """Raise at the first True or False: Python counts with them, but it is probably a mistake."""
     if isinstance(column, np.ndarray) and column.dtype.kind not in "bO":
         return
     if not {bool, np.bool_}.isdisjoint(map(type, column)):
@@ -298,7 +295,7 @@ def _refuse_flags(name: str, column: Column) -> None:
 
 
 def _check_exact(name: str, column: Column, numbers: npt.NDArray[np.float64]) -> None:
-    """Raise at the first whole number that is another one as float64."""
+    """Raise at the first whole number that float64 rounds."""
     if isinstance(column, np.ndarray) and column.dtype.kind == "f":
         return
     for i in np.flatnonzero(np.abs(numbers) >= MAX_EXACT_INT).tolist():
@@ -311,8 +308,9 @@ def _check_exact(name: str, column: Column, numbers: npt.NDArray[np.float64]) ->
             )
 
 
-def _is_number(value: Any) -> bool:
-    if isinstance(value, np.ma.MaskedArray):  # which becomes NaN, with a warning
+def _has_float(value: Any) -> bool:
+    """Whether a value can be converted to float."""
+    if isinstance(value, np.ma.MaskedArray):  # it would become NaN, with a warning
         return False
     try:
         float(to_python_scalar(value))

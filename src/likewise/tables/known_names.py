@@ -1,4 +1,4 @@
-"""Names out of a known list: refuse any other, and say which one was probably meant."""
+"""Refuses unknown names and values of settings, and suggests the one that was probably meant."""
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping
@@ -7,8 +7,8 @@ from typing import Any
 
 from likewise.errors import BadRule
 
-_CUTOFF = 0.75  # how alike two names are, from 0 to 1, of which one may be meant by the other
-_COMPARED, _LETTERS = 10_000, 80  # known names that are looked at, and how much of each
+_CUTOFF = 0.75  # how similar, from 0 to 1, a known name must be to be suggested
+_COMPARED, _LETTERS = 10_000, 80  # known names that are compared, and letters of each
 
 ALIASES = {
     "metric": {
@@ -32,7 +32,7 @@ ALIASES = {
         "ignore": ("skip", "drop", "none"),
     },
 }
-"""By setting and its value, what others call it."""
+"""What other libraries call the values of a setting."""
 
 
 def nearest_names(given: Any, known: Iterable[Any], most: int, cutoff: float) -> list[Any]:
@@ -40,14 +40,14 @@ def nearest_names(given: Any, known: Iterable[Any], most: int, cutoff: float) ->
     texts: dict[str, Any] = {}
     for name in islice(known, _COMPARED):
         texts.setdefault(str(name)[:_LETTERS].casefold(), name)
-    wanted = str(given)[:_LETTERS].casefold()
-    return [texts[text] for text in difflib.get_close_matches(wanted, texts, most, cutoff)]
+    text = str(given)[:_LETTERS].casefold()
+    return [texts[match] for match in difflib.get_close_matches(text, texts, most, cutoff)]
 
 
 def did_you_mean(given: Any, known: Collection[Any], setting: str = "") -> str:
-    """Return a clause that names the known name that was probably meant; "" if none was.
+    """Return a clause with the known name that was probably meant; "" if none is similar.
 
-    setting: what the name is the value of, where its values have other usual names (ALIASES)
+    setting: the setting whose aliases (ALIASES) are tried first
 
     >>> did_you_mean("Euclidean", ["linf", "l2"], "metric")
     "; did you mean 'l2'?"
@@ -58,18 +58,30 @@ def did_you_mean(given: Any, known: Collection[Any], setting: str = "") -> str:
     """
     if not isinstance(given, str):
         return ""
-    called: Mapping[str, Collection[str]] = ALIASES.get(setting, {})
+    aliases: Mapping[str, Collection[str]] = ALIASES.get(setting, {})
     alias = given.strip().casefold()
-    by_alias = [name for name, others in called.items() if alias in others and name in known]
+    by_alias = [name for name, others in aliases.items() if alias in others and name in known]
     for name in by_alias or nearest_names(given, known, 1, _CUTOFF):
         return f"; did you mean {name!r}?"
     return ""
 
 
+def check_known(what: str, names: Iterable[Any], known: Collection[str]) -> None:
+    """Raise BadRule at the first name that is not known.
+
+    what: the beginning of the message, such as "the rule has an unknown key"
+    """
+    for name in names:
+        if name not in known:
+            raise BadRule(
+                f"{what} {name!r}; expected {', '.join(known)}{did_you_mean(name, known)}"
+            )
+
+
 def check_one_of(setting: str, value: Any, allowed: Collection[str], aliases: str = "") -> None:
     """Raise BadRule unless the value of a setting is one of those allowed.
 
-    aliases: whose other names are known (ALIASES), if not those of the setting
+    aliases: the setting whose aliases (ALIASES) apply, if not this one
     """
     if value not in allowed:
         meant = did_you_mean(value, allowed, aliases or setting)

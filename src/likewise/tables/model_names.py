@@ -1,6 +1,6 @@
-"""Names of models as callers give them: one for all decisions, or one for each.
+"""Checks names of models and sources: one for all decisions, or one for each.
 
-Invariant: what is not a name is refused before anything changes.
+Invariant: a value that is no name is refused before anything changes.
 """
 
 from typing import Any
@@ -10,9 +10,9 @@ from likewise.tables.normalize import require_list, short_repr
 
 
 def check_name(given: Any, what: str = "the model") -> str | None:
-    """A model's name as it is kept, None where there is none; raise BadDecision if it is neither.
+    """Return a name, or None where none is given; raise UnexpectedValue for anything else.
 
-    >>> model_of("credit-7")
+    >>> check_name("credit-7")
     'credit-7'
     """
     if given is None:
@@ -26,9 +26,9 @@ def check_name(given: Any, what: str = "the model") -> str | None:
 
 
 def check_names(given: Any, count: int, what: str = "model") -> list[str | None] | None:
-    """The models of so many decisions, or other names; None if none is given.
+    """Return a name or None for each of `count` decisions; None if none is given.
 
-    >>> models_of("credit-7", 2)
+    >>> check_names("credit-7", 2)
     ['credit-7', 'credit-7']
     """
     if given is None:
@@ -36,21 +36,18 @@ def check_names(given: Any, count: int, what: str = "model") -> list[str | None]
     if isinstance(given, str):
         return [check_name(given, f"the {what}")] * count
     expected = "one name for all decisions, or a list with a name or None for each"
-    several = require_list(given, f"the {what}s", expected)
-    if len(several) != count:
+    names: list[str | None] = list(require_list(given, f"the {what}s", expected))
+    if len(names) != count:
         raise WrongShape(
-            f"there are {count} decisions and {len(several)} {what}s; expected one for each, or"
+            f"there are {count} decisions and {len(names)} {what}s; expected one for each, or"
             " one name for all."
         )
-    known: set[str | None] = {None}
-    models: list[str | None] = []
-    for i, one in enumerate(several):
-        name = one
-        if name is not None and (type(name) is not str or name not in known):
-            name = check_name(one, f"the {what} of decision {i}")
-            known.add(name)
-        models.append(name)
-    return models
+    checked: set[str | None] = {None}
+    for i, name in enumerate(names):
+        if name is not None and (type(name) is not str or name not in checked):
+            names[i] = check_name(name, f"the {what} of decision {i}")
+            checked.add(names[i])
+    return names
 
 
 def _is_unicode(text: str) -> bool:

@@ -1,9 +1,8 @@
-"""Vectors that came as a table: an array that keeps the names of its columns.
+"""An array that keeps the names of its columns, for vectors that came as a table.
 
-A rule for vectors compares by position, so a table whose columns stand in another order would give
-wrong verdicts. Whoever turns a table into an array before a reader sees it (a queue, a client, a
-watcher) makes one of these; the reader compares the names (monitor/readers/vector_reader.py).
-Not here: rules for tables, which take columns by their names.
+A rule for vectors compares by position, so a table with its columns in another order would give
+wrong verdicts. A queue, a client or a watcher that turns a table into an array makes a NamedArray;
+monitor/readers/vector_reader.py compares the names. Not here: rules for tables.
 """
 
 from typing import Any
@@ -14,11 +13,11 @@ import numpy.typing as npt
 from likewise.tables.normalize import array_of
 
 NAMELESS = {np.ndarray, list, tuple}
-"""Types of inputs that never have names."""
+"""Types of inputs that never name their columns."""
 
 
 class NamedArray(np.ndarray[Any, Any]):
-    """An array whose last axis has names. Its rows and its copies have them, too."""
+    """An array whose last axis has names. Its rows and copies have them, too."""
 
     column_names: tuple[str, ...] = ()
 
@@ -27,13 +26,13 @@ class NamedArray(np.ndarray[Any, Any]):
 
 
 def names_of(x: Any) -> tuple[str, ...]:
-    """Return the names of the columns of a frame, of an Arrow table or of a row; () if it has none.
+    """Return the column names of a frame, an Arrow table or a row; () if it has none.
 
-    A row is a Series of pandas with names for its index. Names that are not text are none.
+    A row is a Series of pandas whose index is names. Names that are not text do not count.
     """
     if type(x) in NAMELESS:
         return ()
-    for attribute in ("column_names", "columns"):  # of Arrow; of pandas and Polars
+    for attribute in ("column_names", "columns"):  # the first is Arrow's
         if hasattr(x, attribute):
             break
     else:
@@ -46,7 +45,7 @@ def names_of(x: Any) -> tuple[str, ...]:
 
 
 def with_names(array: npt.NDArray[Any], names: tuple[str, ...]) -> npt.NDArray[Any]:
-    """Return an array that keeps these names; the same one where they do not fit."""
+    """Return the array with these names of columns; without them if their number does not fit."""
     if not names or array.shape[-1:] != (len(names),):
         return array
     named = array.view(NamedArray)
@@ -55,5 +54,5 @@ def with_names(array: npt.NDArray[Any], names: tuple[str, ...]) -> npt.NDArray[A
 
 
 def named_array_of(x: Any, what: str) -> npt.NDArray[Any]:
-    """Return an input as an array, with the names of its columns if it has any."""
+    """Return an input as an array with the names of its columns, if it has any."""
     return with_names(array_of(x, what), names_of(x))

@@ -1,13 +1,9 @@
-"""Values as they come become plain ones: arrays of numbers, and labels that can be compared.
+"""Converts values of any library to NumPy arrays of numbers and to comparable Python labels.
 
-A caller may send a tensor that records gradients, a masked array, a NumPy date, a series with an
-index of its own. Here these become NumPy arrays and Python values. What would lose its meaning on
-the way is refused: masked places, whole numbers that float64 rounds, and labels that are equal to
-nothing but themselves.
-
-Invariant: nothing that was sent is changed, and a value means the same alone and in a batch.
-Cost: an array is not copied. Integers of 64 bits are looked at once, lists once more than NumPy
-looks at them.
+Refuses what would lose its meaning: masked values, whole numbers that float64 rounds, and labels
+that are equal only to themselves. Also writes values for error messages (`short_repr`).
+Invariant: no input is changed, and a value means the same alone and in a batch.
+Cost: arrays are not copied; 64-bit integers are scanned once, lists once more than by NumPy.
 """
 
 import math
@@ -27,65 +23,65 @@ import numpy.typing as npt
 from likewise.errors import BadDecision, UnexpectedValue, WrongShape
 
 MAX_EXACT_INT = 2**53
+"""Up to here every whole number is a float64."""
 BEYOND_EXACT = (
     "a whole number beyond 2**53. Numbers are compared as float64, which rounds it to another."
 )
 OFFSET_ADVICE = (
     "Subtract an offset from such numbers, or send them as float if rounding does not matter."
 )
-"""Up to here every whole number is a float64."""
 
 Array = npt.NDArray[Any]
-_MOST_BITS = 10_000  # of a whole number that is written out
-_FEW = 256  # numbers that Python looks through faster than NumPy
+_MOST_BITS = 10_000  # a longer whole number is not written out
+_FEW = 256  # so few numbers Python scans faster than NumPy
 _UNREADABLE = (TypeError, ValueError, RuntimeError, ArithmeticError)
-_NUMBERS = {float, int, bool, str, bytes, NoneType, np.float64, np.float32, np.int64, np.bool_}
-"""Types that NumPy reads from a list as they are."""
+_NUMPY_READS = {float, int, bool, str, bytes, NoneType, np.float64, np.float32, np.int64, np.bool_}
+"""Types that NumPy reads from a list without our help."""
 _FLOATS = {float}
-_OWN_NUMBERS = {float, int}
+_PYTHON_NUMBERS = {float, int}
 _NO_NUMBERS = (str, bytes, bool, np.bool_, np.datetime64, np.timedelta64)
-"""What Python would make a float of, and that is no number."""
-_FOR_FLAGS = 'For yes and no, say output = "label" in the rule, or send 0 and 1.'
+"""Types that `float()` accepts, but that are no numbers."""
+_BOOLEAN_ADVICE = 'For yes and no, say output = "label" in the rule, or send 0 and 1.'
 PLAIN_LABELS = {str, int, bool, bytes, NoneType}
-"""Types of labels that need no second look."""
-_SINGLE = (type, Enum, NoneType, EllipsisType, NotImplementedType)
-"""Of what there is only one of each, so that being the same object is being equal."""
-_FINE = ("ns", "ps", "fs", "as")  # units of NumPy's dates that Python's dates do not have
+"""Types of labels that need no conversion."""
+_SINGLETONS = (type, Enum, NoneType, EllipsisType, NotImplementedType)
+"""Types whose values exist once, so that identity is equality."""
+_FINE_UNITS = ("ns", "ps", "fs", "as")  # of NumPy's dates; Python's dates do not have them
 
 
 # Arrays
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is a torch tensor. Who has one has imported torch."""
-    torch = sys.modules.get("torch")
+    """Whether it is a torch tensor."""
+    torch = sys.modules.get("torch")  # whoever has a tensor has imported torch
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def array_of_tensor(tensor: Any) -> Array:
-    """A tensor's numbers, without its gradient; on the CPU they share memory."""
+    """Return a tensor's numbers without its gradient; a tensor on the CPU is not copied."""
     torch = sys.modules["torch"]
-    known = (torch.float64, torch.float32, torch.float16)
-    if tensor.is_floating_point() and tensor.dtype not in known:  # such as bfloat16
+    numpy_has = (torch.float64, torch.float32, torch.float16)
+    if tensor.is_floating_point() and tensor.dtype not in numpy_has:  # such as bfloat16
         tensor = tensor.float()
     array: Array = tensor.numpy(force=True)
     return array
 
 
 def array_of(given: Any, what: str, expected: str = "numbers") -> Array:
-    """Anything as an array of whatever type it has.
+    """Convert anything to an array of any type.
 
-    Raises BadDecision if it cannot be read as one, if places are masked, and if whole numbers were
-    rounded because they stood beside fractions.
+    Raises UnexpectedValue if that is impossible, if values are masked, and if whole numbers would
+    be rounded because there are fractions among them.
     """
     if type(given) is np.ndarray:
         return given
-    if type(given) is list and set(map(type, given)) == _FLOATS:  # the usual list, without delay
+    if type(given) is list and set(map(type, given)) == _FLOATS:  # fast path for the usual list
         return np.asarray(given)
     try:
         if is_tensor(given):
             return array_of_tensor(given)
-        given = _readable(given, what)
+        given = _prepare_for_numpy(given, what)
         array = np.asarray(given)
         if array.dtype.kind in "fiub" and hasattr(given, "get_columns"):
             _check_columns(given, what, expected)
@@ -94,7 +90,7 @@ def array_of(given: Any, what: str, expected: str = "numbers") -> Array:
         return array
     except BadDecision:
         raise
-    except Exception as error:  # also what a foreign table raises
+    except Exception as error:  # a foreign table may raise anything
         raise UnexpectedValue(
             f"{what} is {short_repr(given)} of type {type(given).__name__}; expected {expected}"
             f" ({error})."
@@ -102,9 +98,9 @@ def array_of(given: Any, what: str, expected: str = "numbers") -> Array:
 
 
 def to_number_array(given: Any, what: str, expected: str = "numbers") -> Array:
-    """Numbers as an array, with no guesses about anything else.
+    """Convert numbers to an array; raise UnexpectedValue for anything that is no exact number.
 
-    Raises BadDecision, also for whole numbers that float64 rounds.
+    No exact numbers are dates, text, and whole numbers that float64 rounds.
     """
     array = array_of(given, what, expected)
     if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
@@ -118,7 +114,7 @@ def to_number_array(given: Any, what: str, expected: str = "numbers") -> Array:
 
 
 def rounded_integer_error(array: Array, what: str) -> BadDecision:
-    """For an array of integers of which one is beyond EXACT."""
+    """Return the error for an array of integers of which one is beyond MAX_EXACT_INT."""
     at = np.unravel_index(
         int(((array > MAX_EXACT_INT) | (array < -MAX_EXACT_INT)).argmax()), array.shape
     )
@@ -128,21 +124,21 @@ def rounded_integer_error(array: Array, what: str) -> BadDecision:
     )
 
 
-def _readable(given: Any, what: str) -> Any:
-    """What NumPy reads without losing a mask or failing at a gradient."""
+def _prepare_for_numpy(given: Any, what: str) -> Any:
+    """Return what NumPy reads without losing a mask or failing at a gradient."""
     if isinstance(given, np.ma.MaskedArray):
         return unmask(given, what)
     if is_tensor(given):
         return array_of_tensor(given)
-    if isinstance(given, list | tuple) and not set(map(type, given)) <= _NUMBERS:
-        return [_readable(one, what) for one in given]
+    if isinstance(given, list | tuple) and not set(map(type, given)) <= _NUMPY_READS:
+        return [_prepare_for_numpy(item, what) for item in given]
     return given
 
 
 def unmask(given: Any, what: str) -> Array:
-    """The values of a masked array that masks none of them."""
+    """Return the values of a masked array; raise UnexpectedValue if any is masked."""
     mask = np.ma.getmaskarray(given)
-    if mask.dtype.names is not None:  # columns by name, each with a mask of its own
+    if mask.dtype.names is not None:  # a structured array, with a mask for each column
         for name in mask.dtype.names:
             unmask(given[name], f"{what}, column {name!r},")
     elif mask.any():
@@ -156,7 +152,7 @@ def unmask(given: Any, what: str) -> Array:
 
 
 def _check_columns(frame: Any, what: str, expected: str) -> None:
-    """Raise if a column of a Polars frame, which makes numbers of dates, is not of numbers."""
+    """Raise if a column of a Polars frame is not numeric: Polars turns dates into numbers."""
     for j, column in enumerate(frame.get_columns()):
         kind = np.asarray(column).dtype
         if kind.kind not in "fiub":
@@ -166,7 +162,7 @@ def _check_columns(frame: Any, what: str, expected: str) -> None:
 
 
 def _check_rounded(given: Any, array: Array, what: str) -> None:
-    """Raise if a number in a list or frame was whole, and became another as a float."""
+    """Raise if a whole number in a list or frame was rounded to another float."""
     if hasattr(given, "columns") and array.ndim == 2:
         for j, column in enumerate(_columns(given)):
             part = np.asarray(column)
@@ -183,9 +179,9 @@ def _check_rounded(given: Any, array: Array, what: str) -> None:
 
 
 def is_rounded(value: Any) -> bool:
-    """Whether a number is beyond EXACT and was no float before."""
-    plain = to_python_scalar(value)  # as Python has it: -2**63 has no opposite in NumPy
-    if isinstance(plain, Decimal) and plain.is_nan():  # which cannot be compared
+    """Whether a number is beyond MAX_EXACT_INT and not a float already."""
+    plain = to_python_scalar(value)  # NumPy's -2**63 has no opposite
+    if isinstance(plain, Decimal) and plain.is_nan():  # comparing it would raise
         return False
     return (
         isinstance(plain, int | Decimal | Fraction) and not -MAX_EXACT_INT <= plain <= MAX_EXACT_INT
@@ -193,22 +189,22 @@ def is_rounded(value: Any) -> bool:
 
 
 def _columns(frame: Any) -> Any:
-    """The columns of a frame of pandas, of Polars, or of an Arrow table."""
+    """Return the columns of a frame of pandas or Polars, or of an Arrow table."""
     if hasattr(frame, "iloc"):
         return [frame.iloc[:, j] for j in range(frame.shape[1])]
     return frame.get_columns() if hasattr(frame, "get_columns") else frame.columns
 
 
 def _largest(array: Array) -> Any:
-    """The largest size of a number in it."""
+    """Return the largest absolute value."""
     if array.size <= _FEW:
         return max(map(abs, array.reshape(-1).tolist()), default=0)
     return max(array.max().item(), -array.min().item())
 
 
 def _place(at: tuple[Any, ...]) -> str:
-    """A position in an array, as a number or as several."""
-    numbers = [str(int(one)) for one in at]
+    """Write a position in an array as a number, or as several in parentheses."""
+    numbers = [str(int(index)) for index in at]
     return numbers[0] if len(numbers) == 1 else f"({', '.join(numbers)})"
 
 
@@ -218,8 +214,8 @@ def _place(at: tuple[Any, ...]) -> str:
 def as_list(given: Any) -> list[Any] | None:
     """Return the values of a list, an array or a series as a list; None if it is none of these.
 
-    Arrays, tensors and series of pandas, Polars or Arrow give Python's own values, but dates of
-    NumPy stay as they are: some of them would become whole numbers.
+    Arrays, tensors and series of pandas, Polars or Arrow give Python values, except that NumPy's
+    dates stay as they are: some would become whole numbers.
     """
     if type(given) is list:
         return given
@@ -233,7 +229,7 @@ def as_list(given: Any) -> list[Any] | None:
         if hasattr(given, name):
             try:
                 values = getattr(given, name)()
-            except Exception as error:  # such as of a date that Python has none for
+            except Exception as error:  # such as for a date that Python cannot represent
                 kind = type(given).__name__
                 raise UnexpectedValue(f"a {kind} cannot be read as a list ({error}).") from None
             return values if isinstance(values, list) else None
@@ -242,7 +238,7 @@ def as_list(given: Any) -> list[Any] | None:
 
 
 def require_list(given: Any, what: str = "the values", expected: str = "a list") -> list[Any]:
-    """Return the same as `as_list`; raise BadDecision if it is no list, array or series."""
+    """Return the values as a list; raise UnexpectedValue if it is no list, array or series."""
     values = given if type(given) is list else as_list(given)
     if values is None:
         raise UnexpectedValue(f"{what} are {short_repr(given)}; expected {expected}.")
@@ -250,9 +246,9 @@ def require_list(given: Any, what: str = "the values", expected: str = "a list")
 
 
 def sequence_of(given: Any) -> Any:
-    """Return the values of a batch as an array or a list, whose first has number 0.
+    """Return the values of a batch as an array or a list, which is indexed from 0.
 
-    A series may number its values otherwise, a frame its columns.
+    A series may have another index, a frame is indexed by its columns.
     """
     if isinstance(given, list | tuple | np.ndarray):
         return given
@@ -263,7 +259,7 @@ def sequence_of(given: Any) -> Any:
             f"the outputs are a {type(given).__name__}; expected a list or an array, in the order"
             " of the inputs."
         )
-    array = _numeric(given)
+    array = _array_of_series(given)
     if array is not None:
         return array
     values = as_list(given)
@@ -272,53 +268,53 @@ def sequence_of(given: Any) -> Any:
     return given if values is None else values
 
 
-def _numeric(given: Any) -> Array | None:
-    """The array of a series of numbers; None for other series, and where a number is missing."""
+def _array_of_series(given: Any) -> Array | None:
+    """Return a series of numbers as an array; None for other series, and where one is missing."""
     if not hasattr(given, "__array__"):
         return None
     try:
         array = np.asarray(given)
-    except Exception:  # such as Polars', for whole numbers of 128 bits
+    except Exception:  # such as Polars raises for whole numbers of 128 bits
         return None
-    if array.ndim > 1:  # of structs, whose parts would be taken for numbers of a vector
+    if array.ndim > 1:  # the fields of structs would be taken for the numbers of a vector
         return None
-    whole = array.dtype.kind in "iub" or (array.dtype.kind == "f" and not np.isnan(array).any())
-    return array if whole else None
+    complete = array.dtype.kind in "iub" or (array.dtype.kind == "f" and not np.isnan(array).any())
+    return array if complete else None
 
 
 # Single values
 
 
 def to_python_scalar(value: Any) -> Any:
-    """A NumPy or torch scalar as what Python has for it; anything else as it is."""
+    """Return a NumPy or torch scalar as a Python value; anything else as it is."""
     if not hasattr(value, "dtype") or getattr(value, "ndim", 1) != 0:
         return value
-    if isinstance(value, np.ma.MaskedArray):  # whose value would come without its mask
+    if isinstance(value, np.ma.MaskedArray):  # its value would lose the mask
         return value
     if getattr(value.dtype, "kind", "") in ("M", "m"):
-        return _date_of(value)
+        return _to_python_date(value)
     try:
         return value.item()
-    except (*_UNREADABLE, AttributeError):  # it has no value here, such as a tensor without data
+    except (*_UNREADABLE, AttributeError):  # such as a tensor without data
         return value
 
 
-def _date_of(value: Any) -> Any:
-    """A NumPy date as Python's; as it is where Python has none."""
-    if np.datetime_data(value.dtype)[0] in _FINE:
+def _to_python_date(value: Any) -> Any:
+    """Return a NumPy date as a Python date; as it is if Python cannot represent it."""
+    if np.datetime_data(value.dtype)[0] in _FINE_UNITS:
         rounded = value.astype(f"{value.dtype.kind}8[us]")
         value = rounded if rounded == value else value
     date = value.item()
     return value if isinstance(date, int) or date is None else date
 
 
-# Outputs that are numbers: alone and in batches, these functions decide
+# Outputs that are numbers, alone and in batches
 
 
 def number_of(value: Any, what: str) -> float:
-    """One number as a float; raise BadDecision if it is none, or if float64 rounds it.
+    """Return one number as a float; raise UnexpectedValue if it is none, or float64 rounds it.
 
-    An array or a list that holds one number is that number, as models answer about one row.
+    An array or a list with one number is that number: so models answer for one row.
     """
     if isinstance(value, float):
         return value
@@ -326,12 +322,12 @@ def number_of(value: Any, what: str) -> float:
         return value
     if isinstance(value, np.ma.MaskedArray):
         value = unmask(value, what)
-    held = value
+    item = value
     shape = getattr(value, "shape", None)
     if isinstance(value, list | tuple) or (isinstance(shape, tuple) and len(shape) == 1):
-        # Not value[0]: a series may number its values otherwise.
-        held = next(iter(value)) if len(value) == 1 else value
-    plain = to_python_scalar(held)
+        # Not value[0]: a series may have another index.
+        item = next(iter(value)) if len(value) == 1 else value
+    plain = to_python_scalar(item)
     if is_rounded(plain):
         raise UnexpectedValue(
             f"{what} is {short_repr(plain)}, {BEYOND_EXACT}", advice=OFFSET_ADVICE
@@ -344,12 +340,12 @@ def number_of(value: Any, what: str) -> float:
     raise UnexpectedValue(
         f"{what} is {short_repr(value)} of type {type(value).__name__}; expected one finite"
         " number.",
-        advice=_FOR_FLAGS if isinstance(plain, bool) else "",
+        advice=_BOOLEAN_ADVICE if isinstance(plain, bool) else "",
     )
 
 
 def numbers_of_each(values: Any, what: str) -> npt.NDArray[np.float64]:
-    """One number for each decision of a batch, each as `number_of` reads it."""
+    """Return the numbers of a batch, each as `number_of` reads it."""
     if isinstance(values, np.ma.MaskedArray):
         values = unmask(values, what)
     array = values if isinstance(values, np.ndarray) else _plain_array(values)
@@ -360,23 +356,21 @@ def numbers_of_each(values: Any, what: str) -> npt.NDArray[np.float64]:
             raise WrongShape(
                 f"the outputs have shape {array.shape}; expected one number for each decision."
             )
-        exact = (
-            array.dtype.kind == "f" or array.dtype.itemsize < 8 or _largest(array) <= MAX_EXACT_INT
-        )
-        if exact:
+        small = array.dtype.kind == "f" or array.dtype.itemsize < 8
+        if small or _largest(array) <= MAX_EXACT_INT:
             return np.ascontiguousarray(array, dtype=np.float64)
-    return np.array(_of_each(number_of, values, what), dtype=np.float64)
+    return np.array(_read_each(number_of, values, what), dtype=np.float64)
 
 
 def probabilities_of(value: Any, what: str) -> npt.NDArray[np.float64]:
-    """One vector of numbers."""
+    """Return one vector of probabilities; raise BadDecision if it is none."""
     if isinstance(value, np.ma.MaskedArray):
         value = unmask(value, what)
     if not isinstance(value, list | tuple):
         value = array_of(value, what, "probabilities")
     array = value if isinstance(value, np.ndarray) else _plain_array(value)
     if array is None or (array.dtype.kind not in "fiu" and array.ndim == 1):
-        array = np.array([_probability(one, what) for one in value], dtype=np.float64)
+        array = np.array([_probability(number, what) for number in value], dtype=np.float64)
     if array.ndim != 1 or len(array) == 0:
         raise WrongShape(f"{what} has shape {array.shape}; expected a vector of probabilities.")
     if array.dtype.kind not in "f":
@@ -385,7 +379,7 @@ def probabilities_of(value: Any, what: str) -> npt.NDArray[np.float64]:
 
 
 def probabilities_of_each(values: Any, what: str) -> list[npt.NDArray[np.float64]] | Array:
-    """A vector for each decision of a batch, each as `probabilities_of` reads it."""
+    """Return the vectors of a batch, each as `probabilities_of` reads it."""
     array: Array | None = values if type(values) is np.ndarray and values.ndim == 2 else None
     if (
         type(values) is list
@@ -396,11 +390,11 @@ def probabilities_of_each(values: Any, what: str) -> list[npt.NDArray[np.float64
         array = None if array is None else array.reshape(len(values), -1)
     if array is not None and array.dtype.kind == "f":
         return np.ascontiguousarray(array, dtype=np.float64)
-    return _of_each(probabilities_of, values, what)
+    return _read_each(probabilities_of, values, what)
 
 
-def _of_each(read: Any, values: Any, what: str) -> list[Any]:
-    """What a function reads of each value; its error says at which place."""
+def _read_each(read: Any, values: Any, what: str) -> list[Any]:
+    """Call a function for each value; its error then says at which place."""
     answers = []
     for place, value in enumerate(values):
         try:
@@ -411,9 +405,9 @@ def _of_each(read: Any, values: Any, what: str) -> list[Any]:
 
 
 def _plain_array(values: Any) -> Array | None:
-    """The array of a list of Python's own numbers; None for others, and where NumPy would round."""
+    """Return Python's own numbers as an array; None for others, and where NumPy would round."""
     kinds = set(map(type, values))
-    if not kinds <= _OWN_NUMBERS:
+    if not kinds <= _PYTHON_NUMBERS:
         return None
     try:
         array = np.asarray(values)
@@ -424,12 +418,12 @@ def _plain_array(values: Any) -> Array | None:
 
 
 def _probability(value: Any, what: str) -> float:
-    """One number of a vector; one that holds others is refused."""
-    alone = not isinstance(value, list | tuple) and getattr(value, "ndim", 0) == 0
+    """Return one number of a vector; raise UnexpectedValue if it is itself a list or an array."""
+    single = not isinstance(value, list | tuple) and getattr(value, "ndim", 0) == 0
     try:
-        return number_of(value if alone else None, what)
+        return number_of(value if single else None, what)
     except UnexpectedValue:
-        if alone and is_rounded(to_python_scalar(value)):
+        if single and is_rounded(to_python_scalar(value)):
             raise
         raise UnexpectedValue(
             f"{what} has {short_repr(value)} of type {type(value).__name__}; expected a vector of"
@@ -438,9 +432,9 @@ def _probability(value: Any, what: str) -> float:
 
 
 def label_of(value: Any, what: str) -> Hashable:
-    """A label as Python has it: equal to another exactly if it means the same.
+    """Return a label as a Python value, which equals another exactly if both mean the same.
 
-    Raises BadDecision for what cannot be hashed, equals nothing, or is equal only to itself.
+    Raises UnexpectedValue if it cannot be hashed, equals nothing, or equals only itself.
     """
     if type(value) in PLAIN_LABELS:
         label: Hashable = value
@@ -449,12 +443,12 @@ def label_of(value: Any, what: str) -> Hashable:
         value = unmask(value, what)
     value = to_python_scalar(value)
     if isinstance(value, tuple | frozenset):
-        parts = [label_of(one, what) for one in value]
-        if any(part is not one for part, one in zip(parts, value, strict=True)):
+        parts = [label_of(part, what) for part in value]
+        if any(part is not before for part, before in zip(parts, value, strict=True)):
             value = tuple(parts) if isinstance(value, tuple) else frozenset(parts)
     try:
         hash(value)
-        same = value == value  # noqa: PLR0124 - NaN is not, and an array does not say
+        same = value == value  # noqa: PLR0124 - False for NaN, and an array for an array
     except _UNREADABLE:
         raise UnexpectedValue(
             f"{what} is {short_repr(value)}, which cannot be hashed; expected a label such as a"
@@ -462,8 +456,8 @@ def label_of(value: Any, what: str) -> Hashable:
         ) from None
     if isinstance(value, np.datetime64 | np.timedelta64) and same:
         raise UnexpectedValue(
-            f"{what} is {value!r}, a time that Python has none for: it is beyond the years 1 to"
-            " 9999, or finer than microseconds.",
+            f"{what} is {value!r}, a time that Python cannot represent: it is beyond the years 1"
+            " to 9999, or finer than microseconds.",
             advice="Round it, or send text.",
         )
     if isinstance(same, bool | np.bool_) and same:
@@ -482,21 +476,21 @@ def label_of(value: Any, what: str) -> Hashable:
 def _require_value_equality(value: Hashable, what: str) -> Hashable:
     kind = type(value)
     by_identity = kind.__eq__ is object.__eq__ or kind.__hash__ is object.__hash__
-    if by_identity and not isinstance(value, _SINGLE):
+    if by_identity and not isinstance(value, _SINGLETONS):
         raise UnexpectedValue(
             f"{what} is {short_repr(value)} of type {kind.__name__}, which is equal only to"
             " itself, so the same answer would be another label each time; expected a string, a"
-            " number, a tuple.",
+            " number or a tuple.",
             advice=f"Send what it stands for, or give {kind.__name__} an __eq__ and a __hash__.",
         )
     return value
 
 
 class _ShortRepr(reprlib.Repr):
-    """Of a long value the beginning and the end; NumPy's own as Python writes theirs."""
+    """Writes the beginning and the end of a long value; NumPy's values look like Python's."""
 
     def repr_int(self, x: int, level: int) -> str:
-        if x.bit_length() > _MOST_BITS:  # Python refuses to write those of many digits
+        if x.bit_length() > _MOST_BITS:  # Python refuses to write very many digits
             return f"a whole number of about {round(x.bit_length() * math.log10(2)):,} digits"
         return super().repr_int(x, level)
 
@@ -505,14 +499,14 @@ class _ShortRepr(reprlib.Repr):
             few: Any = (*((slice(self.maxlist + 1),) * x.ndim), ...)  # one more, for the "..."
             x = x[few].tolist()
         if isinstance(x, np.datetime64 | np.timedelta64):
-            return repr(str(x))  # Python may have none for it
+            return repr(str(x))  # Python may not be able to represent it
         return super().repr1(x.item() if isinstance(x, np.generic) else x, level)
 
 
 short_repr = _ShortRepr().repr
-"""A value as messages tell it."""
+"""Writes a value for an error message."""
 
 
 def type_name(dtype: np.dtype[Any]) -> str:
-    """What an array holds, as messages tell it: NumPy calls a text of 7 letters <U7."""
+    """Return the name of an array's type for messages: NumPy calls text of 7 letters <U7."""
     return {"U": "text", "S": "bytes"}.get(dtype.kind, str(dtype))

@@ -1,10 +1,14 @@
-"""Names, values and numbers as text for people, and such that no terminal obeys it."""
+"""Writes names, values and numbers as text for people.
+
+Invariant: text of `escape_unprintable` and `format_value` holds no character that a terminal obeys.
+Not here: HTML (verdict/html.py), text of values in error messages (normalize.py).
+"""
 
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
-_FEW = 8  # names in a list before it says how many more
+_FEW = 8  # names that a list has before it says how many more there are
 _LONGEST = 2_000  # characters of a repr
 
 _ClassT = TypeVar("_ClassT", bound=type)
@@ -14,7 +18,10 @@ def with_bounded_repr(cls: _ClassT) -> _ClassT:
     """Make the repr of a dataclass or named tuple at most 2,000 characters long (a decorator)."""
     kind: Any = cls
     whole = kind.__repr__
-    names = [one.name for one in fields(kind) if one.repr] if is_dataclass(kind) else kind._fields
+    if is_dataclass(kind):
+        names = [field.name for field in fields(kind) if field.repr]
+    else:
+        names = kind._fields
     used = len(f"{cls.__name__}()") + sum(len(f"{name}=, ") for name in names)
     room = (_LONGEST - used) // len(names)
 
@@ -22,42 +29,51 @@ def with_bounded_repr(cls: _ClassT) -> _ClassT:
         text: str = whole(self)
         if len(text) <= _LONGEST:
             return text
-        shown = (f"{name}={shorten_repr(getattr(self, name), room)}" for name in names)
+        shown = (f"{name}={shorten(repr(getattr(self, name)), room)}" for name in names)
         return f"{cls.__name__}({', '.join(shown)})"
 
     kind.__repr__ = bounded_repr
     return cls
 
 
-def shorten_repr(value: Any, most: int) -> str:
-    """Return the repr of a value, cut off after so many characters."""
-    text = repr(value)
+def shorten(text: str, most: int) -> str:
+    """Return a text, cut to so many characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def escape_unprintable(text: str) -> str:
-    """Text on one line that no terminal obeys: what cannot be printed is shown as an escape."""
+    """Return a text on one line, with escapes for characters that cannot be printed."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+def display_value(value: Any) -> str:
+    """Return a value as a person would read it, not escaped for any output."""
+    if value is None:
+        return "missing"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(display_value, value))
+    text = f"{value:.7g}" if isinstance(value, float) else str(value)
+    return text if text.strip() else "(blank)"
 
 
 def format_value(value: Any) -> str:
-    """A name or a value on one line, with escapes for whatever cannot be printed."""
-    if value is None:
-        return "missing"
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    """Return a name or a value on one line, as a Python literal if it cannot be printed."""
+    if isinstance(value, str) and not value.isprintable():
+        return repr(value)
+    text = display_value(value)
     return text if text.isprintable() else repr(text)
 
 
 def missing_in_words(
     missing: int, incomplete: int = 0, *, at_least: bool = False, bound: str = ""
 ) -> str:
-    """A clause about decisions that are known to be missing; nothing if there are none.
+    """Return a clause about decisions that are known to be missing; "" if there are none.
 
-    incomplete  how many others it was not compared with, since shards were down
+    incomplete  how many others were not compared, since their shards were down
     at_least    whether more may be missing than is known
-    bound       what else the number is: "at most "
+    bound       another bound that the number is, such as "at most "
 
     >>> missing_in_words(3)
     '; 3 earlier decisions are known to be missing'
@@ -66,26 +82,25 @@ def missing_in_words(
     >>> missing_in_words(1, at_least=True)
     '; at least 1 earlier decision is known to be missing'
     """
-    told = ""
+    clause = ""
     if missing:
-        several = "decision is" if missing == 1 else "decisions are"
+        decisions = "decision is" if missing == 1 else "decisions are"
         bound = bound or "at least " * at_least
-        told = f"; {bound}{missing:,} earlier {several} known to be missing"
+        clause = f"; {bound}{missing:,} earlier {decisions} known to be missing"
     if incomplete:
-        told += f"; incomplete: not compared with {incomplete:,} other"
-        told += "s" if incomplete > 1 else ""
-    return told
+        clause += f"; incomplete: not compared with {incomplete:,} other{'s' * (incomplete > 1)}"
+    return clause
 
 
 def format_number(value: float) -> str:
-    """A number as a person would write it."""
+    """Return a number as a person would write it."""
     if float(value).is_integer() and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:,.6g}" if 1e-4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def percent(share: float) -> str:
-    """A share, with as many digits as it needs; never 0% for something, nor 100% for less."""
+    """Return a share as a percentage; 0% and 100% stand for exactly that."""
     hundred = 100 * share
     if share in (0, 1):
         return f"{hundred:.0f}%"
@@ -95,7 +110,7 @@ def percent(share: float) -> str:
 
 
 def join_names(names: Iterable[Any], most: int = _FEW) -> str:
-    """a, b and c."""
+    """Return a list in words: a, b and c."""
     texts = [str(name) for name in names]
     if len(texts) > most:
         texts = [*texts[:most], f"{len(texts) - most:,} more"]

@@ -1,7 +1,7 @@
-"""Times: what a caller gives becomes whole microseconds since 1970, in UTC, and text again.
+"""Converts times to whole microseconds since 1970 in UTC, and back to text; reads durations.
 
-A number is in seconds, text is ISO 8601; without a time zone, UTC is meant. A time from the future
-is most likely in another unit, and would empty a window: it is refused (`Ahead`).
+A number is in seconds, text is ISO 8601; without a time zone it is UTC. A time in the future is
+probably in another unit, and would empty a window, so it is refused (`MaxAhead`).
 Not here: the order of day and month in a column of a file (sources/time_columns.py).
 """
 
@@ -24,12 +24,12 @@ Times: TypeAlias = npt.NDArray[np.int64]
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MOST = 1 << 62
-_MOST_YEARS = 100_000  # from 1970: further away, NumPy's microseconds run over
+_MOST_YEARS = 100_000  # from 1970: farther away, NumPy's microseconds overflow
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 _WRITTEN = re.compile(r"([0-9_,]+(?:\.[0-9]+)?) *(row|second|minute|hour|day)s?")
 _OTHER_UNITS = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
-_PLAUSIBLE = 631_152_000  # 1990: the year from which on a time is likely
-_ZONE_APART = re.compile(r"\s+(?=[-+]\d)")
+_PLAUSIBLE = 631_152_000  # 1990: earlier times are unlikely
+_SPACE_BEFORE_ZONE = re.compile(r"\s+(?=[-+]\d)")
 _EXPECTED = "expected a datetime, ISO text, or seconds since 1970."
 
 
@@ -39,7 +39,7 @@ _EXPECTED = "expected a datetime, ISO text, or seconds since 1970."
 def moment_of(value: Any) -> datetime.datetime | None:
     """Return a datetime, a date or ISO text as an aware datetime; None for anything else.
 
-    Raises ValueError for text that is no time, and for what stands for a missing time.
+    Raises ValueError for text that is no time, and for a missing time of pandas.
 
     >>> moment_of("2026-01-31 10:30 +0200").isoformat()
     '2026-01-31T10:30:00+02:00'
@@ -48,7 +48,7 @@ def moment_of(value: Any) -> datetime.datetime | None:
         text = value.strip().replace("/", "-")
         if text.endswith(("UTC", "GMT")):
             text = f"{text[:-3].rstrip()}+00:00"
-        value = datetime.datetime.fromisoformat(_ZONE_APART.sub("", text))
+        value = datetime.datetime.fromisoformat(_SPACE_BEFORE_ZONE.sub("", text))
     elif isinstance(value, datetime.datetime):
         if value != value:  # noqa: PLR0124 - pandas' NaT
             raise ValueError("a missing time")
@@ -61,10 +61,10 @@ def moment_of(value: Any) -> datetime.datetime | None:
 
 
 def to_microseconds(time: Any) -> int:
-    """Return one time; raise BadDecision if it is none."""
+    """Return one time in microseconds; raise UnexpectedValue if it is no time."""
     if isinstance(time, np.generic):
         if time.dtype.kind == "M":
-            return int(_of_numpy(np.array([time]))[0])
+            return int(_convert_numpy(np.array([time]))[0])
         time = time.item()
     try:
         moment = moment_of(time)
@@ -73,7 +73,7 @@ def to_microseconds(time: Any) -> int:
     if moment is not None:
         return int((moment - _EPOCH) // datetime.timedelta(microseconds=1))
     number = isinstance(time, int | float) and not isinstance(time, bool)
-    if not number or not abs(time) < _MOST / 1e6:  # also of a number that is no float
+    if not number or not abs(time) < _MOST / 1e6:
         raise UnexpectedValue(
             f"the time is {short_repr(time)}; {_EXPECTED}",
             advice=_unit_advice(time) if number else "",
@@ -83,21 +83,20 @@ def to_microseconds(time: Any) -> int:
 
 
 def to_microseconds_each(times: Any, count: int) -> Times:
-    """Return one for each decision of a batch."""
-    of_numpy = isinstance(times, np.ndarray) and times.dtype.kind == "M" and times.ndim == 1
-    each: Any = (
-        times if of_numpy else require_list(times, "the times", "a list, one for each decision")
-    )
-    if len(each) != count:
+    """Return the times of a batch of `count` decisions in microseconds."""
+    from_numpy = isinstance(times, np.ndarray) and times.dtype.kind == "M" and times.ndim == 1
+    if not from_numpy:
+        times = require_list(times, "the times", "a list, one for each decision")
+    if len(times) != count:
         raise WrongShape(
-            f"there are {count} decisions and {len(each)} times; expected one for each."
+            f"there are {count} decisions and {len(times)} times; expected one for each."
         )
-    return (
-        _of_numpy(each) if of_numpy else np.array([to_microseconds(one) for one in each], np.int64)
-    )
+    if from_numpy:
+        return _convert_numpy(times)
+    return np.array([to_microseconds(time) for time in times], np.int64)
 
 
-def _of_numpy(times: npt.NDArray[np.datetime64]) -> Times:
+def _convert_numpy(times: npt.NDArray[np.datetime64]) -> Times:
     years = times.astype("datetime64[Y]").astype(np.int64)
     bad = np.isnat(times) | (years > _MOST_YEARS) | (years < -_MOST_YEARS)
     if bad.any():
@@ -106,7 +105,7 @@ def _of_numpy(times: npt.NDArray[np.datetime64]) -> Times:
 
 
 def guess_unit(seconds: float, first: float, last: float) -> str:
-    """Return which unit was most likely meant, where seconds lie outside of a range; else ""."""
+    """Return advice if a number, taken in another unit, would lie in a range; else ""."""
     for factor, unit in _OTHER_UNITS.items():
         if first * factor <= seconds <= last * factor:
             return f"were these {unit}? A number is in seconds: divide by {factor:,.0f}"
@@ -114,15 +113,15 @@ def guess_unit(seconds: float, first: float, last: float) -> str:
 
 
 def _unit_advice(seconds: float) -> str:
-    meant = guess_unit(seconds, _PLAUSIBLE, clock.time() + _UNITS["day"])
-    return f"{meant[0].upper()}{meant[1:]}." if meant else ""
+    advice = guess_unit(seconds, _PLAUSIBLE, clock.time() + _UNITS["day"])
+    return f"{advice[0].upper()}{advice[1:]}." if advice else ""
 
 
 # Writing
 
 
 def iso_text(time: int) -> str:
-    """Return ISO 8601 in UTC, also of a year that Python's datetime does not know.
+    """Return a time as ISO 8601 in UTC, also for years beyond Python's datetime.
 
     >>> iso_text(1_769_855_400_000_000)
     '2026-01-31T10:30:00Z'
@@ -135,20 +134,23 @@ def iso_text(time: int) -> str:
 
 
 def iso_text_of_seconds(seconds: float, digits: Digits = "milliseconds") -> str:
-    """Return ISO 8601 in UTC, to the second or the millisecond."""
+    """Return a time as ISO 8601 in UTC, to the second or the millisecond."""
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return moment.isoformat(timespec=digits).replace("+00:00", "Z")
 
 
 def readable_time(moment: datetime.datetime | np.datetime64) -> str:
-    """Return a moment for people: a day, unless it says more. It may lie beyond the year 9999."""
+    """Return a moment as text for people; without the time of day if that is midnight.
+
+    It may lie beyond the year 9999.
+    """
     return str(np.asarray(moment, "datetime64[s]")).replace("T", " ").removesuffix(" 00:00:00")
 
 
 def describe_age(seconds: float) -> str:
-    """Return how long that is, in words.
+    """Return how long ago that is, in words.
 
-    >>> ago(4.2), ago(200), ago(90_000)
+    >>> describe_age(4.2), describe_age(200), describe_age(90_000)
     ('4 seconds ago', '3 minutes ago', '25 hours ago')
     """
     for size, name in ((86_400 * 3, "day"), (3600, "hour"), (60, "minute"), (1, "second")):
@@ -163,7 +165,7 @@ def describe_age(seconds: float) -> str:
 
 
 def amount_in(given: Any) -> tuple[float, str] | None:
-    """A number and what it counts, such as "row" or "day"; None if it is no such text."""
+    """Return the number and the unit of text such as "30 days"; None if it is no such text."""
     match = _WRITTEN.fullmatch(given.strip()) if isinstance(given, str) else None
     if match is None:
         return None
@@ -174,7 +176,7 @@ def amount_in(given: Any) -> tuple[float, str] | None:
 
 
 def duration(given: Any) -> int | None:
-    """Microseconds of text such as "90 minutes"; None if it is no such text."""
+    """Return the microseconds of text such as "90 minutes"; None if it is no such text."""
     amount = amount_in(given)
     if amount is None or amount[1] == "row":
         return None
@@ -184,19 +186,19 @@ def duration(given: Any) -> int | None:
 
 @dataclass(frozen=True)
 class MaxAhead:
-    """How far a time that is given may be ahead of the clock.
+    """How far a time may be ahead of the clock.
 
-    >>> Ahead.of("5 minutes").microseconds
+    >>> MaxAhead.of("5 minutes").microseconds
     300000000
     """
 
     text: str
     microseconds: int | None
-    """None: as far as it likes."""
+    """None: without a limit."""
 
     @classmethod
     def of(cls, given: Any) -> "MaxAhead":
-        """From words, as for a window; from seconds; or "any"."""
+        """Read text such as "5 minutes", a number of seconds, or "any"."""
         if given == "any":
             return cls("any", None)
         length = duration(given)
@@ -215,7 +217,7 @@ class MaxAhead:
         return cls(f"{seconds:g} seconds", round(seconds * 1e6))
 
     def check(self, times: Times) -> None:
-        """Raise BadDecision at the first of these times that is too far ahead of the clock."""
+        """Raise UnexpectedValue at the first of these times that is too far ahead of the clock."""
         if self.microseconds is None or len(times) == 0:
             return
         now = clock.time_ns() // 1000

@@ -1,1 +1,1 @@
-"""What is answered: frozen verdicts, their witnesses, and their one JSON body."""
+"""The answers: frozen verdicts, their witnesses, and their one JSON body."""

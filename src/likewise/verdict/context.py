@@ -1,6 +1,7 @@
-"""What a verdict says beside its witnesses, and what it asks of the past about itself.
+"""The context of a verdict: everything that it says besides its witnesses.
 
-Not here: the verdict (verdicts.py).
+Also what a verdict asks of its past, and the protocol by which views read a verdict.
+Not here: the verdict itself (verdicts.py).
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from likewise.verdict.witnesses import Witnesses
 
 
 class VerdictPast(Protocol):
-    """What verdicts ask of a past (explaining/past.py) about themselves."""
+    """The questions that verdicts ask of a past (explaining/past.py) about themselves."""
 
     def explain(self, verdict: Any, count: int) -> SideBySide: ...
 
@@ -26,31 +27,31 @@ class VerdictPast(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ComparedRows:
-    """The rows that a verdict ranges over: from `first` up to `stop`, less those `absent`."""
+    """The rows that a decision was compared with: from `first` up to `stop`, without the absent."""
 
     first: int
     stop: int
     absent: int
-    """Rows between that were erased, and could not be compared with."""
+    """How many rows between were erased."""
 
     @property
     def is_reduced(self) -> bool:
-        """Whether a part of the past was not there."""
+        """Whether a part of the past was missing from the comparison."""
         return self.first > 0 or self.absent > 0
 
 
 class VerdictContext(NamedTuple):
-    """What a monitor says beside the witnesses of one decision."""
+    """What a monitor says about one decision besides its witnesses; see `Verdict`."""
 
     past: "VerdictPast | None" = None
-    """Where the rows that a verdict names can be looked up."""
+    """The past in which the rows of the verdict can be looked up."""
     over: ComparedRows | None = None
     neighbours: int | None = None
     alarm: bool = False
     key: Any = None
     witness_keys: tuple[Any, ...] | None = None
     values: Mapping[str, Any] | None = None
-    """A row of a table as it came, if it was only checked: it cannot be looked up."""
+    """The row of a table that was only checked, which the past therefore does not have."""
     comparable: bool | None = None
     model: str | None = None
     witness_models: tuple[str | None, ...] | None = None
@@ -59,14 +60,14 @@ class VerdictContext(NamedTuple):
     omitted: int = 0
     incomplete: int = 0
     question: SlopeQuestion | None = None
-    """Where slopes are asked for: the one witness is the steepest past decision."""
+    """The question of a monitor of slopes: the one witness is the steepest past decision."""
 
 
 EMPTY_CONTEXT = VerdictContext()
 
 
 class AnyVerdict(Protocol):
-    """A verdict as its views read it: its body (verdict_body.py), a table for notebooks."""
+    """A verdict as its body (verdict_body.py) and its table for notebooks read it."""
 
     @property
     def row(self) -> int | None: ...

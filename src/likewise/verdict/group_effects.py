@@ -1,11 +1,9 @@
-"""Who got less: two groups of a protected column, compared where their members are alike.
+"""Which group got less: two groups of a protected column, compared where members are similar.
 
-Every count has its denominator beside it: like pairs across the two groups whatever the outcome,
-decisions that have a like case in the other group at all, and people. `ShuffleTest` says how large
-the difference would be if group played no role (permutation.py).
-
-Invariant: frozen, and free of the order in which decisions came.
-Not here: how it is counted (comparing.py), how it is told (reports/group_words.py).
+Every count comes with its denominator: similar pairs across the groups, decisions with a similar
+case in the other group, and people. `ShuffleTest` says how large the difference would be by chance.
+Invariant: frozen, and independent of the order in which decisions came.
+Not here: the counting (explaining/compare_groups.py), the words (reports/group_words.py).
 """
 
 from dataclasses import asdict, dataclass
@@ -15,7 +13,7 @@ from likewise.tables.printing import format_value
 
 
 class _Others:
-    """All groups beyond those that are compared one by one."""
+    """Stands for all groups that are too small to be compared one by one."""
 
     def __repr__(self) -> str:
         return "all others"
@@ -26,99 +24,102 @@ OTHERS = _Others()
 
 @dataclass(frozen=True)
 class Group:
-    """One group of a column, whether or not it has a like case anywhere."""
+    """One group of a column, whether or not it has similar cases anywhere."""
 
     value: Any
-    """As it is in the data; OTHERS for all small groups together."""
+    """The value in the data; OTHERS for all small groups together."""
     name: str
-    """As the rule's labels call it."""
+    """The name that the rule's labels give it."""
     decisions: int
     people: int
-    """Distinct values of the person column; without one each decision counts as a person."""
+    """Distinct values of the person column; without one, each decision counts as a person."""
     favourable: float
     """The share of its decisions with the favourable output; for numbers the mean."""
 
 
 @dataclass(frozen=True)
 class GroupSide:
-    """One of two groups that are compared, seen from its own side."""
+    """One of the two groups of a comparison, with its similar cases in the other group."""
 
     group: Group
     comparable: int
-    """Decisions that have a like case in the other group, earlier or later."""
+    """Decisions that have a similar case in the other group, earlier or later."""
     comparable_people: int
     favourable: float | None
-    """The share of favourable outputs among the comparable ones; for numbers the mean."""
+    """The share of favourable outputs among the comparable decisions; for numbers the mean."""
     like_favourable: float | None
-    """The same of their like cases in the other group: the mean for each, averaged over them."""
+    """That share among their similar cases: the mean for each decision, averaged over them."""
     got_less: int
-    """Decisions that got less than some like case in the other group."""
+    """Decisions that got less than some similar case in the other group."""
     got_less_people: int
     gap: float | None
-    """How much better the like cases fared, on average: the difference of the two above, with its
-    sign turned where low numbers are wanted. Below 0: they fared worse."""
+    """How much better the similar cases fared, on average: `like_favourable` minus `favourable`,
+    with the sign reversed where low numbers are wanted. Below 0: they fared worse."""
     in_test: int
     """People in neighbourhoods that have members of both groups."""
 
 
 @dataclass(frozen=True)
 class ShuffleTest:
-    """A difference within neighbourhoods, beside what shuffled groups give (permutation.py)."""
+    """The difference within neighbourhoods, and the differences that shuffled groups give.
+
+    Computed by explaining/permutation.py.
+    """
 
     difference: float
     """How much better `other` fared than `one`, within neighbourhoods."""
     low: float
     high: float
-    """95 % of the differences lie between these if group played no role."""
+    """By chance alone, 95 % of the differences lie between `low` and `high`."""
     p: float
-    """The share of shuffles with a difference as large, in either direction; two-sided."""
+    """The two-sided p-value: the share of shuffles with a difference at least as large."""
     p_corrected: float
-    """The same for all comparisons that were looked at together (Holm)."""
+    """The p-value, corrected for the number of comparisons (Holm)."""
     shuffles: int
     neighbourhoods: int
 
     @property
     def is_beyond_chance(self) -> bool:
-        """Whether the difference stands out among all comparisons that were looked at."""
+        """Whether the difference is significant among all comparisons that were made."""
         return self.p_corrected <= 0.05
 
 
 @dataclass(frozen=True)
 class GroupComparison:
-    """Two groups; `one` is the one that got less within neighbourhoods, if any did."""
+    """The comparison of two groups; `one` got less within neighbourhoods, if either did."""
 
     one: GroupSide
     other: GroupSide
     pairs: int
-    """Like pairs across the two groups, whatever the outcomes."""
+    """Similar pairs across the two groups, whatever the outcomes."""
     one_less: int
     """Pairs in which the member of `one` got less."""
     other_less: int
     test: ShuffleTest | None
-    """None: too few to conclude anything."""
+    """None if there are too few to conclude anything."""
 
     @property
     def neither_less(self) -> int:
-        """Pairs that were treated alike: neither got less."""
+        """Pairs in which neither member got less."""
         return self.pairs - self.one_less - self.other_less
 
     @property
     def is_one_directional(self) -> bool:
-        """Whether the like cases of either side tell the same direction as the test.
+        """Whether the similar cases of both sides show the same direction as the test.
 
-        They weigh people, and the test neighbourhoods. Where a group got less among many like cases
-        and more among few, the two may part ways, and nothing can be said in one sentence.
+        They weigh people, and the test weighs neighbourhoods. Where a group got less among many
+        similar cases and more among few, the two may disagree, and no one sentence is true.
         """
         return (self.one.gap or 0.0) > 0.0 > (self.other.gap or 0.0)
 
     @property
     def is_supported(self) -> bool:
-        """Whether `one` got less than `other`, beyond chance and whichever way it is weighed."""
+        """Whether `one` got less than `other` beyond chance, by either weighting."""
         return self.test is not None and self.test.is_beyond_chance and self.is_one_directional
 
     @property
     def conclusion(self) -> str:
-        """What may be said of it, in a few words."""
+        """The conclusion in a few words."""
         if self.pairs == 0:
             return "nothing to compare"
         if self.test is None:
@@ -132,50 +133,50 @@ class GroupComparison:
 
 @dataclass(frozen=True)
 class GroupEffects:
-    """Everything about one protected column."""
+    """The groups of one protected column, and their comparisons."""
 
     column: str
     outcome: str
-    """What `favourable` is: "share" for labels, "mean" for numbers."""
+    """The meaning of `favourable`: "share" for labels, "mean" for numbers."""
     higher_is_better: bool
     """False where the rule wants low numbers: then a mean of 2 is better than one of 3."""
     groups: tuple[Group, ...]
     """The largest first."""
     comparisons: tuple[GroupComparison, ...]
-    """Each two groups once: first what is supported, then those with the most like pairs."""
+    """Each pair of groups once: supported ones first, then those with the most similar pairs."""
     missing: int
-    """Decisions without a group; they take no part."""
+    """Decisions without a group; they are not compared."""
     forgotten: int
-    """Decisions that are no longer remembered; they take no part."""
+    """Decisions that are no longer remembered; they are not compared."""
     inconsistent: int
-    """People recorded under several groups; they take no part."""
+    """People recorded in several groups; they are not compared."""
     pooled: int
-    """Groups too small to be compared one by one, which are together under OTHERS."""
+    """Groups too small to be compared one by one, which are pooled as OTHERS."""
     person: str | None
-    """The column that tells people apart, if there is one."""
+    """The column that identifies people, if there is one."""
     seed: int
     sampled: float
-    """The share of distinct inputs that were looked at: 1, unless there are too many like pairs."""
+    """The share of distinct inputs that were compared: 1, unless there are too many pairs."""
 
     def find_comparison(self, one: Any, other: Any) -> GroupComparison | None:
-        """The comparison of two groups by value, whichever way round it is kept."""
+        """Return the comparison of two groups, given by value in either order."""
         for comparison in self.comparisons:
             if {comparison.one.group.value, comparison.other.group.value} == {one, other}:
                 return comparison
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: numbers, text, lists and dictionaries only."""
+        """Return the fields for JSON: numbers, text, lists and dictionaries only."""
         return asdict(self) | {
-            "groups": [asdict(one) | {"value": str(one.value)} for one in self.groups],
-            "comparisons": [_comparison_dict(one) for one in self.comparisons],
+            "groups": [asdict(group) | {"value": str(group.value)} for group in self.groups],
+            "comparisons": [_comparison_dict(comparison) for comparison in self.comparisons],
         }
 
     def __str__(self) -> str:
-        many = sum(one.decisions for one in self.groups)
-        lines = [f"who got less, by {format_value(self.column)}: {many:,} decisions"]
-        for one in self.comparisons:
-            lines += _lines(one)
+        decisions = sum(group.decisions for group in self.groups)
+        lines = [f"who got less, by {format_value(self.column)}: {decisions:,} decisions"]
+        for comparison in self.comparisons:
+            lines += _comparison_lines(comparison)
         if len(self.groups) == 1:
             lines.append(
                 f"  all of them are {format_value(self.groups[0].name)}: nothing to compare"
@@ -184,12 +185,12 @@ class GroupEffects:
 
     @property
     def left_out(self) -> list[str]:
-        """Who takes no part, one sentence each."""
+        """Sentences about those that are not compared."""
         return [
-            f"{count:,} {one} and takes no part"
+            f"{count:,} {single} and takes no part"
             if count == 1
-            else f"{count:,} {many} and take no part"
-            for count, one, many in (
+            else f"{count:,} {several} and take no part"
+            for count, single, several in (
                 (self.missing, "decision has no group", "decisions have no group"),
                 (self.forgotten, "decision is forgotten", "decisions are forgotten"),
                 (self.inconsistent, "person is in several groups", "people are in several groups"),
@@ -199,13 +200,13 @@ class GroupEffects:
 
 
 def _comparison_dict(comparison: GroupComparison) -> dict[str, Any]:
-    def side(one: GroupSide) -> dict[str, Any]:
-        return asdict(one) | {"group": str(one.group.value), "name": one.group.name}
+    def side_dict(side: GroupSide) -> dict[str, Any]:
+        return asdict(side) | {"group": str(side.group.value), "name": side.group.name}
 
     test = comparison.test
     return {
-        "one": side(comparison.one),
-        "other": side(comparison.other),
+        "one": side_dict(comparison.one),
+        "other": side_dict(comparison.other),
         "pairs": comparison.pairs,
         "one_less": comparison.one_less,
         "other_less": comparison.other_less,
@@ -215,20 +216,20 @@ def _comparison_dict(comparison: GroupComparison) -> dict[str, Any]:
     }
 
 
-def _lines(comparison: GroupComparison) -> list[str]:
+def _comparison_lines(comparison: GroupComparison) -> list[str]:
     one, other = comparison.one, comparison.other
-    names = format_value(one.group.name), format_value(other.group.name)
+    first, second = format_value(one.group.name), format_value(other.group.name)
     if comparison.pairs == 0:
-        return [f"  {names[0]} and {names[1]}: no like pair"]
+        return [f"  {first} and {second}: no similar pair"]
     lines = [
-        f"  {names[0]} and {names[1]}: {comparison.pairs:,} like"
-        f" pair{'s' * (comparison.pairs != 1)}; {names[0]} got less in {comparison.one_less:,},"
-        f" {names[1]} in {comparison.other_less:,}, neither in {comparison.neither_less:,}"
+        f"  {first} and {second}: {comparison.pairs:,} similar"
+        f" pair{'s' * (comparison.pairs != 1)}; {first} got less in {comparison.one_less:,},"
+        f" {second} in {comparison.other_less:,}, neither in {comparison.neither_less:,}"
     ]
-    for side, own, like in ((one, names[0], names[1]), (other, names[1], names[0])):
+    for side, own, others in ((one, first, second), (other, second, first)):
         lines.append(
-            f"    {side.comparable:,} of {side.group.decisions:,} {own} have a like case among"
-            f" {like}: favourable {side.favourable:.4g}, their like cases"
+            f"    {side.comparable:,} of {side.group.decisions:,} {own} have a similar case among"
+            f" {others}: favourable {side.favourable:.4g}, their similar cases"
             f" {side.like_favourable:.4g}; {side.got_less:,} got less than some"
         )
     test = comparison.test
@@ -236,8 +237,8 @@ def _lines(comparison: GroupComparison) -> list[str]:
         lines.append(f"    {comparison.conclusion}")
     else:
         lines.append(
-            f"    {names[1]} fared better by {test.difference:.4g} within neighbourhoods;"
-            f" {test.low:.4g} to {test.high:.4g} if group played no role"
-            f" (p = {test.p:.3g}, {test.shuffles:,} shuffles): {comparison.conclusion}"
+            f"    {second} fared better by {test.difference:.4g} within neighbourhoods (chance"
+            f" alone: {test.low:.4g} to {test.high:.4g}; p = {test.p:.3g}, {test.shuffles:,}"
+            f" shuffles): {comparison.conclusion}"
         )
     return lines

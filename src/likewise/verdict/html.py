@@ -1,11 +1,9 @@
-"""The one Jinja environment: HTML is in *.html files beside the code that fills them.
+"""Escapes values for HTML and fills the templates, *.html files beside the code that uses them.
 
-Every value in a template is escaped, and made readable first (html.py): what cannot be seen is
-written out, and what is longer than `LONGEST` characters is cut; `|upto(n)` and `|whole` cut later
-or never. A template named "pages/rule.html" is the file of that path in this package.
-
-Invariant: `Markup` is made here of what a template wrote or escaped, in reports/ of pictures, style
-sheets and scripts, and nowhere else (tests/reports/test_escaping.py).
+Every value in a template is made readable (`readable`: invisible characters written out, long text
+cut to LONGEST characters; `|upto(n)` and `|whole` cut later or never), then escaped. A template
+"pages/rule.html" is the file of that path in this package. Invariant: `Markup` is made only here
+and, of pictures, style sheets and scripts, in reports/ (tests/reports/test_escaping.py).
 """
 
 import html
@@ -14,14 +12,14 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from likewise.tables.printing import format_number, percent
+from likewise.tables.printing import display_value, format_number, percent
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
 
-LONGEST = 160  # characters of one value
+LONGEST = 160  # characters of a value
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff"
     "\ud800-\udfff]"
@@ -29,7 +27,7 @@ _UNSEEN = re.compile(
 
 
 def readable(value: Any, longest: int | None = LONGEST) -> str:
-    """A value as text: what is long is cut, what cannot be seen is written out. Not yet escaped."""
+    """Return a value as text, cut if long, with invisible characters written out; not escaped."""
     text = str(value)
     if longest is not None and len(text) > longest:
         text = f"{text[: longest - 20]}… ({len(text):,} characters)"
@@ -37,35 +35,20 @@ def readable(value: Any, longest: int | None = LONGEST) -> str:
 
 
 def escape_html(value: Any, longest: int | None = LONGEST) -> str:
-    """A value as HTML text, for pictures; templates escape by themselves (html.py).
+    """Return a value as HTML text, for pictures; templates escape by themselves.
 
-    >>> safe("<b>bold</b>")
+    >>> escape_html("<b>bold</b>")
     '&lt;b&gt;bold&lt;/b&gt;'
     """
     return html.escape(readable(value, longest), quote=True)
 
 
-def display_value(value: Any) -> str:
-    """A value as a person would read it, not yet safe."""
-    if value is None:
-        return "missing"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(display_value, value))
-    text = f"{value:.7g}" if isinstance(value, float) else str(value)
-    return text if text.strip() else "(blank)"
-
-
 def display_both(one: Any, other: Any) -> tuple[str, str]:
-    """Two values; with all their digits if they would look the same and are not."""
+    """Return two values as text, with all digits if they would look the same but differ."""
     texts = display_value(one), display_value(other)
     if texts[0] == texts[1] and one != other:
         return repr(one), repr(other)
     return texts
-
-
-def shorten(text: str, longest: int) -> str:
-    """Cut to fit a label, not yet safe."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _escape_character(match: re.Match[str]) -> str:
@@ -108,20 +91,20 @@ def render(template: str, **data: Any) -> "Markup":
 
 
 def render_block(template: str, block: str, **data: Any) -> str:
-    """Fill one block of a template, which imports for itself what it needs."""
-    filled = _environment().get_template(template)
-    return "".join(filled.blocks[block](filled.new_context(data)))
+    """Fill one block of a template; the block imports what it needs itself."""
+    loaded = _environment().get_template(template)
+    return "".join(loaded.blocks[block](loaded.new_context(data)))
 
 
 def render_in_notebook(template: str, **data: Any) -> "Markup | None":
-    """Fill a template; None without Jinja2, and a notebook shows the text instead."""
+    """Fill a template; return None without Jinja2, so that a notebook shows plain text."""
     return None if find_spec("jinja2") is None else render(template, **data)
 
 
 def format_count(count: int, what: str) -> str:
-    """How many there are, in words.
+    """Return how many there are, in words.
 
-    >>> many(1, "pair"), many(2_000, "pair")
+    >>> format_count(1, "pair"), format_count(2_000, "pair")
     ('1 pair', '2,000 pairs')
     """
     return f"{count:,} {what}{'s' * (count != 1)}"
@@ -138,12 +121,12 @@ def _upto(value: Any, longest: int | None) -> "Markup":
 
 
 def _lines(text: str) -> "Markup":
-    """A text of several lines, whole."""
+    """Return a text of several lines, uncut."""
     return _markup("\n").join(readable(line, None) for line in text.split("\n"))
 
 
 def _column(name: Any) -> "Markup":
-    """The name of a column, which may break after an underscore."""
+    """Return the name of a column, which may break after an underscore."""
     return _markup("<bdi>%s</bdi>") % _markup("_<wbr>").join(readable(name, 80).split("_"))
 
 

@@ -1,37 +1,37 @@
-"""A loss: decisions that were made and never reached a history.
+"""Records losses: decisions that were made but never reached a history.
 
-Every later verdict is weaker for it, since what is not there cannot contradict anything.
+A loss weakens every later verdict, since a missing decision cannot contradict anything.
 
 >>> full = Loss(2, "full", first=7, last=8)
->>> full.and_then(Loss(1, "full", first=11, last=11)).to_dict()
+>>> full.merge(Loss(1, "full", first=11, last=11)).to_dict()
 {'count': 3, 'reason': 'full', 'first': 7, 'last': 11}
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from likewise.errors import UnexpectedValue
 
 AT_LEAST = ", at least or about so many"
-"""The end of the reason of a loss whose size is not known: its count is the least that it is."""
+"""Ends the reason of a loss of unknown size: its count is a lower bound."""
 AT_MOST = ", at most so many"
-"""The end of the reason of a loss of which only a bound is known: its count is that bound."""
+"""Ends the reason of a loss of unknown size: its count is an upper bound."""
 
 _MOST = 1 << 62
 _LONGEST = 200  # letters of a reason
 
 
 def reason_at_least(words: str) -> str:
-    """The reason of a loss whose size is not known; of long words the beginning."""
+    """Return the reason of a loss whose count is a lower bound; cut long words."""
     return words[: _LONGEST - len(AT_LEAST)] + AT_LEAST
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """So many decisions, lost for one reason.
+    """A number of decisions that were lost for one reason.
 
-    first, last     the numbers of the first and the last of them, where the sender numbers them
-    since, until    when they were lost, in microseconds since 1970
+    first, last     the sender's numbers of the first and the last of them, if it numbers them
+    since, until    the time during which they were lost, in microseconds since 1970
     """
 
     count: int
@@ -42,9 +42,9 @@ class Loss:
     until: int | None = None
 
     def __post_init__(self) -> None:
-        if not _is_whole(self.count) or self.count < 1:
+        if not _fits_ledger(self.count) or self.count < 1:
             raise UnexpectedValue(
-                f"{self.count!r} decisions are said to be lost; expected a whole number from 1."
+                f"the count of a loss is {self.count!r}; expected a whole number from 1."
             )
         if not isinstance(self.reason, str) or not 0 < len(self.reason) <= _LONGEST:
             raise UnexpectedValue(
@@ -53,39 +53,31 @@ class Loss:
             )
         for name in ("first", "last", "since", "until"):
             value = getattr(self, name)
-            if value is not None and not _is_whole(value):
+            if value is not None and not _fits_ledger(value):
                 raise UnexpectedValue(
                     f"`{name}` of a loss is {value!r}; expected a whole number, or None."
                 )
 
     def merge(self, other: "Loss") -> "Loss":
-        """Both as one; they have the same reason."""
+        """Return the sum of this loss and another one with the same reason."""
         return Loss(
             self.count + other.count,
             self.reason,
-            _either(min, self.first, other.first),
-            _either(max, self.last, other.last),
-            _either(min, self.since, other.since),
-            _either(max, self.until, other.until),
+            _choose(min, self.first, other.first),
+            _choose(max, self.last, other.last),
+            _choose(min, self.since, other.since),
+            _choose(max, self.until, other.until),
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; what is not known is left out."""
-        fields = {
-            "count": self.count,
-            "reason": self.reason,
-            "first": self.first,
-            "last": self.last,
-            "since": self.since,
-            "until": self.until,
-        }
-        return {name: value for name, value in fields.items() if value is not None}
+        """Return the fields that are known, for JSON."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-def _either(choose: Any, one: int | None, other: int | None) -> int | None:
+def _choose(choose: Any, one: int | None, other: int | None) -> int | None:
     known = [value for value in (one, other) if value is not None]
     return choose(known) if known else None
 
 
-def _is_whole(value: object) -> bool:
+def _fits_ledger(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -_MOST < value < _MOST

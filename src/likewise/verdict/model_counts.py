@@ -1,7 +1,7 @@
-"""Decisions, comparables and contradictions by model: within a model and across models apart.
+"""Counts decisions, comparable decisions and contradictions by model, within and across models.
 
 Invariant: every witness is counted once, within or across; a decision may be flagged for both.
-Not here: how they are counted (explaining/model_tally.py).
+Not here: the counting itself (explaining/model_tally.py).
 """
 
 from collections.abc import Mapping
@@ -9,42 +9,43 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 ComparablesByModel = Mapping[str | None, tuple[int, int]]
-"""By model: decisions with an earlier like case of the same model, and of another one."""
+"""By model: decisions with an earlier similar case of the same model, and of another model."""
 
 
 @dataclass(frozen=True)
 class ModelSide:
-    """The decisions of a model beside earlier ones of the same model, or of other models."""
+    """The decisions of a model, compared with earlier ones of the same or of other models."""
 
     compared: bool
-    """Whether the rule compares these at all. If not, nothing can be found."""
+    """Whether the rule compares these at all; if not, the counts are 0."""
     comparable: int | None
-    """With such an earlier like case, whatever its output; None where that was not looked at."""
+    """Decisions with such an earlier similar case, whatever its output; None if not counted."""
     flagged: int
-    """That contradict such an earlier decision."""
+    """Decisions that contradict such an earlier decision."""
     pairs: int
     """Contradicting pairs with such an earlier decision."""
 
 
 @dataclass(frozen=True)
 class ModelCounts:
-    """What one model decided, and what contradicts earlier decisions."""
+    """The decisions of one model, and how many contradict earlier decisions."""
 
     model: str | None
     """None: decisions without a model."""
     decisions: int
     comparable: int | None
-    """With an earlier like case; None where that was not looked at."""
+    """Decisions with an earlier similar case; None if not counted."""
     flagged: int
-    """That contradict an earlier decision."""
+    """Decisions that contradict an earlier decision."""
     pairs: int
+    """Contradicting pairs with an earlier decision."""
     within: ModelSide
-    """Beside earlier decisions of the same model."""
+    """Compared with earlier decisions of the same model."""
     across: ModelSide
-    """Beside earlier decisions of other models."""
+    """Compared with earlier decisions of other models."""
 
     def without_comparable(self) -> "ModelCounts":
-        """The same where how many are comparable is not known."""
+        """Return these counts with the number of comparable decisions unknown."""
         return replace(
             self,
             comparable=None,
@@ -53,5 +54,5 @@ class ModelCounts:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the fields for JSON."""
         return asdict(self)

@@ -1,4 +1,4 @@
-"""What a past tells of many rows at once: arrays, one entry for each row that was asked for.
+"""The answers of a past about many rows at once: arrays with an entry for each row asked for.
 
 Not here: the contract of a past (explaining/past.py).
 """
@@ -11,25 +11,25 @@ import numpy.typing as npt
 
 
 class CodedColumn(NamedTuple):
-    """Values of one column, as codes: many rows at little cost."""
+    """The values of one column as codes, which is cheap for many rows."""
 
     codes: npt.NDArray[np.int64]
-    """For each row; -1 where it is forgotten, or had nothing there."""
+    """The code for each row; -1 where it is forgotten, or the value is missing."""
     values: Sequence[Any]
-    """By code."""
+    """The values by code."""
 
 
 class ComparisonSpan(NamedTuple):
-    """How far apart in time two decisions may be to be compared, and when some were made."""
+    """How far apart in time two decisions may be to be compared, and the times of decisions."""
 
     text: str
     microseconds: int
     times: npt.NDArray[np.int64]
-    """Microseconds since 1970, for each row."""
+    """The time of each row, in microseconds since 1970."""
 
 
 class LikeModels(NamedTuple):
-    """Whether decisions had an earlier like case of their own model, and of another one."""
+    """Whether decisions had an earlier similar case of their own model, and of another one."""
 
     within: npt.NDArray[np.bool_]
     across: npt.NDArray[np.bool_]

@@ -1,8 +1,8 @@
-"""Two decisions side by side: what was alike, what was not, in the columns' own units.
+"""Shows two decisions side by side: where they agree and differ, in the units of the columns.
 
-Plain text, a dictionary, or HTML in a notebook. Every value from the data is escaped there: in
-text, whatever cannot be printed, so that no terminal obeys it.
-Not here: how a pair is made of two rows, and its card (explaining/).
+As text, as a dictionary, or as HTML in a notebook. Invariant: values from the data are escaped; in
+text, so that no terminal obeys them.
+Not here: making a pair from two rows, and its card (explaining/).
 """
 
 from collections.abc import Callable
@@ -28,13 +28,13 @@ class Pair:
     draw: Callable[["Pair"], str] = field(repr=False, compare=False)
     """Writes its card, under the rule by which they contradict each other."""
     hidden: int = 0
-    """Coordinates of long vectors that are not shown: they differ less."""
+    """How many coordinates of long vectors are not shown; they differ less."""
     models: tuple[str | None, str | None] = (None, None)
-    """The model that made the decision, and that of the witness, where these are known."""
+    """The models of the decision and of the witness, where they are known."""
 
     @property
     def columns(self) -> list[str]:
-        """The outputs, then columns that differ, the farthest apart first, then the others."""
+        """The outputs, then the columns that differ, farthest apart first, then the others."""
         rest = [name for name in self.mine if name not in self.outputs]
         rest.sort(key=lambda name: (not self.differs(name), -self.gaps.get(name, 0.0)))
         return [*self.outputs, *rest]
@@ -45,8 +45,10 @@ class Pair:
     @property
     def headings(self) -> tuple[str, str]:
         mine = "this one" if self.row is None else f"row {self.row}"
-        return _format_heading(mine, self.models[0]), _format_heading(
-            f"row {self.witness.row}", self.models[1]
+        own_model, witness_model = self.models
+        return (
+            _format_heading(mine, own_model),
+            _format_heading(f"row {self.witness.row}", witness_model),
         )
 
     def title(self) -> str:
@@ -54,7 +56,7 @@ class Pair:
         return f"{mine} contradicts {other}, {self.witness.input_distance:.3g} away"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: what that cannot hold is text, an infinite gap None."""
+        """Return the fields for JSON: values that it lacks become text, an infinite gap None."""
         return {
             "row": self.row,
             "witness": self.witness.row,
@@ -78,34 +80,22 @@ class Pair:
         return {} if mine is None and other is None else {"model": mine, "witness_model": other}
 
     def __str__(self) -> str:
-        lines = [("", *self.headings, "")]
-        lines += [
-            (
-                format_value(name),
-                format_value(self.mine[name]),
-                format_value(self.other[name]),
-                "*" if self.differs(name) else "",
-            )
-            for name in self.columns
-        ]
-        widths = [max(len(line[j]) for line in lines) for j in range(3)]
-        return "\n".join(
-            [
-                self.title(),
-                *(
-                    "  ".join(
-                        [*(cell.ljust(w) for cell, w in zip(line, widths, strict=False)), line[3]]
-                    ).rstrip()
-                    for line in lines
-                ),
-            ]
-        )
+        table = [("", *self.headings, "")]
+        for name in self.columns:
+            values = format_value(self.mine[name]), format_value(self.other[name])
+            table.append((format_value(name), *values, "*" if self.differs(name) else ""))
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = [self.title()]
+        for line in table:
+            cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str | None:
         return render_in_notebook("explaining/notebook.html", pairs=[self], more="")
 
     def card(self) -> str:
-        """As HTML, the same in a notebook, a report and a page."""
+        """Return the pair as HTML, for a notebook, a report or a page."""
         return self.draw(self)
 
 
@@ -115,12 +105,12 @@ def _format_heading(row: str, model: str | None) -> str:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """A decision beside its nearest witnesses."""
+    """A decision side by side with each of its nearest witnesses."""
 
     pairs: tuple[Pair, ...]
     witnesses: int
     missing: int = 0
-    """Decisions that were known to be missing when it was judged."""
+    """Decisions that were known to be missing when this one was judged."""
 
     def to_dict(self) -> dict[str, Any]:
         return {"witnesses": self.witnesses, "pairs": [pair.to_dict() for pair in self.pairs]}

@@ -1,12 +1,9 @@
-"""The question of slopes: against which past decision do outputs change most for their inputs?
+"""The question of a monitor of slopes: against which past decision is the slope the steepest?
 
-The slope of a pair is output distance / input distance ** input_exponent. A rule says how distances
-are measured; this says what is asked. A ledger of slopes has it in its chain. What the edges mean:
-
-- Equal outputs take no part. Different outputs at input distance 0 have an infinite slope; so has a
-  quotient that is too large for a float, or whose power of a distance vanishes.
-- A quotient that vanishes, or whose distance is too large for a float, takes no part.
-- Of equally steep pairs the one whose outputs are farthest apart is named, then the earliest.
+The slope of a pair is output distance / input distance ** input_exponent. Equal outputs have none.
+Different outputs at input distance 0 have an infinite slope, as does a quotient too large for a
+float, or with a divisor that vanishes. A quotient that vanishes, or whose distance is too large for
+a float, does not count. Ties go to the outputs farthest apart, then to the earliest row.
 """
 
 import math
@@ -17,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadRule
+from likewise.tables.setting_checks import check_number
 
 _EXPONENTS = (0.01, 100.0)
 _KIND = "steepest"
@@ -25,28 +23,19 @@ Slopes: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SlopeQuestion:
-    """What makes a slope, and from which slope on it is a violation."""
+    """The definition of a slope, and the slope above which it is a violation."""
 
     input_exponent: float = 1.0
     limit: float = math.inf
-    """A steeper slope is a violation; infinity: nothing is."""
+    """A steeper slope is a violation; with infinity, none is."""
 
     def __post_init__(self) -> None:
-        low, high = _EXPONENTS
-        exponent, limit = self.input_exponent, self.limit
-        if not _is_number(exponent) or not low <= exponent <= high:
-            raise BadRule(
-                f"input_exponent is {exponent!r}; expected a number from {low:g} to {high:g}",
-                setting="input_exponent",
-            )
-        if not _is_number(limit) or not limit >= 0:
-            raise BadRule(
-                f"slope_limit is {limit!r}; expected a number from 0, or None",
-                setting="slope_limit",
-            )
+        exponent = check_number("input_exponent", self.input_exponent, *_EXPONENTS)
+        object.__setattr__(self, "input_exponent", exponent)
+        object.__setattr__(self, "limit", check_number("slope_limit", self.limit, 0.0, math.inf))
 
     def slope(self, near: float, far: float) -> float:
-        """The slope of a pair whose outputs differ, as the kernel has it to the last bit.
+        """Return the slope of a pair whose outputs differ, equal to the kernel's to the last bit.
 
         near, far   the distance of its inputs, and of its outputs
         """
@@ -65,23 +54,22 @@ class SlopeQuestion:
         return np.fromiter(each, dtype=np.float64, count=len(near))
 
     def to_dict(self) -> dict[str, Any]:
-        """For an event of a ledger."""
-        exponent = float(self.input_exponent)
-        return {"kind": _KIND, "input_exponent": exponent, "level": self.finite_limit}
+        """Return the fields for an event of a ledger."""
+        return {
+            "kind": _KIND,
+            "input_exponent": self.input_exponent,
+            "level": self.finite_limit,
+        }
 
     @property
     def finite_limit(self) -> float | None:
         """The limit for JSON; None if there is none."""
-        return None if self.limit == math.inf else float(self.limit)
+        return None if self.limit == math.inf else self.limit
 
     @classmethod
-    def of(cls, told: Any) -> Self:
-        """From an event of a ledger; BadRule if that asks something else."""
-        if not isinstance(told, dict) or told.get("kind") != _KIND:
-            raise BadRule(f"the question is {told!r}; expected one of kind {_KIND!r}")
-        level = told.get("level")
-        return cls(told.get("input_exponent"), math.inf if level is None else level)  # type: ignore[arg-type]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
+    def of(cls, event: Any) -> Self:
+        """Read an event of a ledger; raise BadRule if it asks another question."""
+        if not isinstance(event, dict) or event.get("kind") != _KIND:
+            raise BadRule(f"the question is {event!r}; expected one of kind {_KIND!r}")
+        level = event.get("level")
+        return cls(event.get("input_exponent"), math.inf if level is None else level)  # type: ignore[arg-type]

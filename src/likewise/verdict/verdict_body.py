@@ -1,12 +1,9 @@
-"""The body of a verdict: the one shape that Python, the command line, HTTP and streams send.
+"""Writes the body of a verdict: the one shape that Python, the command line, HTTP and streams send.
 
-`write_body` writes it from a `Verdict`, whether that is fresh, answered again or read from a ledger
-(`Ledger.verdict_of`). `write_bodies` writes those of a batch in one pass over its arrays.
-`VerdictBody` describes the fields, for readers and for /openapi.json.
-
-Invariant: a body depends on the decision and what was found about it, not on the batch it came in:
-a field of which nothing is known is left out. JSON can hold every value.
-Reserved for later, and not to be used for anything else: exact.
+`write_body` writes it from a `Verdict`, `write_bodies` those of a batch in one pass over its
+arrays; `VerdictBody` describes the fields, also for /openapi.json.
+Invariant: a body does not depend on the batch of its decision, and unknown fields are left out.
+JSON can hold every value. The field name `exact` is reserved.
 """
 
 from collections.abc import Sequence
@@ -16,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from likewise.tables.array_types import Rows
 from likewise.tables.codec import json_value
-from likewise.tables.rows import Rows
 from likewise.verdict.context import AnyVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessBody:
-    """A past decision that is contradicted."""
+    """A past decision that the new one contradicts."""
 
     row: int
     key: Any = None
@@ -44,37 +41,37 @@ class ComparedBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictBody:
-    """What one decision revealed."""
+    """The verdict on one decision."""
 
     row: int | None
-    """Its place in the history; None if the decision was only checked."""
+    """The decision's row in the history; None if it was only checked."""
     known: bool = False
-    """It was sent before, under its key, and this is what was answered then."""
+    """Whether the decision was sent before, under its key; this is the answer of that time."""
     key: Any = None
     """The caller's own key, if the decision has one."""
     model: str | None = None
-    """The model that decided, if that was said."""
+    """The model that made the decision, if that is known."""
     violation: bool
     comparable: bool | None = None
-    """Whether there was a near past input at all, whatever its output, where that is asked."""
+    """Whether there was a near past input, whatever its output; None where that is not asked."""
     count: int
-    """Witnesses, those that are left out included."""
+    """How many witnesses there are, including omitted ones."""
     omitted: int = 0
-    """How many witnesses are left out."""
+    """How many witnesses are not listed."""
     witnesses: list[WitnessBody]
-    """The nearest, nearest first, the earlier row first where equally near."""
+    """The nearest witnesses, nearest first; equally near ones by row."""
     neighbours: int | None = None
     """How many of the last decisions had a near input, where a burst is counted."""
     alarm: bool | None = None
-    """Whether these raise the burst's alarm; None where no burst is counted."""
+    """Whether the neighbours raise the burst's alarm; None where no burst is counted."""
     over: ComparedBody | None = None
-    """What it was compared with, where a ledger keeps that."""
+    """The rows that it was compared with, where a ledger records them."""
     missing: int = 0
-    """Decisions known to be missing from the history then."""
+    """Decisions that were known to be missing from the history at that time."""
     incomplete: int = 0
-    """Past decisions that it was not compared with, since shards were down."""
+    """Past decisions that were not compared, since their shards were down."""
     slope: float | None = None
-    """Of a monitor of slopes: against its witness; infinite, or NaN if it was destroyed."""
+    """The slope to its witness, for a monitor of slopes; None if infinite or destroyed."""
 
 
 def write_body(
@@ -86,9 +83,9 @@ def write_body(
 ) -> dict[str, Any]:
     """Write the body of a verdict: the fields of `VerdictBody`, without those that are unknown.
 
-    witnesses   how many are named; all of them if it is None
-    keys        whether keys are named
-    over        whether the rows that it was compared with are named
+    witnesses   how many witnesses are listed; None lists all
+    keys        whether to write keys
+    over        whether to write the rows that it was compared with
     """
     context = verdict.context
     near = len(verdict.witnesses)
@@ -104,10 +101,10 @@ def write_body(
     if context.comparable is not None:
         body["comparable"] = context.comparable
     body["count"] = count
-    named = _nearest_fields(verdict, witnesses, keys) if near else []
-    if count > len(named):
-        body["omitted"] = count - len(named)
-    body["witnesses"] = named
+    listed = _nearest_fields(verdict, witnesses, keys) if near else []
+    if count > len(listed):
+        body["omitted"] = count - len(listed)
+    body["witnesses"] = listed
     if context.neighbours is not None:
         body["neighbours"], body["alarm"] = context.neighbours, context.alarm
     if over and context.over is not None:
@@ -139,7 +136,7 @@ def _finite(column: Any) -> list[float | None]:
     numbers: list[float | None] = column.tolist()
     if np.isfinite(column).all():
         return numbers
-    return [_if_finite(number) for number in column.tolist()]
+    return [_if_finite(number) for number in numbers if number is not None]
 
 
 def write_bodies(
@@ -147,22 +144,21 @@ def write_bodies(
 ) -> list[dict[str, Any]]:
     """Write the bodies of the verdicts at some places of a batch, without `over`.
 
-    It makes no `Verdict`: a batch is written in a tenth of the time.
+    This makes no `Verdict`, which would take ten times as long.
 
-    verdicts: a `Verdicts`, which is above this module
+    verdicts: a `Verdicts`, whose module imports this one
     """
     if len(places) == 0:
         return []
     owners, nearest = verdicts.nearest_witnesses(witnesses)
-    found = verdicts.witnesses
-    named = _witness_fields(
+    listed = _witness_fields(
         nearest,
-        (found.rows, found.input_distances, found.output_distances),
+        verdicts.witnesses.columns(),
         verdicts.witness_keys if keys else None,
         verdicts.witness_models,
     )
-    told = np.bincount(owners, minlength=len(verdicts))
-    stops = told.cumsum()
+    sizes = np.bincount(owners, minlength=len(verdicts))
+    stops = sizes.cumsum()
     own_keys = (verdicts.keys if keys else None) or (None,) * len(verdicts)
     models = verdicts.models or (None,) * len(verdicts)
     repeats, missing = verdicts.repeats, verdicts.missing
@@ -173,7 +169,7 @@ def write_bodies(
         _at(verdicts.violations, places),
         _at(verdicts.counts, places),
         _at(verdicts.comparable, places),
-        _at(stops - told, places),
+        _at(stops - sizes, places),
         _at(stops, places),
         _at(verdicts.neighbours, places),
         _at(verdicts.alarms, places),
@@ -196,7 +192,7 @@ def write_bodies(
         body["count"] = count
         if count > stop - start:
             body["omitted"] = count - stop + start
-        body["witnesses"] = named[start:stop]
+        body["witnesses"] = listed[start:stop]
         if near is not None:
             body["neighbours"] = near
             body["alarm"] = alarm
@@ -237,7 +233,7 @@ def _witness_fields(
 
 
 def _rows_at(verdicts: Any, places: Rows) -> Sequence[int | None]:
-    """None for decisions that were only checked."""
+    """Return the rows of decisions; None for those that were only checked."""
     if verdicts.values is not None:
         return [None] * len(places)
     rows: list[int] = verdicts.rows[places].tolist()
@@ -245,5 +241,5 @@ def _rows_at(verdicts: Any, places: Rows) -> Sequence[int | None]:
 
 
 def _at(column: Any, places: Rows) -> Sequence[Any]:
-    """What a column has at some places; None if there is no such column."""
+    """Return the values of a column at some places; None for each if there is no such column."""
     return [None] * len(places) if column is None else column[places].tolist()

@@ -1,12 +1,12 @@
-"""What a monitor answers: frozen values, with read-only arrays inside.
+"""The answers of a monitor: a `Verdict` on one decision, or the `Verdicts` on a batch.
 
-A `Verdict` is what one decision revealed, its `Witnesses` are the past decisions it contradicts.
-`Verdicts` hold a whole batch in four flat arrays, and make a `Verdict` when asked for one.
+`Verdicts` hold a batch in flat arrays, and make a `Verdict` when asked for one.
+Invariant: both are frozen, and their arrays are read-only.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import compress
+from itertools import chain, compress
 from math import isnan
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadRow, BadRule
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.context import EMPTY_CONTEXT, ComparedRows, VerdictContext, VerdictPast
 from likewise.verdict.group_effects import GroupEffects
 from likewise.verdict.model_counts import ModelCounts
@@ -24,26 +24,26 @@ from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.verdict_body import write_body
 from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
 
-_FEW_RUNS = 16  # runs of distances that are sorted one by one
-_SORTED_TOGETHER = 1 << 17  # distances, so that what is beside them fits into a cache
+_FEW_RUNS = 16  # so few runs of distances are sorted one by one
+_SORTED_TOGETHER = 1 << 17  # so many distances, with their temporary arrays, fit into a CPU cache
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Verdict:
-    """What one decision revealed. No witnesses: nothing contradicts it yet.
+    """The verdict on one decision: the past decisions that it contradicts, if any.
 
-    `row` is the decision's place in the history, or None if it was only checked.
-    Verdicts are equal if they name the same row and witnesses, whatever else was counted.
+    `row` is the decision's row in the history, or None if it was only checked.
+    Verdicts are equal if they have the same row and witnesses, whatever their context.
     """
 
     row: int | None
     witnesses: Witnesses
-    _context: VerdictContext = field(repr=False, compare=False)
+    context: VerdictContext = field(repr=False, compare=False)
 
     def __init__(
         self, row: int | None, witnesses: Witnesses, context: VerdictContext = EMPTY_CONTEXT
     ) -> None:
-        _set_row(self, row)  # half the time of a frozen dataclass's own __init__, once a decision
+        _set_row(self, row)  # half the time of a frozen dataclass's own __init__
         _set_witnesses(self, witnesses)
         _set_context(self, context)
 
@@ -55,156 +55,151 @@ class Verdict:
 
     @property
     def violation(self) -> bool:
-        """Whether a near past input got a different output; of slopes, one above the limit."""
-        question = self._context.question
+        """Whether a near past input got a different output, or a slope is above the limit."""
+        question = self.context.question
         if question is not None:
             return (self.slope or 0.0) > question.limit
-        return len(self.witnesses) > 0 or self._context.omitted > 0
+        return len(self.witnesses) > 0 or self.context.omitted > 0
 
     @property
     def slope(self) -> float | None:
         """The steepest slope to a past decision, which is then the only witness.
 
-        0 if no past output differs, NaN if an erasure has destroyed the distances. None where
-        contradictions are asked for (`Monitor(rule, slope=True)` asks for slopes).
+        0 if no past output differs, NaN if an erasure has destroyed the distances. None for a
+        monitor of contradictions (`Monitor(rule, slope=True)` is one of slopes).
         """
-        question = self._context.question
+        question = self.context.question
         if question is None:
             return None
         return question.slope(*self.witnesses.first[1:]) if len(self.witnesses) else 0.0
 
     @property
     def count(self) -> int:
-        """How many witnesses there are, those that are not told included."""
-        return len(self.witnesses) + self._context.omitted
+        """How many witnesses there are, including omitted ones."""
+        return len(self.witnesses) + self.context.omitted
 
     @property
     def known(self) -> bool:
-        """Whether the decision was sent before, under its key: this is what was answered then.
+        """Whether the decision was sent before, under its key; this is the answer of that time.
 
-        A ledger keeps the nearest witnesses only; `omitted` says how many there were beside them.
+        A ledger stores only the nearest witnesses; `omitted` says how many more there were.
         """
-        return self._context.known
+        return self.context.known
 
     @property
     def omitted(self) -> int:
-        """How many witnesses are counted but not told."""
-        return self._context.omitted
+        """How many witnesses are counted but not listed."""
+        return self.context.omitted
 
     @property
     def comparable(self) -> bool | None:
-        """Whether there was a near past input at all, whatever its output.
+        """Whether there was a near past input, whatever its output.
 
-        None where that was not asked (`Monitor(rule, comparable=True)`).
+        None unless the monitor was asked for it (`Monitor(rule, comparable=True)`).
         """
-        return self._context.comparable
+        return self.context.comparable
 
     @property
     def missing(self) -> int:
         """How many decisions were known to be missing from the history when it was judged.
 
-        What is missing cannot contradict anything, so a verdict without a witness says less.
+        A missing decision cannot contradict anything, so a verdict without a witness says less.
         """
-        return self._context.missing
+        return self.context.missing
 
     @property
     def incomplete(self) -> int:
-        """How many past decisions it was not compared with, since the shards of a cluster that hold
-        them were down (`lw.cluster(when_down="incomplete")`). `late()` tells what was missed.
+        """How many past decisions were not compared, since their shards of a cluster were down.
+
+        That happens with `lw.cluster(when_down="incomplete")`; `late()` returns what was missed.
         """
-        return self._context.incomplete
+        return self.context.incomplete
 
     @property
     def clean(self) -> bool:
-        """Whether nothing contradicts it, and nothing that is known stands against saying so.
+        """Whether nothing contradicts it, and the comparison was complete.
 
-        No violation, no alarm, nothing missing or incomplete, and not known to have had no like
-        case: where that was not asked (`comparable` is None), it is not held against it. What a
-        window or an erasure left out of the comparison was the owner's choice; `over` tells it.
+        That is: no violation, no alarm, nothing missing or incomplete, and `comparable` is not
+        False (None, which means that it was not asked, does not count against it). Rows that a
+        window or an erasure excluded do not count either; `over` says which were compared.
         """
-        beside = self._context
+        context = self.context
         return (
             not self.violation
-            and (beside.question is None or not isnan(self.slope or 0.0))
-            and not beside.alarm
-            and beside.missing == 0
-            and beside.incomplete == 0
-            and beside.comparable is not False
+            and (context.question is None or not isnan(self.slope or 0.0))
+            and not context.alarm
+            and context.missing == 0
+            and context.incomplete == 0
+            and context.comparable is not False
         )
 
     @property
     def over(self) -> ComparedRows | None:
-        """What it was compared with, where a ledger keeps that; else all remembered then."""
-        return self._context.over
+        """The rows that it was compared with; None without a ledger: all that were remembered."""
+        return self.context.over
 
     @property
     def neighbours(self) -> int | None:
         """How many of the last decisions had a near input, whatever their output.
 
-        None where the monitor has no burst to count.
+        None if the monitor has no burst.
         """
-        return self._context.neighbours
+        return self.context.neighbours
 
     @property
     def alarm(self) -> bool:
-        """Whether there are so many neighbours that the burst's alarm is raised."""
-        return self._context.alarm
+        """Whether there are enough neighbours to raise the burst's alarm."""
+        return self.context.alarm
 
     @property
     def key(self) -> Any:
-        """The caller's own key of this decision, if it was given one."""
-        return self._context.key
+        """The caller's own key of this decision, if it has one."""
+        return self.context.key
 
     @property
     def witness_keys(self) -> tuple[Any, ...]:
-        """The keys of the witnesses, in their order; None for a decision without one."""
-        known = self._context.witness_keys
-        return (None,) * len(self.witnesses) if known is None else known
+        """The keys of the witnesses, in their order; None for a decision without a key."""
+        keys = self.context.witness_keys
+        return (None,) * len(self.witnesses) if keys is None else keys
 
     @property
     def model(self) -> str | None:
-        """The model that made this decision, if that was said."""
-        return self._context.model
+        """The model that made this decision, if that is known."""
+        return self.context.model
 
     @property
     def witness_models(self) -> tuple[str | None, ...]:
-        """The models of the witnesses, in their order; None for a decision without one."""
-        known = self._context.witness_models
-        return (None,) * len(self.witnesses) if known is None else known
+        """The models of the witnesses, in their order; None for a decision without a model."""
+        models = self.context.witness_models
+        return (None,) * len(self.witnesses) if models is None else models
 
     def explain(self, count: int = 3) -> SideBySide:
-        """The decision beside its nearest witnesses, what differs first, in its own units."""
-        if self._context.past is None:
+        """Show the decision beside its nearest witnesses, what differs first, in its own units."""
+        if self.context.past is None:
             raise BadRow("this verdict was made without a monitor, so its rows cannot be shown.")
-        _require_contradictions(self._context.question)
-        return self._context.past.explain(self, count)
-
-    @property
-    def context(self) -> VerdictContext:
-        """All that is said beside the witnesses."""
-        return self._context
+        _require_contradictions(self.context.question)
+        return self.context.past.explain(self, count)
 
     @property
     def values(self) -> Mapping[str, Any] | None:
-        """The row of a table as it came, if it was only checked; else the monitor's past has it."""
-        return self._context.values
+        """The row of a table that was only checked; the monitor's past has the other rows."""
+        return self.context.values
 
     def __reduce__(self) -> Any:
-        """What is pickled or copied: all but the monitor's past."""
-        return Verdict, (self.row, self.witnesses, self._context._replace(past=None))
+        """Pickle or copy all but the monitor's past."""
+        return Verdict, (self.row, self.witnesses, self.context._replace(past=None))
 
     def detach(self) -> "Verdict":
-        """The same verdict, without the arrays of a batch behind its witnesses."""
-        if isinstance(self.witnesses._rows, bytes):  # a verdict alone has no batch behind it
+        """Return the verdict with copies of its witnesses, which keep no batch alive."""
+        if isinstance(self.witnesses._rows, bytes):  # it is not part of a batch
             return self
-        return Verdict(
-            self.row, self.witnesses.select(np.arange(len(self.witnesses))), self._context
-        )
+        witnesses = self.witnesses.select(np.arange(len(self.witnesses)))
+        return Verdict(self.row, witnesses, self.context)
 
     def to_dict(self, witnesses: int | None = None) -> dict[str, Any]:
-        """For JSON, by the names that every verdict has there; see verdict_body.py.
+        """Return the verdict's body for JSON; see verdict_body.py.
 
-        witnesses: how many are named, nearest first; all of them unless given
+        witnesses: how many are listed, nearest first; None lists all
 
         >>> Verdict(1, NO_WITNESSES).to_dict()
         {'row': 1, 'violation': False, 'count': 0, 'witnesses': []}
@@ -212,61 +207,61 @@ class Verdict:
         return write_body(self, witnesses)
 
     def _repr_html_(self) -> str | None:
-        return html_of_verdict(self) if self._context.question is None else None
+        return html_of_verdict(self) if self.context.question is None else None
 
 
 _set_row = vars(Verdict)["row"].__set__
 _set_witnesses = vars(Verdict)["witnesses"].__set__
-_set_context = vars(Verdict)["_context"].__set__
+_set_context = vars(Verdict)["context"].__set__
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Verdicts:
-    """The verdicts of a batch, in its order.
+    """The verdicts on a batch, in its order.
 
     The witnesses of decision i are `witnesses` from offsets[i] up to offsets[i + 1].
-    Verdicts are equal if all that they say is; the monitor that they come from plays no part.
+    Verdicts are equal if all their fields are, whichever monitor they come from.
     """
 
     first_row: int
     offsets: Rows
     witnesses: Witnesses
     firsts: Rows | None = None
-    """The first row that each was compared with, where a ledger keeps that."""
+    """The first row that each was compared with, where a ledger records that."""
     absent: Rows | None = None
-    """How many rows since then were erased, and could not be compared with."""
+    """How many rows since then were erased, so that they were not compared."""
     neighbours: Rows | None = None
     """How many of the last decisions had a near input, where a burst is counted."""
     alarm_from: int | None = None
     """How many neighbours raise an alarm."""
     keys: tuple[Any, ...] | None = None
-    """The key of each decision, where the monitor has keys; None for one without."""
+    """The key of each decision, None for one without; None if the monitor has no keys."""
     witness_keys: tuple[Any, ...] | None = None
-    """The key of each of `witnesses`, likewise."""
+    """The key of each of `witnesses`, None for one without."""
     comparable: npt.NDArray[np.bool_] | None = None
-    """Whether each had a near past input at all, whatever its output, where that is asked."""
+    """Whether each had a near past input, whatever its output; None where that is not asked."""
     models: tuple[str | None, ...] | None = None
-    """The model that made each decision, where the monitor has models; None for one without."""
+    """The model of each decision, None for one without; None if the monitor has no models."""
     witness_models: tuple[str | None, ...] | None = None
-    """The model of each of `witnesses`, likewise."""
+    """The model of each of `witnesses`, None for one without."""
     missing: int = 0
     """How many decisions were known to be missing from the history when these were judged."""
     left_out: Rows | None = None
-    """How many witnesses of each a service has counted and not told; None if it told all."""
+    """How many witnesses of each a service has counted but not sent; None if it sent all."""
     repeats: tuple[Verdict | None, ...] | None = None
-    """For each decision that was sent before, under its key, what was answered then; None for the
-    others. None if there is none."""
+    """The first answer for each decision that was sent before, under its key; None for the others,
+    and None if there are only others."""
     row_numbers: Rows | None = None
-    """The row of each, where some were sent before; else they count from `first_row` on."""
+    """The row of each, if some were sent before; else rows count from `first_row` on."""
     incomplete: Rows | None = None
-    """How many past decisions each was not compared with, since shards were down; None: none."""
+    """How many past decisions were not compared with each, since shards were down; None for 0."""
     question: SlopeQuestion | None = None
-    """Where slopes are asked for: the one witness of each is the steepest past decision."""
+    """The question of a monitor of slopes: the one witness of each is the steepest decision."""
 
     past: VerdictPast | None = None
-    """Where the rows that the verdicts name can be looked up."""
+    """The past in which the rows of the verdicts can be looked up."""
     values: Sequence[Mapping[str, Any] | None] | None = None
-    """Of decisions that were only checked: rows of a table as they came. They have no rows."""
+    """The rows of a table that were only checked; they have no row in the history."""
 
     def __post_init__(self) -> None:
         counted = (self.firsts, self.absent, self.neighbours, self.comparable, self.left_out)
@@ -275,37 +270,34 @@ class Verdicts:
                 array.flags.writeable = False
 
     def __reduce__(self) -> Any:
-        """What is pickled or copied: all but the monitor's past."""
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
-        return _verdicts_of, ({**given, "past": None},)
+        """Pickle or copy all but the monitor's past."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return _verdicts_of, ({**values, "past": None},)
 
     @classmethod
-    def of(cls, first_row: int, each: Sequence[Witnesses], **beside: Any) -> "Verdicts":
-        """Verdicts put together from the witnesses of each decision."""
-        each = [NO_WITNESSES, *each]  # there may be none
-        offsets = np.cumsum([len(found) for found in each], dtype=np.int64)
-        witnesses = Witnesses(
-            np.concatenate([found.rows for found in each]),
-            np.concatenate([found.input_distances for found in each]),
-            np.concatenate([found.output_distances for found in each]),
-        )
-        return cls(first_row, offsets, witnesses, **beside)
+    def of(cls, first_row: int, each: Sequence[Witnesses], **more: Any) -> "Verdicts":
+        """Make the verdicts of a batch from the witnesses of each decision."""
+        each = [NO_WITNESSES, *each]  # np.concatenate needs at least one
+        offsets = np.cumsum([len(witnesses) for witnesses in each], dtype=np.int64)
+        columns = zip(*(witnesses.columns() for witnesses in each), strict=True)
+        return cls(first_row, offsets, Witnesses(*map(np.concatenate, columns)), **more)
 
     @classmethod
     def of_checks(
         cls, first_row: int, checks: "Sequence[Verdict]", *, comparable: bool = False
     ) -> "Verdicts":
-        """The verdicts of decisions that were only checked, put together.
+        """Join the verdicts of decisions that were only checked.
 
-        comparable: whether each says if it was
+        comparable: whether each says if it was comparable
         """
-        beside = [verdict.context for verdict in checks]
-        overs = [one.over for one in beside if one.over is not None]
-        near = [one.neighbours for one in beside if one.neighbours is not None]
-        named = [one.witness_keys for one in beside if one.witness_keys is not None]
-        decided = [one.witness_models for one in beside if one.witness_models is not None]
-        alarms = [one.neighbours or 0 for one in beside if one.alarm]
-        lacking = np.array([one.incomplete for one in beside], np.int64)
+        contexts = [verdict.context for verdict in checks]
+        overs = [one.over for one in contexts if one.over is not None]
+        near = [one.neighbours for one in contexts if one.neighbours is not None]
+        keys = [one.witness_keys for one in contexts if one.witness_keys is not None]
+        models = [one.witness_models for one in contexts if one.witness_models is not None]
+        alarms = [one.neighbours or 0 for one in contexts if one.alarm]
+        incomplete = np.array([one.incomplete for one in contexts], np.int64)
+        common = contexts[0] if contexts else EMPTY_CONTEXT
         return cls.of(
             first_row,
             [verdict.witnesses for verdict in checks],
@@ -313,61 +305,61 @@ class Verdicts:
             absent=np.array([over.absent for over in overs], np.int64) if overs else None,
             neighbours=np.array(near, np.int64) if near else None,
             alarm_from=min(alarms, default=None),
-            comparable=np.array([one.comparable for one in beside], np.bool_)
+            comparable=np.array([one.comparable for one in contexts], np.bool_)
             if comparable
             else None,
-            keys=(None,) * len(checks) if named else None,
-            witness_keys=tuple(key for keys in named for key in keys) if named else None,
-            models=tuple(one.model for one in beside) if decided else None,
-            witness_models=tuple(one for some in decided for one in some) if decided else None,
-            missing=beside[0].missing if beside else 0,
-            question=beside[0].question if beside else None,
-            incomplete=lacking if lacking.any() else None,
-            past=beside[0].past if beside else None,
-            values=[one.values for one in beside],
+            keys=(None,) * len(checks) if keys else None,
+            witness_keys=tuple(chain.from_iterable(keys)) if keys else None,
+            models=tuple(one.model for one in contexts) if models else None,
+            witness_models=tuple(chain.from_iterable(models)) if models else None,
+            missing=common.missing,
+            question=common.question,
+            incomplete=incomplete if incomplete.any() else None,
+            past=common.past,
+            values=[one.values for one in contexts],
         )
 
     @classmethod
     def with_repeats(
         cls, first_row: int, each: "Sequence[Verdict]", new_verdicts: "Verdicts | None"
     ) -> "Verdicts":
-        """A batch of which some were sent before (`known`); the others are `fresh`, in order.
+        """Join a batch of which some decisions were sent before (`known`).
 
-        Where those sent before are not counted, there are zeros.
+        `new_verdicts` are those of the other decisions. Counts of decisions that were sent before
+        are 0 if they are not known.
         """
-        beside = [verdict.context for verdict in each]
-        overs = [ComparedRows(0, 0, 0) if one.over is None else one.over for one in beside]
+        contexts = [verdict.context for verdict in each]
         more: dict[str, Any] = {}
         if new_verdicts is not None:
-            kept = ("alarm_from", "missing")
-            more = {name: getattr(new_verdicts, name) for name in kept}
+            more = {"alarm_from": new_verdicts.alarm_from, "missing": new_verdicts.missing}
             if new_verdicts.firsts is not None:
+                overs = [one.over or ComparedRows(0, 0, 0) for one in contexts]
                 more["firsts"] = np.array([over.first for over in overs], np.int64)
                 more["absent"] = np.array([over.absent for over in overs], np.int64)
             if new_verdicts.neighbours is not None:
-                more["neighbours"] = np.array([one.neighbours or 0 for one in beside], np.int64)
-        if any(one.incomplete for one in beside):
-            more["incomplete"] = np.array([one.incomplete for one in beside], np.int64)
-        if all(one.comparable is not None for one in beside):
-            more["comparable"] = np.array([one.comparable for one in beside], np.bool_)
-        if any(one.witness_models is not None for one in beside):
-            more["models"] = tuple(one.model for one in beside)
-            named = [verdict.witness_models for verdict in each]
-            more["witness_models"] = tuple(name for some in named for name in some)
+                more["neighbours"] = np.array([one.neighbours or 0 for one in contexts], np.int64)
+        if any(one.incomplete for one in contexts):
+            more["incomplete"] = np.array([one.incomplete for one in contexts], np.int64)
+        if all(one.comparable is not None for one in contexts):
+            more["comparable"] = np.array([one.comparable for one in contexts], np.bool_)
+        if any(one.witness_models is not None for one in contexts):
+            more["models"] = tuple(one.model for one in contexts)
+            models = (verdict.witness_models for verdict in each)
+            more["witness_models"] = tuple(chain.from_iterable(models))
         return cls.of(
             first_row,
             [verdict.witnesses for verdict in each],
-            keys=tuple(one.key for one in beside),
+            keys=tuple(one.key for one in contexts),
             witness_keys=tuple(key for verdict in each for key in verdict.witness_keys),
             repeats=tuple(verdict if verdict.known else None for verdict in each),
             row_numbers=np.array([verdict.row for verdict in each], np.int64),
-            past=beside[0].past,
-            question=beside[0].question,
+            past=contexts[0].past,
+            question=contexts[0].question,
             **more,
         )
 
     def select_witnesses(self, chosen: npt.NDArray[np.bool_]) -> "Verdicts":
-        """The same verdicts with these witnesses only."""
+        """Return the verdicts with these witnesses only."""
         counts = np.bincount(self.owners[chosen], minlength=len(self))
         return replace(
             self,
@@ -378,45 +370,45 @@ class Verdicts:
         )
 
     def mark_nearest(self, most: int) -> npt.NDArray[np.bool_]:
-        """Which of `witnesses` are among the `most` nearest of their decision.
+        """Return which of `witnesses` are among the `most` nearest of their decision.
 
-        The earlier row counts as nearer where two are equally near.
+        Of two that are equally near, the earlier row counts as nearer.
         """
-        owners, near, sizes = self.owners, self.witnesses.input_distances, self._named_counts
+        owners, near, sizes = self.owners, self.witnesses.input_distances, self._listed_counts
         order = _nearest_first(near, self.offsets[:-1], np.where(sizes > most, sizes, 0))
         nearest = np.empty(len(near), np.bool_)
         nearest[order] = np.arange(len(near)) - self.offsets[owners] < most
         return nearest
 
     def nearest_witnesses(self, most: int) -> tuple[Rows, Rows]:
-        """The `most` nearest of each: whose they are, and their places among `witnesses`.
+        """Return the `most` nearest of each: their decisions, and their places in `witnesses`.
 
-        By decision, nearest first; the earlier row first where equally near.
+        They are sorted by decision, then by distance; equally near ones by row.
         """
         owners, near = self.owners, self.witnesses.input_distances
-        order = _nearest_first(near, self.offsets[:-1], self._named_counts)
+        order = _nearest_first(near, self.offsets[:-1], self._listed_counts)
         nearest = np.arange(len(near)) - self.offsets[owners] < most
         return owners[nearest], order[nearest]
 
     @property
     def owners(self) -> Rows:
-        """For each of `witnesses`, the place in the batch of the decision that it belongs to."""
-        return np.arange(len(self), dtype=np.int64).repeat(self._named_counts)
+        """The place in the batch of the decision of each of `witnesses`."""
+        return np.arange(len(self), dtype=np.int64).repeat(self._listed_counts)
 
     @property
     def known(self) -> npt.NDArray[np.bool_]:
-        """Whether each was sent before, under its key: then this is what was answered then."""
+        """Whether each was sent before, under its key; then this is the answer of that time."""
         each = self.repeats or (None,) * len(self)
-        return np.array([one is not None for one in each], np.bool_)
+        return np.array([first is not None for first in each], np.bool_)
 
     @property
     def omitted(self) -> Rows:
-        """How many witnesses of each are counted but not told."""
-        fresh = np.zeros(len(self), np.int64) if self.left_out is None else self.left_out
+        """How many witnesses of each are counted but not listed."""
+        left_out = np.zeros(len(self), np.int64) if self.left_out is None else self.left_out
         if self.repeats is None:
-            return fresh
-        each = zip(self.repeats, fresh.tolist(), strict=True)
-        return np.array([more if one is None else one.omitted for one, more in each], np.int64)
+            return left_out
+        each = zip(self.repeats, left_out.tolist(), strict=True)
+        return np.array([own if one is None else one.omitted for one, own in each], np.int64)
 
     @property
     def alarms(self) -> npt.NDArray[np.bool_]:
@@ -434,38 +426,37 @@ class Verdicts:
 
     @property
     def counts(self) -> Rows:
-        """Witnesses per decision, those that are not told included."""
+        """Witnesses per decision, including omitted ones."""
         if self.repeats is None and self.left_out is None:
-            return self._named_counts
-        return self._named_counts + self.omitted
+            return self._listed_counts
+        return self._listed_counts + self.omitted
 
     @property
-    def _named_counts(self) -> Rows:
-        """Witnesses per decision that are told."""
-        told: Rows = self.offsets[1:] - self.offsets[:-1]  # a fifth of the time of np.diff
-        return told
+    def _listed_counts(self) -> Rows:
+        """Witnesses per decision, without omitted ones."""
+        counts: Rows = self.offsets[1:] - self.offsets[:-1]  # a fifth of the time of np.diff
+        return counts
 
     @property
     def violations(self) -> npt.NDArray[np.bool_]:
-        """Whether each decision has a witness; of slopes, one above the limit."""
+        """Whether each decision has a witness, or a slope above the limit."""
         if self.question is not None:
             return self.slopes > self.question.limit
         return self.counts > 0
 
     @property
     def slopes(self) -> Floats:
-        """`Verdict.slope` of each, where slopes are asked for; elsewhere zeros."""
+        """`Verdict.slope` of each; zeros for a monitor of contradictions."""
         slopes = np.zeros(len(self))
         if self.question is not None:
-            found = self.witnesses
-            steepest = self.question.slopes(found.input_distances, found.output_distances)
-            slopes[self._named_counts > 0] = steepest
+            _, near, far = self.witnesses.columns()
+            slopes[self._listed_counts > 0] = self.question.slopes(near, far)
         slopes.flags.writeable = False
         return slopes
 
     @property
     def clean(self) -> npt.NDArray[np.bool_]:
-        """`Verdict.clean` of each: nothing contradicts it, and nothing stands against saying so."""
+        """`Verdict.clean` of each: nothing contradicts it, and the comparison was complete."""
         clean: npt.NDArray[np.bool_] = ~(self.violations | self.alarms)
         if self.comparable is not None:
             clean &= self.comparable
@@ -481,7 +472,7 @@ class Verdicts:
 
     @property
     def pairs(self) -> int:
-        """Witnesses in all, those that are not told included: each is one violating pair."""
+        """The number of violating pairs: all witnesses, including omitted ones."""
         return int(self.counts.sum())
 
     def __len__(self) -> int:
@@ -494,7 +485,13 @@ class Verdicts:
         )
 
     def __eq__(self, other: object) -> bool:
-        return same_fields(self, other, "past") if isinstance(other, Verdicts) else NotImplemented
+        if not isinstance(other, Verdicts):
+            return NotImplemented
+        return all(
+            _is_same(getattr(self, field.name), getattr(other, field.name))
+            for field in fields(self)
+            if field.name != "past"
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -510,14 +507,14 @@ class Verdicts:
         if not -n <= i < n:
             raise IndexError(f"this batch has {n} verdicts, there is no number {i}")
         i %= n
-        before = None if self.repeats is None else self.repeats[i]
-        if before is not None:
-            return before
+        first = None if self.repeats is None else self.repeats[i]
+        if first is not None:
+            return first
         part = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
-        found = self.witnesses
+        rows, near, far = self.witnesses.columns()
         return Verdict(
             self._row(i) if self.values is None else None,
-            Witnesses(found.rows[part], found.input_distances[part], found.output_distances[part]),
+            Witnesses(rows[part], near[part], far[part]),
             self._make_context(i, part),
         )
 
@@ -549,16 +546,15 @@ class Verdicts:
         )
 
     def by_group(self, column: str) -> GroupEffects:
-        """Who got less, by protected group: these decisions and all before them, compared."""
+        """Compare the groups of a protected column over these decisions and all before them."""
         if self.past is None:
             raise BadRow("these verdicts were made without a monitor, so nothing can be counted.")
         return self.past.by_group(self, column)
 
     def by_model(self) -> tuple[ModelCounts, ...]:
-        """Decisions and contradictions of each model; none where no decision has a model.
+        """Count the decisions and contradictions of each model; () if no decision has a model.
 
-        Contradictions with earlier decisions of the same model are counted apart from those with
-        decisions of other models.
+        Contradictions with decisions of the same model and of other models are counted separately.
         """
         if self.past is None:
             raise BadRow("these verdicts were made without a monitor, so nothing can be counted.")
@@ -566,7 +562,7 @@ class Verdicts:
         return self.past.by_model(self)
 
     def to_dicts(self, witnesses: int | None = None) -> list[dict[str, Any]]:
-        """`Verdict.to_dict` of each, in the order of the batch."""
+        """Return `Verdict.to_dict` of each, in the order of the batch."""
         return [verdict.to_dict(witnesses) for verdict in self]
 
     def _repr_html_(self) -> str | None:
@@ -579,7 +575,7 @@ class Verdicts:
 def _require_contradictions(question: SlopeQuestion | None) -> None:
     if question is not None:
         raise BadRule(
-            "these verdicts name slopes, and this is about contradictions: ask for `slope` and"
+            "these verdicts are about slopes, and this is about contradictions: use `slope` and"
             " `witnesses`.",
             setting="slope",
         )
@@ -591,31 +587,23 @@ def _select_names(
     return None if names is None else tuple(compress(names, chosen.tolist()))
 
 
-def same_fields(one: Any, other: Any, *but: str) -> bool:
-    """Whether two values of a dataclass are equal in all fields but these."""
-    return all(
-        _is_same(getattr(one, field.name), getattr(other, field.name))
-        for field in fields(one)
-        if field.name not in but
-    )
-
-
 def _is_same(one: Any, other: Any) -> bool:
+    """Whether two values of a field are equal; NaN in arrays equals NaN."""
     arrays = isinstance(one, np.ndarray), isinstance(other, np.ndarray)
     if not all(arrays):
         return not any(arrays) and bool(one == other)
     return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")
 
 
-def _verdicts_of(given: dict[str, Any]) -> Verdicts:
-    return Verdicts(**given)
+def _verdicts_of(values: dict[str, Any]) -> Verdicts:
+    return Verdicts(**values)
 
 
 def _nearest_first(distances: Floats, starts: Rows, counts: Rows) -> Rows:
-    """An order of runs of distances, each sorted for itself; the earlier one first where equal.
+    """Return an order that sorts each run of distances by itself; equal ones stay in order.
 
-    Runs of about the same length are rows of one matrix, filled up to its width: sorting those
-    takes a fraction of the time of sorting all distances at once.
+    Runs of about the same length become the rows of one padded matrix: sorting it takes a fraction
+    of the time of sorting all distances at once.
     """
     order: Rows = np.arange(len(distances))
     several = np.flatnonzero(counts > 1)
@@ -629,9 +617,9 @@ def _nearest_first(distances: Floats, starts: Rows, counts: Rows) -> Rows:
         runs = np.flatnonzero((counts > width // 2) & (counts <= width))
         together = max(1, _SORTED_TOGETHER // width)
         for first in range(0, len(runs), together):
-            some = runs[first : first + together]
-            there = np.arange(width) < counts[some, None]
-            places = np.where(there, starts[some, None] + np.arange(width), 0)
-            ranks = np.where(there, distances[places], np.inf).argsort(axis=1, kind="stable")
-            order[places[there]] = np.take_along_axis(places, ranks, axis=1)[there]
+            batch = runs[first : first + together]
+            filled = np.arange(width) < counts[batch, None]
+            places = np.where(filled, starts[batch, None] + np.arange(width), 0)
+            ranks = np.where(filled, distances[places], np.inf).argsort(axis=1, kind="stable")
+            order[places[filled]] = np.take_along_axis(places, ranks, axis=1)[filled]
     return order

@@ -1,7 +1,7 @@
-"""The past decisions that one decision contradicts.
+"""Witnesses: the past decisions that one decision contradicts.
 
-Invariant: frozen, arrays included.
-Not here: what else is said beside them (context.py), the verdict that both make up (verdicts.py).
+Invariant: frozen, including the arrays.
+Not here: the context of a verdict (context.py), the verdict itself (verdicts.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ _ROW, _NUMBER = Struct("q").unpack_from, Struct("d").unpack_from
 class Witnesses:
     """Past decisions near in input and different in output, by ascending row.
 
-    Columns are read-only arrays, or bytes of one: most verdicts are never looked at so closely, and
-    an array takes longer to make than to fill. Then each look makes one, without copying.
+    Columns are read-only arrays, or the bytes of one, from which each property makes an array
+    without copying: an array takes longer to make than to fill, and most are never read.
     """
 
     __slots__ = ("_input_distances", "_output_distances", "_rows")
@@ -56,7 +56,7 @@ class Witnesses:
 
     @property
     def input_distances(self) -> Floats:
-        """In the user's unit."""
+        """The distances of inputs, in the user's unit."""
         column = self._input_distances
         return np.frombuffer(column) if isinstance(column, bytes) else column
 
@@ -85,7 +85,7 @@ class Witnesses:
 
     def __repr__(self) -> str:
         columns = ("rows", "input_distances", "output_distances")
-        with np.printoptions(threshold=12):  # of more numbers, the first and last three
+        with np.printoptions(threshold=12):  # of longer arrays, the first and last three numbers
             return f"Witnesses({', '.join(f'{name}={getattr(self, name)!r}' for name in columns)})"
 
     def __len__(self) -> int:
@@ -102,14 +102,14 @@ class Witnesses:
         )
 
     def pick(self, places: Sequence[int]) -> list[Witness]:
-        """Return those at these places; quicker than one by one."""
+        """Return the witnesses at these places, faster than one by one."""
         if len(places) == 0:
             return []
         return list(map(Witness, *(column[places].tolist() for column in self.columns())))
 
     @property
     def first(self) -> tuple[int, float, float]:
-        """The first one's row and distances, read without making arrays or a Witness."""
+        """The row and distances of the first witness, read without making arrays."""
         rows, near, far = self._rows, self._input_distances, self._output_distances
         if isinstance(rows, bytes) and isinstance(near, bytes) and isinstance(far, bytes):
             return *_ROW(rows), *_NUMBER(near), *_NUMBER(far)
@@ -126,16 +126,16 @@ class Witnesses:
     __hash__ = None  # type: ignore[assignment]
 
     def select(self, chosen: "npt.NDArray[np.bool_] | Rows") -> "Witnesses":
-        """Those that are chosen, in arrays of their own."""
+        """Return the chosen witnesses, with copies of their columns."""
         rows, near, far = self.columns()
         return Witnesses(rows[chosen], near[chosen], far[chosen])
 
     def nearest(self, count: int = 5) -> "list[Witness]":
-        """The nearest few, nearest first; the earlier row first where equally near."""
+        """Return the nearest witnesses, nearest first; equally near ones by row."""
         return [self[i] for i in self.nearest_places(count)]
 
     def nearest_places(self, count: int | None) -> list[int]:
-        """The places among these of the nearest few, in that order; of all if count is None."""
+        """Return the places of the nearest witnesses, in that order; of all if count is None."""
         places: list[int] = np.argsort(self.input_distances, kind="stable")[:count].tolist()
         return places
 

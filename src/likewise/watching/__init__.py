@@ -1,1 +1,1 @@
-"""A model is watched where it is called: a function, an estimator, a module."""
+"""`lw.watch` and `WatchRequests` watch a model where it is called."""

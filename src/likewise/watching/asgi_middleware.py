@@ -1,21 +1,16 @@
-"""`WatchRequests`: an ASGI middleware that watches a model behind a prediction service.
+"""`WatchRequests` is an ASGI middleware that watches a model behind a prediction service.
 
-What a request sends and what it is answered are copied as they pass, piece by piece: nothing is
-read twice, nothing is held back, and streams stay streams. When the response is sent, both are
-handed to a thread, which reads the decision out of them and submits it to a buffer
-(`lw.buffered`).
-
-Invariant: a response is never changed, delayed or broken by watching. Every request that should be
-watched is submitted, or counted as something else (`counts`) and told to the monitor as lost.
-Logs say how many, and no values.
-Bound: `max_bytes` of each body, `queue_calls` requests that wait for the thread.
-Cost: a copy of both bodies, and some microseconds on the event loop.
+Both bodies are copied as they pass, piece by piece. When the response is sent, a thread reads the
+decision out of them and submits it to a buffer (`lw.buffered`).
+Invariant: a response is never changed, delayed or broken. Every request that should be watched is
+submitted, or counted (`counts`) and reported to the monitor as lost; logs hold no values.
+Cost: a copy of both bodies, at most `max_bytes` each, and some microseconds on the event loop.
 """
 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -29,6 +24,7 @@ from likewise.tables.printing import with_bounded_repr
 from likewise.watching.background import Backlog
 from likewise.watching.delivery import get_known_rule
 from likewise.watching.settings import WatchTarget
+from likewise.watching.watch_records import add_counts
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -44,31 +40,32 @@ _CLOSE_SECONDS = 10.0
 @with_bounded_repr
 @dataclass(frozen=True)
 class Exchanged:
-    """A request and its response, as they passed."""
+    """Holds a request and its response, as they passed."""
 
     path: str
     request: bytes = field(repr=False)
     response: bytes = field(repr=False)
     status: int
     headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
-    """Of the request, names in lower case."""
+    """Headers of the request, names in lower case."""
 
 
 ReadDecision = Callable[[Exchanged], "Decision | Iterable[Decision] | None"]
-"""The decision in an exchange, several, or None if there is none."""
+"""Reads the decision in an exchange, several of them, or None if there is none."""
 
 
 @dataclass(frozen=True)
 class RequestCounts:
-    """What became of the requests to the watched path that were answered with success."""
+    """Counts what became of requests to the watched path that were answered with success."""
 
     submitted: int = 0
-    """Decisions that wait in the buffer, or waited; its `stats` say what became of them."""
+    """Decisions that were put into the buffer; its `stats` say what became of them."""
     unread: int = 0
-    """No decision could be read out of them, or it was refused before it was judged."""
+    """Requests without a readable decision, or with one that was refused before it was judged."""
     too_large: int = 0
+    """Requests of which a body was longer than `max_bytes`."""
     dropped: int = 0
-    """Too many waited for the thread, or in the buffer."""
+    """Requests that found the queue, or the buffer, full."""
 
 
 class WatchRequests:
@@ -81,13 +78,14 @@ class WatchRequests:
     monitor     a client, or any monitor; it gets a buffer that drops what it has no room for. Or a
                 buffer of your own, which you close yourself
     path        of the requests that are decisions; or a callable that says so of a path
-    read        from an `Exchanged` to a `Decision`, several, or None. Unless given, JSON is read:
-                the request is the input (a row of a table, or an object whose `x` is the vector, or
-                the vector), and the response is the output, or an object that has it
+    read        makes a `Decision` of an `Exchanged`, or several, or None. Unless given, JSON is
+                read: the request is the input (a row of a table, or an object whose `x` is the
+                vector, or the vector), and the response is the output, or an object that has it
     output      the field of the response that is the output
     key         the field of the request or the response that is the key of the decision, if any
     model       the name of the model
-    max_bytes   of a request, and of a response; what is longer is not watched, and counted
+    max_bytes   how long a request or a response may be; longer ones are counted, not watched
+    queue_calls how many requests may wait for the thread
     """
 
     def __init__(
@@ -104,22 +102,22 @@ class WatchRequests:
         queue_calls: int = _QUEUE_CALLS,
     ) -> None:
         self.app = app
-        told = WatchTarget.from_argument(monitor)
-        if told is None or told.monitor is None:
+        target = WatchTarget.from_argument(monitor)
+        if target is None or target.monitor is None:
             raise TypeError(f"the monitor is {monitor!r}; expected a client, a monitor or a buffer")
-        self._monitor, self._buffer = told.monitor, told.buffer
-        self._owns_buffer = told.buffer is None
-        self._is_watched = path if callable(path) else (lambda one: one == path)
+        self._monitor, self._buffer = target.monitor, target.buffer
+        self._owns_buffer = target.buffer is None
+        self._is_watched = path if callable(path) else (lambda requested: requested == path)
         self._read = read or partial(read_json_decision, self._is_table, output, key, model)
         self._max_bytes = max_bytes
         self._backlog: Backlog[Callable[[], None]] = Backlog(_run_all, most=queue_calls)
         self._lock = Lock()
         self._counts = RequestCounts()
-        self._unreported = 0  # that were not submitted, and that the monitor is to be told of
+        self._unreported = 0  # losses that the monitor is still to be told of
         register_after_fork(self)
 
     def _after_fork(self) -> None:
-        """In a forked process: what waits is the parent's to submit."""
+        """Drop what waits: it is the parent process that submits it."""
         self._lock = Lock()
         self._unreported = 0
         if self._owns_buffer:
@@ -131,7 +129,7 @@ class WatchRequests:
 
     @property
     def buffer(self) -> DecisionBuffer | None:
-        """Where decisions are submitted; None before the first one."""
+        """The buffer to which decisions are submitted; None before the first one."""
         return self._buffer
 
     # The requests
@@ -201,7 +199,7 @@ class WatchRequests:
                 self._log_unread(exchanged, error)
 
     def _report_losses(self) -> None:
-        """Tell the monitor what was lost, if anything was and it can be told."""
+        """Report what was lost to the monitor, if anything was and it can be reached."""
         if self._unreported:
             self._get_buffer()
 
@@ -216,30 +214,30 @@ class WatchRequests:
         return [read] if isinstance(read, Decision) else list(read)
 
     def _is_table(self) -> bool | None:
-        """Whether the rule is about a table; None if only a service knows, and was not asked."""
+        """Tell whether the rule is about a table; None if only a service knows."""
         rule = get_known_rule(self._monitor)
         return None if rule is None else rule.features is not None
 
     def _get_buffer(self) -> DecisionBuffer:
-        """The buffer; made with the first decision. Losses are told if the service is there."""
+        """Return the buffer, made with the first decision; report losses to it if possible."""
         if self._buffer is None:
             self._buffer = buffered(self._monitor, when_full="drop_newest")
         if self._unreported and self._buffer.stats.failing is None:
             with self._lock:
-                untold, self._unreported = self._unreported, 0
+                losses, self._unreported = self._unreported, 0
             try:
-                self._monitor.record_loss(untold, _LOSS_REASON)
+                self._monitor.record_loss(losses, _LOSS_REASON)
             except Exception as error:
                 with self._lock:
-                    self._unreported += untold
-                logger.warning("%d losses were not told: %s", untold, type(error).__name__)
+                    self._unreported += losses
+                logger.warning("%d losses were not reported: %s", losses, type(error).__name__)
         return self._buffer
 
     # Counting
 
     def _add_count(self, name: str) -> None:
         with self._lock:
-            self._counts = replace(self._counts, **{name: getattr(self._counts, name) + 1})
+            self._counts = add_counts(self._counts, **{name: 1})
 
     def _count_lost(self, name: str) -> None:
         self._add_count(name)
@@ -249,13 +247,13 @@ class WatchRequests:
     # The end
 
     def flush(self, seconds: float = _CLOSE_SECONDS) -> bool:
-        """Wait until what passed is judged, and losses are told; whether that is so."""
+        """Wait until what passed is judged and losses are reported; return whether that is so."""
         self._backlog.put(self._report_losses)
         judged = self._backlog.drain(seconds)
         return judged and (self._buffer is None or self._buffer.flush(seconds))
 
     def close(self) -> None:
-        """Judge what waits, within some seconds. The application goes on, unwatched."""
+        """Judge what waits, within some seconds. The application runs on, unwatched."""
         self._backlog.put(self._report_losses)
         self._backlog.drain(_CLOSE_SECONDS)
         if self._owns_buffer and self._buffer is not None:
@@ -268,7 +266,7 @@ def _run_all(pieces: list[Callable[[], None]]) -> None:
 
 
 class _BodyCopy:
-    """A body as it passes, up to a bound."""
+    """Copies a body as it passes, up to a bound."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -298,18 +296,19 @@ def read_json_decision(
     model: str | None,
     exchanged: Exchanged,
 ) -> Decision:
-    """The decision in a request and a response of JSON; see `WatchRequests`."""
-    sent, answered = json.loads(exchanged.request), json.loads(exchanged.response)
-    z = answered[output] if isinstance(answered, dict) else answered
-    name = None
+    """Read the decision in a request and a response of JSON; see `WatchRequests`."""
+    request, response = json.loads(exchanged.request), json.loads(exchanged.response)
+    z = response[output] if isinstance(response, dict) else response
+    own_key = None
     if key is not None:
-        name = next(one[key] for one in (sent, answered) if isinstance(one, dict) and one.get(key))
-    x = sent
-    if isinstance(sent, dict):
-        x = {field: value for field, value in sent.items() if field != key}
+        objects = [body for body in (request, response) if isinstance(body, dict)]
+        own_key = next(body[key] for body in objects if body.get(key))
+    x = request
+    if isinstance(request, dict):
+        x = {field: value for field, value in request.items() if field != key}
         table = is_table()
-        if table is None:  # a vector, unless what is called x is none
+        if table is None:  # then it is a table unless its x is a vector
             table = not isinstance(x.get("x"), list)
         if not table:
             x = x["x"]
-    return Decision(x, FROM_ROW if z is None else z, name, None, model)
+    return Decision(x, FROM_ROW if z is None else z, own_key, None, model)

@@ -1,13 +1,9 @@
-"""Work that waits in a queue, and a thread that does it in order.
-
-A watched model whose decision cannot be judged at once (watcher.py) has it judged here.
+"""A queue of work and a thread that does it in order: what cannot be judged at once (watcher.py).
 
 Invariant: pieces are done in the order in which they were put, each once. `put` never waits: a full
 queue refuses. What is put before the program ends is done then, within some seconds.
-Cost: a thread while there is work, and for a second after the last of it; a wake-up for each piece
-that finds the thread asleep.
-Not here: the queue and the thread (buffering/), and what to do about a refused piece; the watcher
-counts it and says so.
+Cost: a thread while there is work and for a second afterwards; a wake-up for each piece that finds
+it asleep. Not here: the queue and the thread themselves (queueing/); refused pieces (watcher.py).
 """
 
 import atexit
@@ -28,9 +24,9 @@ PieceT = TypeVar("PieceT")
 
 
 class Backlog(Generic[PieceT]):
-    """At most `most` pieces of work, of `most_bytes` together, wait here.
+    """Keeps at most `most` pieces of work waiting, of `most_bytes` together.
 
-    do      does up to `batch` pieces, in their order
+    process     does up to `batch` pieces, in their order
     """
 
     def __init__(
@@ -48,19 +44,19 @@ class Backlog(Generic[PieceT]):
             work, name="likewise-watch", most=most, most_bytes=most_bytes, batch=batch
         )
         self._queue = self._worker.queue
-        # Registered after the monitor's own end, so it runs before it.
+        # Registered after the close of the monitor, so it runs before that.
         at_exit = partial(_drain_at_exit, weakref.ref(self))
         atexit.register(at_exit)
         weakref.finalize(self, atexit.unregister, at_exit).atexit = False
         register_after_fork(self)
 
     def _after_fork(self) -> None:
-        """In a forked process: what waits is the parent's to do."""
+        """Drop what waits: it is the parent process that does it."""
         self._worker.after_fork()
 
     @property
     def waiting_count(self) -> int:
-        """Pieces that are not done yet."""
+        """How many pieces are not done yet."""
         with self._queue.lock:
             return len(self._queue) + self._queue.in_hand
 
@@ -70,22 +66,22 @@ class Backlog(Generic[PieceT]):
         return self._worker.is_mine
 
     def put(self, piece: PieceT, size: int = 0) -> bool:
-        """Have a piece of work done later; whether there was room for it."""
+        """Have a piece of work done later; return whether there was room for it."""
         with self._queue.lock:
             number = self._queue.put(piece, size)
         return number != NO_ROOM
 
     def drain(self, seconds: float) -> bool:
-        """Wait until nothing waits; whether that came about within `seconds`.
+        """Wait until all work is done; return whether that took no longer than `seconds`.
 
-        Within a piece of work it does not wait, since that would be for itself.
+        Called by a piece of work, it does not wait for that piece itself.
         """
         queue, mine = self._queue, self._worker.is_mine
         return self._worker.wait_until(lambda: not len(queue) and (mine or not queue.busy), seconds)
 
 
 def size_of(value: Any) -> int:
-    """How many bytes a value takes, about; quickly, by the first of many that are alike."""
+    """Estimate how many bytes a value takes, quickly: by the first element of a sequence."""
     if isinstance(value, list | tuple):
         return 56 + len(value) * (8 + size_of(value[0])) if value else 56
     if isinstance(value, dict):

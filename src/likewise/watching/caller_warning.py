@@ -1,7 +1,7 @@
-"""Warnings that name the line of the user's code, and hold nothing for long.
+"""Warns at the line of the user's code, and remembers only so many texts.
 
 Python remembers every text that was warned of, for each module, for ever: a watcher that runs for
-months and names rows would fill memory. So the texts are remembered here, and only so many.
+months and names rows would fill memory.
 """
 
 import sys
@@ -13,7 +13,7 @@ _INTERNAL_MODULES = ("likewise.watching.", "torch.nn.")
 
 
 class CallerLine(NamedTuple):
-    """A line of the user's code."""
+    """Names a line of the user's code."""
 
     filename: str
     number: int
@@ -21,7 +21,7 @@ class CallerLine(NamedTuple):
 
 
 def find_caller_line() -> CallerLine:
-    """The line that called the model."""
+    """Return the line that called the model."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
         _INTERNAL_MODULES
@@ -31,9 +31,10 @@ def find_caller_line() -> CallerLine:
 
 
 def warn(message: Warning, registry: dict[Any, Any], line: CallerLine | None = None) -> None:
-    """Warn at the line that called the model. A text in `known` is not shown again, by default.
+    """Warn at the line that called the model.
 
-    line    where that is, if the call is over by now
+    registry    texts that were warned of: by default they are not shown again
+    line        where that is, if the call is over by now
     """
     line = find_caller_line() if line is None else line
     if len(registry) > _MAX_TEXTS:

@@ -1,11 +1,10 @@
 """Hands watched decisions to a buffer, so that a model never waits for a service.
 
-A watcher of a client has a buffer of its own, made with the first decision: nothing is connected
-before. A watcher of a user's buffer submits to that one, whose verdicts are the user's to read.
-
-Invariant: `submit` waits for nobody; what finds no room is lost, counted here, and told to the
-service by the buffer before it judges anything further. Each verdict is given back once, in order.
-Bound: `capacity` decisions, and the bytes of `lw.buffered`.
+A watcher of a client makes a buffer of its own with the first decision. A watcher of a user's
+buffer submits to that one, whose verdicts are the user's to read.
+Invariant: `submit` never waits. What finds no room is counted, and the buffer reports it to the
+service before anything later is judged. Each verdict is given back once, in order.
+Cost: at most `capacity` decisions in memory, within the bytes of `lw.buffered`.
 """
 
 from collections import deque
@@ -29,10 +28,10 @@ CLOSE_SECONDS = 5.0  # that the end of a watch waits for a service
 
 
 class Ticket:
-    """The decisions of one call.
+    """Stands for the decisions of one call.
 
     submitted   how many of them wait for verdicts, or waited
-    settled     gets one entry for each that was settled; nobody waits on a Condition, which an
+    arrivals    gets one entry for each verdict that came; nobody waits on a Condition, which an
                 interruption can leave locked
     """
 
@@ -42,32 +41,32 @@ class Ticket:
         self.arrivals: SimpleQueue[None] = SimpleQueue()
         self.failed: list[tuple[int | None, Exception]] = []
         self.outcomes: list[Any] | None = None
-        """What came out, if somebody waits for it; None if nobody does, or not any more."""
+        """The outcomes so far, if somebody waits for them; None if nobody does any more."""
 
 
 class VerdictWaiter:
-    """Waits for what comes of calls.
+    """Waits for the verdicts of calls.
 
-    After a wait in vain nobody waits until something comes: a service that is away, or a disk that
-    hangs, costs one caller the time, and not every one.
+    After a wait in vain nobody waits until a verdict comes, so that a service that is away, or a
+    disk that hangs, delays one caller and not every one.
     """
 
     def __init__(self) -> None:
         self._last_wait_failed = False
 
     def wait(self, ticket: Ticket, seconds: float) -> int:
-        """Wait for the verdicts of a call; how many did not come within `seconds`."""
+        """Wait for the verdicts of a call; return how many did not come within `seconds`."""
         until = monotonic() + (0.0 if self._last_wait_failed else seconds)
-        for came in range(ticket.submitted):
+        for arrived in range(ticket.submitted):
             try:
                 ticket.arrivals.get(timeout=max(0.0, until - monotonic()))
             except Empty:
                 self._last_wait_failed = True
-                return ticket.submitted - came
+                return ticket.submitted - arrived
         return 0
 
     def notify(self, ticket: Ticket) -> None:
-        """Something came: whoever waits for this call hears of it."""
+        """Wake whoever waits for this call: a verdict came."""
         self._last_wait_failed = False
         ticket.arrivals.put(None)
 
@@ -84,11 +83,11 @@ HandleReceipt = Callable[[Ticket, int | None, Any, Receipt | None], None]
 
 
 class DecisionDelivery:
-    """A buffer before a service, or the user's own.
+    """Submits decisions to a buffer before a service, or to the user's own.
 
-    monitor the one that is told in the end
-    buffer  the user's own; None: one is made here
-    settle  called for each decision in the thread that judges; never for a user's buffer
+    monitor         the monitor behind the buffer
+    buffer          the user's own; None: one is made here
+    handle_receipt  called for each decision in the thread that judges; never for a user's buffer
     """
 
     def __init__(
@@ -108,7 +107,7 @@ class DecisionDelivery:
         register_after_fork(self)
 
     def _after_fork(self) -> None:
-        """In a forked process: what waits is the parent's to deliver."""
+        """Drop what waits: it is the parent process that delivers it."""
         self._lock = RLock()
         self._pending.clear()
         if self._owns_buffer:
@@ -116,7 +115,7 @@ class DecisionDelivery:
 
     @property
     def rule(self) -> Rule | None:
-        """The monitor's rule, if it is known without asking a service."""
+        """The monitor's rule; None if a service would have to be asked for it."""
         return get_known_rule(self.monitor)
 
     @property
@@ -127,7 +126,7 @@ class DecisionDelivery:
         return stats.waiting + stats.accepted
 
     def submit(self, ticket: Ticket, x: Any, z: Any, key: Any) -> int:
-        """Submit the decisions of a call; how many found no room. Bad ones are in the ticket."""
+        """Submit the decisions of a call; return how many found no room."""
         lost = 0
         with self._lock:  # verdicts come in order, so they are looked up from the first on
             if self._buffer is None:
@@ -137,41 +136,40 @@ class DecisionDelivery:
                     when_full="drop_newest",
                     on_verdict=self._match_verdict,
                 )
-            for place, (one, output, name) in enumerate(
-                _split_decisions(ticket.batched, x, z, key)
-            ):
-                at = place if ticket.batched else None
+            decisions = _split_decisions(ticket.batched, x, z, key)
+            for number, (row, output, row_key) in enumerate(decisions):
+                place = number if ticket.batched else None
                 try:
-                    receipt = self._buffer.submit(one, output, key=name)
+                    receipt = self._buffer.submit(row, output, key=row_key)
                 except BadDecision as error:
-                    ticket.failed.append((at, error))
+                    ticket.failed.append((place, error))
                     continue
                 if receipt.lost is not None:
                     lost += 1
                 elif self._owns_buffer:
                     ticket.submitted += 1
-                    told = output if ticket.batched else ticket.answer
-                    self._pending.append(_Pending(receipt.number, ticket, at, told))
+                    answer = output if ticket.batched else ticket.answer
+                    self._pending.append(_Pending(receipt.number, ticket, place, answer))
         return lost
 
     def _match_verdict(self, receipt: Receipt) -> None:
-        """Give a verdict back; what was submitted before it and is still pending was lost."""
+        """Hand on a verdict; what was submitted before it and is still pending was lost."""
         with self._lock:
             done = []
             while self._pending and self._pending[0].number <= receipt.number:
                 done.append(self._pending.popleft())
-        for one in done:
-            known = receipt if one.number == receipt.number else None
+        for number, ticket, place, output in done:
+            own_receipt = receipt if number == receipt.number else None
             try:
-                self._handle_receipt(one.ticket, one.place, one.output, known)
+                self._handle_receipt(ticket, place, output, own_receipt)
             finally:
-                self.waiter.notify(one.ticket)
+                self.waiter.notify(ticket)
 
     def flush(self, seconds: float) -> bool:
         return self._buffer is None or self._buffer.flush(seconds)
 
     def close(self) -> None:
-        """Deliver what waits, within a few seconds; the rest is lost, and told if that is possible.
+        """Deliver what waits, within a few seconds; the rest is lost, and reported if possible.
 
         A user's own buffer stays open.
         """
@@ -180,7 +178,7 @@ class DecisionDelivery:
 
 
 def get_known_rule(monitor: AnyMonitor) -> Rule | None:
-    """The rule of a monitor, or None where a service would have to be asked for it."""
+    """Return the rule of a monitor, or None where a service would have to be asked for it."""
     remote = monitor.remote
     return monitor.rule if remote is None else remote.known_rule
 
@@ -202,7 +200,7 @@ def _split_decisions(batched: bool, x: Any, z: Any, key: Any) -> Iterator[tuple[
 
 
 def _split_rows(x: Any) -> list[Any]:
-    """The rows of a batch; those of a frame as dictionaries."""
+    """Return the rows of a batch; those of a frame as dictionaries."""
     if not hasattr(x, "columns"):
         return list(x)
     columns = table_columns(x)

@@ -1,12 +1,13 @@
-"""A scikit-learn estimator that is watched, and is an estimator.
+"""Watches a scikit-learn estimator, and is an estimator itself.
 
 Invariant: every method answers what the inner estimator answers. One of them makes decisions and is
 watched: `predict_proba` where the rule compares probabilities, `predict` otherwise.
 Cost: watcher.py's; a batch of one row is judged as one decision.
-Not here: `score` and the rest are passed on and not watched: measuring a model decides nothing.
+Not here: `score` and the rest are forwarded and not watched: measuring a model decides nothing.
 """
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, Self
 
 from likewise.errors import BadRule
@@ -23,16 +24,17 @@ try:
 except ImportError:
     raise ImportError(
         "watching an estimator needs scikit-learn 1.6 or newer, which is not installed:"
-        " pip install 'likewise[scikit-learn]'"
+        " pip install '.[scikit-learn]' in the clone of likewise"
     ) from None
 
 
 _FITTING_METHODS = ("fit_predict", "fit_transform", "partial_fit")
-"""Methods of an estimator that would change it and not begin a new history."""
+"""Methods that would change the fitted estimator without beginning a new history."""
+_SETTINGS = [field.name for field in fields(WatchSettings) if field.name != "key"]
 
 
 def _require_method(name: str) -> Callable[[Any], bool]:
-    """Whether the inner estimator has this method; raises as it would, if not."""
+    """Return a check that the inner estimator has this method; it raises what that raises."""
 
     def check(self: "WatchedEstimator") -> bool:
         getattr(getattr(self, "estimator_", self.estimator), name)
@@ -42,12 +44,22 @@ def _require_method(name: str) -> Callable[[Any], bool]:
 
 
 def _decision_method(watcher: Watcher) -> str:
-    """Which method makes decisions; `predict` while a service that is away has the rule."""
+    """Name the method that makes decisions; `predict` while only a service knows the rule."""
     return "predict_proba" if watcher.output == "probabilities" else "predict"
 
 
+def _forward(name: str) -> Any:
+    """Return a method that the fitted estimator answers, unwatched, if the inner one has it."""
+
+    def method(self: "WatchedEstimator", X: Any, **params: Any) -> Any:
+        return getattr(self._require_fitted(), name)(X, **params)
+
+    method.__name__, method.__doc__ = name, "Call the estimator's own method, unwatched."
+    return available_if(_require_method(name))(method)
+
+
 class WatchedEstimator(WatcherView, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """An estimator whose predictions are watched; itself an estimator, for pipelines and searches.
+    """Watches the predictions of an estimator, and is one itself, for pipelines and searches.
 
     >>> import likewise as lw
     >>> from sklearn.tree import DecisionTreeClassifier
@@ -58,9 +70,9 @@ class WatchedEstimator(WatcherView, MetaEstimatorMixin, BaseEstimator):  # type:
     >>> model.counts
     Counts(decisions=2, violations=1, failures=0)
 
-    `fit` fits a clone, `estimator_`, and begins a new history. `lw.watch(estimator, rule)` makes
-    one around an estimator that is fitted already, and takes a monitor instead of a rule as well;
-    with a monitor it is not fitted again, since that history is not its own to leave.
+    `fit` fits a clone, `estimator_`, and begins a new history. `lw.watch(estimator, rule)` wraps
+    an estimator that is fitted already, and takes a monitor instead of a rule as well; with a
+    monitor it cannot be fitted again, since that history belongs to the user.
 
     estimator         to be watched; it has `predict`, or `predict_proba` for such a rule
     rule              when inputs are near, and outputs different
@@ -68,9 +80,9 @@ class WatchedEstimator(WatcherView, MetaEstimatorMixin, BaseEstimator):  # type:
                       background, queue_calls, wait_seconds and when_unknown
     monitor_settings  a dictionary of settings for the Monitor
 
-    What the fitted estimator has, such as `coef_` or `save_model`, this has. Copied or pickled (so
-    too in a worker of joblib), it goes with its estimator, its rule and what was chosen, but
-    without its history: the copy begins a new one, in memory, and says so once (HintWarning).
+    It has the attributes of the fitted estimator, such as `coef_` or `save_model`. A copy or a
+    pickle (as in a worker of joblib) has its estimator, rule and settings, but not its history: it
+    begins a new one, in memory, and says so once (HintWarning).
     """
 
     def __init__(
@@ -106,38 +118,27 @@ class WatchedEstimator(WatcherView, MetaEstimatorMixin, BaseEstimator):  # type:
 
     @classmethod
     def _wrap_fitted(
-        cls, fitted: Any, rule: Any, settings: dict[str, Any], chosen: dict[str, Any]
+        cls, fitted: Any, rule_or_monitor: Any, settings: dict[str, Any], choices: WatchSettings
     ) -> Self:
-        """Around an estimator that is fitted already."""
-        chosen = dict(chosen)
-        key = chosen.pop("key")
-        told, known = WatchTarget.from_argument(rule), rule
-        if told is not None and told.monitor is not None:  # no service is asked for its rule yet
-            known = told.monitor if told.monitor.remote is not None else told.monitor.rule
-        watched = cls(fitted, known, monitor_settings=settings or None, **chosen)
-        watched._watcher = watched._new_watcher(rule, key)
+        """Wrap an estimator that is fitted already."""
+        keywords = choices.to_keywords()
+        key = keywords.pop("key")
+        target, rule = WatchTarget.from_argument(rule_or_monitor), rule_or_monitor
+        if target is not None and target.monitor is not None:  # ask no service for its rule yet
+            rule = target.monitor if target.monitor.remote is not None else target.monitor.rule
+        watched = cls(fitted, rule, monitor_settings=settings or None, **keywords)
+        watched._watcher = watched._new_watcher(rule_or_monitor, key)
         watched.estimator_ = fitted
         return watched
 
-    def _new_watcher(self, rule: Any, key: Any = None) -> Watcher:
-        """With a new history, where it is given a rule."""
+    def _new_watcher(self, rule_or_monitor: Any, key: Any = None) -> Watcher:
+        """Return a watcher; given a rule, it has a new history."""
+        chosen = {name: getattr(self, name) for name in _SETTINGS}
         watcher = Watcher(
-            rule,
+            rule_or_monitor,
             name=type(self.estimator).__name__,
             batched=True,
-            choices=WatchSettings(
-                on_violation=self.on_violation,
-                on_failure=self.on_failure,
-                on_bad_row=self.on_bad_row,
-                input=self.input,
-                output=self.output,
-                key=key,
-                keep=self.keep,
-                background=self.background,
-                queue_calls=self.queue_calls,
-                wait_seconds=self.wait_seconds,
-                when_unknown=self.when_unknown,
-            ),
+            choices=WatchSettings(key=key, **chosen),
             settings=self.monitor_settings,
         )
         method = _decision_method(watcher)
@@ -158,72 +159,54 @@ class WatchedEstimator(WatcherView, MetaEstimatorMixin, BaseEstimator):  # type:
             )
         if not isinstance(self.rule, Rule):
             raise BadRule(f"the rule is {self.rule!r}; expected a likewise.Rule")
-        watcher = self._new_watcher(self.rule)  # first: what is wrong with it shows at once
+        watcher = self._new_watcher(self.rule)  # before fitting, so that errors show at once
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
         self._watcher = watcher
         return self
 
-    # The methods that may be watched
+    # Watched
 
     def predict(self, X: Any, **params: Any) -> Any:
-        """What the estimator predicts."""
+        """Predict with the fitted estimator; watched unless the rule is about probabilities."""
         return self._watch("predict", X, params)
 
     @available_if(_require_method("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, **params: Any) -> Any:
-        """The probabilities that the estimator predicts."""
+        """Predict probabilities; watched if the rule is about them."""
         return self._watch("predict_proba", X, params)
 
     def _watch(self, method: str, X: Any, params: dict[str, Any]) -> Any:
-        known = self.__dict__  # `__getattr__` makes other ways to attributes slower
+        attributes = self.__dict__  # `__getattr__` makes other ways to attributes slower
         model = getattr(
-            known["estimator_"] if "estimator_" in known else self._require_fitted(), method
+            attributes["estimator_"] if "estimator_" in attributes else self._require_fitted(),
+            method,
         )
-        watcher = known["_watcher"]
+        watcher = attributes["_watcher"]
         if method != _decision_method(watcher) or watcher.closed:
             return model(X, **params)
-        given = watcher.capture_input((X,), params)
+        captured = watcher.capture_input((X,), params)
         answer = model(X, **params)
-        watcher.observe_answer(given, answer)
+        watcher.observe_answer(captured, answer)
         return answer
 
-    # Passed on
+    # Forwarded; methods of their own, so that an unfitted one shows which it will have
 
-    @available_if(_require_method("predict_log_proba"))  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any, **params: Any) -> Any:
-        """The estimator's own; not watched."""
-        return self._require_fitted().predict_log_proba(X, **params)
-
-    @available_if(_require_method("decision_function"))  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any, **params: Any) -> Any:
-        """The estimator's own; not watched."""
-        return self._require_fitted().decision_function(X, **params)
+    predict_log_proba = _forward("predict_log_proba")
+    decision_function = _forward("decision_function")
+    score_samples = _forward("score_samples")
+    transform = _forward("transform")
+    inverse_transform = _forward("inverse_transform")
 
     @available_if(_require_method("score"))  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any = None, **params: Any) -> Any:
-        """The estimator's own; not watched."""
+        """Score the fitted estimator, unwatched."""
         return self._require_fitted().score(X, y, **params)
 
-    @available_if(_require_method("score_samples"))  # type: ignore[untyped-decorator]
-    def score_samples(self, X: Any) -> Any:
-        """The estimator's own; not watched."""
-        return self._require_fitted().score_samples(X)
-
-    @available_if(_require_method("transform"))  # type: ignore[untyped-decorator]
-    def transform(self, X: Any, **params: Any) -> Any:
-        """The estimator's own; not watched."""
-        return self._require_fitted().transform(X, **params)
-
-    @available_if(_require_method("inverse_transform"))  # type: ignore[untyped-decorator]
-    def inverse_transform(self, X: Any, **params: Any) -> Any:
-        """The estimator's own; not watched."""
-        return self._require_fitted().inverse_transform(X, **params)
-
     def __getattr__(self, name: str) -> Any:
-        """What the fitted estimator has: its attributes, and methods that are not watched."""
+        """Return an attribute of the fitted estimator, or a method of it that is not watched."""
         fitted = vars(self).get("estimator_")
         if fitted is None and isinstance(getattr(type(self), name, None), property):
-            self._require_fitted()  # what is shown of a watch that has not begun
+            self._require_fitted()  # a property of WatcherView, before the watch has begun
         if fitted is None or name.startswith("_") or name in _FITTING_METHODS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         try:
@@ -234,7 +217,7 @@ class WatchedEstimator(WatcherView, MetaEstimatorMixin, BaseEstimator):  # type:
                 f" attribute {name!r}"
             ) from None
 
-    # An estimator among others
+    # As scikit-learn sees it
 
     def _require_fitted(self) -> Any:
         try:
@@ -261,20 +244,20 @@ class WatchedEstimator(WatcherView, MetaEstimatorMixin, BaseEstimator):  # type:
         if not isinstance(state["rule"], Rule):
             state["rule"] = state["rule"].rule
         if watcher is not None:
-            state["_told"] = type(watcher.monitor).__name__
+            state["_monitor_class"] = type(watcher.monitor).__name__
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        told = state.pop("_told", "Monitor")
+        monitor_class = state.pop("_monitor_class", "Monitor")
         super().__setstate__(state)
         if "estimator_" in vars(self):
             self._watcher = self._new_watcher(self.rule)
             self._watcher.hint = (
                 f"this watched {self._watcher.name} is a copy, made by copying or unpickling, as"
-                f" joblib does for its workers. The {told} of the original is not told of what it"
-                " predicts: that goes into a new history in memory, for this copy and this process"
-                " alone. To have it told, watch the estimator where it predicts:"
+                f" joblib does for its workers. The {monitor_class} of the original is not told of"
+                " what it predicts: that goes into a new history in memory, for this copy and this"
+                " process alone. To have it told, watch the estimator where it predicts:"
                 " lw.watch(model.estimator_, monitor)."
             )
 

@@ -1,10 +1,9 @@
-"""Has a monitor judge what a call was given and answered.
+"""Has a monitor judge the decisions of a call.
 
-A monitor takes a batch whole or refuses it whole. Where rows have keys that it knows already, the
-others are judged. Where bad rows are to be skipped, they are set apart (monitor/bad_rows.py).
-
-Invariant: each row of a batch is judged, or repeated, or failed; or the call fails as a whole.
-Cost: `observe`, or `observe_many`, and one microsecond; for a refused batch, see sifting.py.
+A monitor takes a batch whole or refuses it whole. Where it knows the keys of some rows already, the
+others are judged; where bad rows are to be skipped, monitor/bad_rows.py finds them.
+Invariant: each row of a batch is judged, repeated or failed; or the call fails as a whole.
+Cost: `observe` or `observe_many`, and one microsecond; for a refused batch, see bad_rows.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,7 @@ from likewise.watching.watch_records import Flagged
 
 
 def normalize_output(z: Any) -> Any:
-    """Outputs as lists, arrays or plain values."""
+    """Return outputs as lists, arrays or plain values."""
     if type(z) is np.ndarray and z.ndim:
         return z
     if is_tensor(z):
@@ -34,7 +33,7 @@ def normalize_output(z: Any) -> Any:
 
 
 def select_rows(x: Any, at: list[int]) -> Any:
-    """The rows of a batch, or its outputs, at these places."""
+    """Return the rows of a batch, or its outputs, at these places."""
     if isinstance(x, list | tuple):
         return [x[i] for i in at]
     if hasattr(x, "iloc"):
@@ -44,11 +43,13 @@ def select_rows(x: Any, at: list[int]) -> Any:
     return x.take(at)  # an Arrow table
 
 
-def extract_only_row(x: Any, is_table: bool) -> Any:
-    """The only row of a batch of one, for `observe`; None where only `observe_many` can read it.
+def extract_only_row(x: Any, z: Any, is_table: bool) -> Any:
+    """Return the only row of a batch of one; None for others, which `observe_many` reads.
 
     Judging a row as a batch takes many times as long as judging a row.
     """
+    if len(x) != 1 or len(z) != 1:
+        return None
     if isinstance(x, np.ndarray):
         return x[0] if x.ndim > 1 and not is_table else None
     if type(x) is not list:
@@ -57,29 +58,29 @@ def extract_only_row(x: Any, is_table: bool) -> Any:
 
 
 def extract_only_output(z: Any, is_number: bool) -> Any:
-    """The only output of a batch of one."""
+    """Return the only output of a batch of one."""
     if type(z) is np.ndarray and (z.ndim == 1 or (is_number and z.size == 1)):
         return to_python_scalar(z.reshape(-1)[0])
     return to_python_scalar(z[0])
 
 
 class CallOutcome(NamedTuple):
-    """What came out of one call."""
+    """Says what came out of one call."""
 
     decisions: int = 0
     violations: int = 0
     alarms: int = 0
     flagged_count: int = 0
-    """Decisions that violate, or alarm, or both."""
+    """How many decisions contradict others, raise an alarm, or both."""
     flagged: Sequence[Flagged] = ()
-    """These, or the latest of them."""
+    """Records of these decisions, or of the latest of them."""
     repeated: int = 0
-    """Decisions whose keys the monitor has already."""
+    """How many decisions have keys that the monitor knows already."""
     failed: Sequence[tuple[int | None, Exception]] = ()
     """Places in the batch, and why they could not be judged; None for the rest of the batch."""
 
     def merge(self, other: "CallOutcome") -> "CallOutcome":
-        """Both: counts are added up, sequences joined."""
+        """Add up the counts, and join the sequences, of two outcomes."""
         return CallOutcome(
             self.decisions + other.decisions,
             self.violations + other.violations,
@@ -92,18 +93,18 @@ class CallOutcome(NamedTuple):
 
 
 WatchedCall: TypeAlias = tuple[Any, Any, Any, Any]
-"""What a call was given, its output, its key, and its answer."""
+"""The input of a call, its output, its key, and its answer."""
 
 NOTHING_FOUND = CallOutcome(decisions=1)
-"""What comes out of most calls."""
+"""The outcome of most calls."""
 REPEATED = CallOutcome(repeated=1)
 
 
 class CallJudge:
-    """A monitor, and how it is told.
+    """Has a monitor judge calls.
 
     skip    whether a bad row fails alone, and not its batch
-    keep    how many of the flagged decisions of a batch are wanted; None for all
+    keep    how many of the flagged decisions of a batch are kept; None for all
     """
 
     def __init__(self, monitor: AnyMonitor, *, batched: bool, skip: bool, keep: int | None) -> None:
@@ -116,7 +117,7 @@ class CallJudge:
         self._is_number = monitor.rule.output == "number"
 
     def judge(self, x: Any, z: Any, key: Any, answer: Any) -> CallOutcome:
-        """Raise what the monitor raises, unless it is about a row that is skipped."""
+        """Judge a call; raise what the monitor raises, unless it is about a row that is skipped."""
         if not self._batched:
             return self._judge_one(x, z, key, answer)
         try:
@@ -128,59 +129,55 @@ class CallJudge:
                 raise
         _check_rows(x)
         if len(x) != len(z) or (key is not None and len(key) != len(z)):
-            return self._judge_many(x, z, key)  # which says what does not fit
+            return self._judge_many(x, z, key)  # the monitor says what does not fit
         return self._judge_in_parts(x, z, key)
 
     def judge_each(self, calls: Sequence[WatchedCall]) -> Iterator[CallOutcome | Exception]:
-        """Judge calls in their order: what came out of each, or what was raised.
+        """Judge calls in their order; yield what came out of each, or what was raised.
 
-        Those of one decision that follow each other share a transaction of a ledger.
+        Consecutive calls of one decision share a transaction of a ledger.
         """
-        alone: list[tuple[Decision, Any, WatchedCall]] = []
+        singles: list[tuple[Decision, Any, WatchedCall]] = []
         for call in calls:
             decision = self._only_decision(call) if self._accepting is not None else None
             if decision is not None:
-                alone.append(decision)
+                singles.append(decision)
                 continue
-            yield from self._judge_together(alone)
-            alone = []
+            yield from self._judge_together(singles)
+            singles = []
             yield self._try_judge(call)
-        yield from self._judge_together(alone)
+        yield from self._judge_together(singles)
 
     def _only_decision(self, call: WatchedCall) -> tuple[Decision, Any, WatchedCall] | None:
-        """The decision of a call that has one, and its output; None if it may have more."""
+        """Return the decision of a call that has one, and its output; None if it may have more."""
         x, z, key, answer = call
         if self._batched:
             try:
-                only = extract_only_row(x, self._is_table) if len(x) == 1 and len(z) == 1 else None
+                row = extract_only_row(x, z, self._is_table)
             except TypeError:
                 return None
-            if only is None or (key is not None and len(key) != 1):
+            if row is None or (key is not None and len(key) != 1):
                 return None
-            x, z, key = (
-                only,
-                extract_only_output(z, self._is_number),
-                None if key is None else key[0],
-            )
-            answer = z
+            x, z = row, extract_only_output(z, self._is_number)
+            key, answer = None if key is None else key[0], z
         return Decision(x, z, key), answer, call
 
     def _judge_together(
-        self, alone: Sequence[tuple[Decision, Any, WatchedCall]]
+        self, singles: Sequence[tuple[Decision, Any, WatchedCall]]
     ) -> Iterator[CallOutcome | Exception]:
-        if len(alone) < 2 or self._accepting is None:
-            yield from (self._try_judge(call) for _, _, call in alone)
+        if len(singles) < 2 or self._accepting is None:
+            yield from (self._try_judge(call) for _, _, call in singles)
             return
-        found: Sequence[Verdict | Exception]
+        answers: Sequence[Verdict | Exception]
         try:
-            found = self._accepting.observe_each([one for one, _, _ in alone])
+            answers = self._accepting.observe_each([decision for decision, _, _ in singles])
         except Exception as error:  # none of them was taken
-            found = [error] * len(alone)
-        for (_, output, call), one in zip(alone, found, strict=True):
-            if isinstance(one, BadDecision):
-                yield self._try_judge(call)  # which is refused again, as it would be alone
+            answers = [error] * len(singles)
+        for (_, output, call), answer in zip(singles, answers, strict=True):
+            if isinstance(answer, BadDecision):
+                yield self._try_judge(call)  # it is refused again, as it would be alone
             else:
-                yield one if isinstance(one, Exception) else outcome_of(one, output)
+                yield answer if isinstance(answer, Exception) else outcome_of(answer, output)
 
     def _try_judge(self, call: WatchedCall) -> CallOutcome | Exception:
         try:
@@ -191,16 +188,16 @@ class CallJudge:
             return BadDecision(f"judging it raised {type(error).__name__}.")
 
     def _judge_part(self, x: Any, z: Any, keys: Any) -> CallOutcome:
-        """A batch, or a part of one."""
+        """Judge a batch, or a part of one."""
         try:
-            only = extract_only_row(x, self._is_table) if len(x) == 1 and len(z) == 1 else None
+            row = extract_only_row(x, z, self._is_table)
         except TypeError:
             _check_rows(x)
             raise
-        if only is None:
+        if row is None:
             return self._judge_many(x, z, keys)
         output = extract_only_output(z, self._is_number)
-        return self._judge_one(only, output, None if keys is None else keys[0], output)
+        return self._judge_one(row, output, None if keys is None else keys[0], output)
 
     def _judge_one(self, x: Any, z: Any, key: Any, answer: Any) -> CallOutcome:
         observe = self._monitor.observe
@@ -214,26 +211,25 @@ class CallJudge:
         verdicts = observe_many(x, z) if keys is None else observe_many(x, z, keys=keys)
         violating, alarming, repeated = verdicts.violations, verdicts.alarms, 0
         if verdicts.repeats is not None:
-            known = verdicts.known
-            violating, repeated = violating & ~known, int(known.sum())
+            violating, repeated = violating & ~verdicts.known, int(verdicts.known.sum())
         at = np.flatnonzero(violating | alarming).tolist()
-        wanted = at if self._keep is None else at[-self._keep :]
+        latest = at if self._keep is None else at[-self._keep :]
         return CallOutcome(
             len(verdicts) - repeated,
             int(np.count_nonzero(violating)),
             int(np.count_nonzero(alarming)),
             len(at),
-            [Flagged(verdicts[i].detach(), _copy_output(z[i])) for i in wanted],
+            [Flagged(verdicts[i].detach(), _copy_output(z[i])) for i in latest],
             repeated,
         )
 
     # Batches that were refused
 
     def _judge_in_parts(self, x: Any, z: Any, keys: Any) -> CallOutcome:
-        """A refused batch in parts: repeated rows are counted, bad ones fail, others are judged."""
-        known = self._find_known_keys(x, keys)
-        places = [i for i in range(len(z)) if i not in known]
-        judged = CallOutcome(repeated=len(known))
+        """Judge a refused batch in parts: repeated rows are counted, bad ones fail."""
+        repeated = self._find_known_keys(x, keys)
+        places = [i for i in range(len(z)) if i not in repeated]
+        judged = CallOutcome(repeated=len(repeated))
         refusal = BadDecision if self._skip else RepeatedKey
         try:
             for outcome in isolate_bad_rows(
@@ -254,7 +250,7 @@ class CallJudge:
         return judged
 
     def _judge_rows(self, x: Any, z: Any, keys: Any, at: list[int]) -> CallOutcome:
-        """The rows at these places."""
+        """Judge the rows at these places."""
         return self._judge_part(
             copy_input(select_rows(x, at), self._is_table),
             select_rows(z, at),
@@ -262,24 +258,24 @@ class CallJudge:
         )
 
     def _find_known_keys(self, x: Any, keys: Any) -> set[int]:
-        """Places whose keys the monitor has.
+        """Return the places whose keys the monitor has.
 
-        With them go, unless bad rows are skipped, places that have the key of an earlier place; if
-        they are skipped, the earlier row may be a bad one, and the monitor decides.
+        Unless bad rows are skipped, these include places with the key of an earlier place; if they
+        are skipped, the earlier row may be a bad one, and the monitor decides.
         """
-        known: set[int] = set()
+        places: set[int] = set()
         seen: set[Any] = set()
         for i, key in self._enumerate_keys(x, keys):
             try:
                 if self._monitor.row_of(key) is not None or (key in seen and not self._skip):
-                    known.add(i)
+                    places.add(i)
                 seen.add(key)
-            except (BadDecision, TypeError):  # no key that can be kept: the monitor says so
+            except (BadDecision, TypeError):  # not a valid key: the monitor says so
                 continue
-        return known
+        return places
 
     def _enumerate_keys(self, x: Any, keys: Any) -> Iterator[tuple[int, Any]]:
-        """Places and keys of rows that have one."""
+        """Yield the place and the key of each row that has one."""
         column = self._monitor.rule.key_column
         if keys is None and column is not None:
             keys = read_keys(x, column, self._monitor.rule)
@@ -287,7 +283,7 @@ class CallJudge:
 
 
 def outcome_of(verdict: Verdict, answer: Any) -> CallOutcome:
-    """What comes out of a call that has one verdict."""
+    """Return the outcome of a call that has one verdict."""
     if verdict.known:
         return REPEATED
     violation, alarm = verdict.violation, verdict.alarm
@@ -306,12 +302,11 @@ def _check_rows(x: Any) -> None:
 
 
 def read_keys(table: Any, column: str, rule: Any) -> Sequence[Any]:
-    """The keys in a column of a table; none if a row does not have the rule's columns."""
+    """Return the keys in a column of a table; none if a row lacks columns of the rule."""
     names = [name for name, feature in rule.features.items() if feature.kind != "ignore"]
-    outputs = rule.output_column or ()
-    known = [*rule.features, *([outputs] if isinstance(outputs, str) else outputs)]
+    all_names = [*rule.features, *rule.output_columns]
     try:
-        columns = columns_of(table, names, known if rule.extra == "reject" else None)
+        columns = columns_of(table, names, all_names if rule.extra == "reject" else None)
         return require_list(columns[column])
     except BadDecision:
         return ()

@@ -1,9 +1,8 @@
 """Notices a rule about labels on a model that answers numbers.
 
 Under such a rule 0.71 and 0.72 are as different as "yes" and "no": almost every near pair violates.
-
-Cost: a set of the first outputs, which is let go of when they are counted.
-Not here: later outputs. Who answers classes first and numbers afterwards is not noticed.
+Cost: a set of the first outputs, dropped once they are counted.
+Not here: later outputs. A model that answers classes first and numbers later is not noticed.
 """
 
 from collections.abc import Iterable
@@ -12,16 +11,14 @@ from typing import Any
 import numpy as np
 
 _SAMPLE_SIZE = 200  # outputs
-_DISTINCT_SHARE_OF_FRACTIONS = (
-    0.5  # share of distinct outputs, from which on fractions are taken for measurements
-)
-_DISTINCT_SHARE_OF_INTEGERS = (
-    0.95  # the same for whole numbers, which may be the numbers of many classes
-)
+# From these shares of distinct outputs on, numbers are taken for measurements. Whole numbers need
+# more, since they may be the numbers of many classes.
+_FRACTION_SHARE = 0.5
+_WHOLE_SHARE = 0.95
 
 
 class LabelHints:
-    """The first labels of a model."""
+    """Looks at the first labels of a model."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -30,7 +27,7 @@ class LabelHints:
         self.done = False
 
     def hardly_repeat(self, outputs: Iterable[Any]) -> bool:
-        """Look at some more; whether it shows with them that they are numbers, not labels."""
+        """Look at more outputs; return whether they now prove to be numbers, not labels."""
         for output in outputs:
             number = isinstance(output, int | float | np.number) and not isinstance(output, bool)
             if not number:
@@ -42,9 +39,7 @@ class LabelHints:
             if self._count == _SAMPLE_SIZE:
                 share = len(self._distinct) / self._count
                 self._end()
-                return share >= (
-                    _DISTINCT_SHARE_OF_INTEGERS if self._whole else _DISTINCT_SHARE_OF_FRACTIONS
-                )
+                return share >= (_WHOLE_SHARE if self._whole else _FRACTION_SHARE)
         return False
 
     def _end(self) -> None:

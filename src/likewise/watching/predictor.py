@@ -1,9 +1,8 @@
-"""A model that predicts batches and is neither a callable nor an estimator: a booster.
+"""Watches a booster: a model with `predict` that is neither a callable nor an estimator.
 
-XGBoost and LightGBM have such models: they have `predict`, and none of scikit-learn's parameters.
-
-Invariant: every attribute is the model's own, but for `predict` (or `predict_proba`, under a rule
-about probabilities, where the model has one), which is watched, and what is shown of the watch.
+XGBoost and LightGBM have such models, without scikit-learn's parameters.
+Invariant: every attribute is the model's own, except `predict` (or `predict_proba`, under a rule
+about probabilities, where the model has one), which is watched, and those of `WatcherView`.
 Cost: watcher.py's.
 """
 
@@ -14,7 +13,7 @@ from likewise.watching.watcher import Watcher
 
 
 class WatcherView:
-    """What a watched model shows of its watcher."""
+    """Shows the watcher of a watched model: its counts, violations and failures."""
 
     _watcher: Watcher
 
@@ -38,20 +37,20 @@ class WatcherView:
 
     @property
     def counts(self) -> Counts:
-        """How many decisions were watched, contradicted others, were missed, raised alarms."""
+        """How many decisions were watched, contradict others, failed, or raised alarms."""
         return self._get_watcher().counts
 
     @property
     def waiting_count(self) -> int:
-        """How many calls wait to be judged in another thread, or decisions for a service."""
+        """How many calls wait for the thread that judges them, or decisions for a service."""
         return self._get_watcher().waiting_count
 
     def flush(self, seconds: float = 60.0) -> bool:
-        """Wait until what was called is judged; whether that came about within `seconds`."""
+        """Wait until every call is judged; return whether that took no longer than `seconds`."""
         return self._get_watcher().flush(seconds)
 
     def close(self) -> None:
-        """Watch no more. The model goes on; a monitor that was made here is closed.
+        """Stop watching. The model can still be used; a monitor that was made here is closed.
 
         What waits is judged first.
         """
@@ -64,18 +63,31 @@ class WatcherView:
         self.close()
 
 
-class WatchedPredictor(WatcherView):
-    """A model whose predictions are watched; `lw.watch` makes it.
+class WatchedModel(WatcherView):
+    """Wraps a model and its watcher; it cannot be copied, since it holds a history."""
 
-    Use it as the model; what it has, this has. `__wrapped__` is the model itself, for whoever asks
-    what type it is of. As a context manager it ends the watch when it is left.
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self!r} holds a history, which is not copied or pickled. Copy the model, and watch"
+            " the copy."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._watcher.name}, {self._watcher}>"
+
+
+class WatchedPredictor(WatchedModel):
+    """Watches the predictions of a model; `lw.watch` makes it.
+
+    Use it as the model: it has every attribute of the model. `__wrapped__` is the model itself, for
+    code that needs its type. As a context manager it stops watching when it is left.
     """
 
     def __init__(self, model: Any, watcher: Watcher, method: str) -> None:
         vars(self).update(__wrapped__=model, _watcher=watcher, _method=method)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # such as __deepcopy__: the model's own would copy the model only
+        if name.startswith("__"):  # the model's own __deepcopy__ would copy only the model
             raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}")
         value = getattr(self.__wrapped__, name)
         return self._predict if name == self._method else value
@@ -90,16 +102,7 @@ class WatchedPredictor(WatcherView):
         watcher, predict = self._watcher, getattr(self.__wrapped__, self._method)
         if watcher.closed:
             return predict(*args, **kwargs)
-        given = watcher.capture_input(args, kwargs)
+        captured = watcher.capture_input(args, kwargs)
         answer = predict(*args, **kwargs)
-        watcher.observe_answer(given, answer)
+        watcher.observe_answer(captured, answer)
         return answer
-
-    def __reduce__(self) -> Any:
-        raise TypeError(
-            f"{self!r} holds a history, which is not copied or pickled. Copy the model, and watch"
-            " the copy."
-        )
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._watcher.name}, {self._watcher}>"

@@ -1,8 +1,8 @@
-"""What a user chooses when a watch begins: checked then, not at the first decision."""
+"""The settings of a watch, checked when it begins and not at the first decision."""
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from likewise.errors import BadRule
@@ -16,7 +16,7 @@ from likewise.watching.watch_records import Failure, Flagged
 
 KEEP = 100
 CAPACITY = 65_536  # decisions for a service, or calls, that wait
-MAX_BYTES = 256 << 20  # that calls may take which wait
+MAX_BYTES = 256 << 20  # of calls that wait
 WAIT_SECONDS = 0.05
 
 POLICIES = ("record", "warn", "raise")
@@ -28,7 +28,7 @@ WhenUnknown: TypeAlias = Literal["pass", "raise"]
 
 
 class WatchKeywords(TypedDict, total=False):
-    """The settings of `lw.watch`, for type checkers."""
+    """Names the settings of `lw.watch` for type checkers."""
 
     on_violation: OnViolation
     on_failure: OnFailure
@@ -49,7 +49,7 @@ class WatchKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSettings:
-    """What was chosen, checked."""
+    """Holds what the user chose, checked."""
 
     on_violation: Any = "record"
     on_failure: Any = "warn"
@@ -83,9 +83,9 @@ class WatchSettings:
                 f"on_bad_row is {self.on_bad_row!r}; expected fail or skip", setting="on_bad_row"
             )
         for name in ("input", "output", "key"):
-            given = getattr(self, name)
-            if given is not None and not callable(given):
-                raise TypeError(f"{name} is {given!r}; expected a callable, or None")
+            function = getattr(self, name)
+            if function is not None and not callable(function):
+                raise TypeError(f"{name} is {function!r}; expected a callable, or None")
         if not isinstance(self.wait_seconds, int | float) or not 0 <= self.wait_seconds < 1e6:
             raise BadRule(
                 f"wait_seconds is {self.wait_seconds!r}; expected seconds, from 0",
@@ -99,12 +99,16 @@ class WatchSettings:
             if not isinstance(number, int) or number < 1:
                 raise BadRule(f"{name} is {number!r}; expected a whole number from 1", setting=name)
 
+    def to_keywords(self) -> dict[str, Any]:
+        """Return the settings by name, as `lw.watch` takes them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
 
 class WatchTarget(NamedTuple):
-    """Who is to be told of decisions.
+    """Says what is told of decisions.
 
     rule        for which a monitor is to be made
-    monitor     that was given, or stands behind the buffer that was given
+    monitor     given by the user, or behind the buffer that was given
     buffer      the user's own
     """
 
@@ -113,41 +117,41 @@ class WatchTarget(NamedTuple):
     buffer: DecisionBuffer | None = None
 
     @classmethod
-    def from_argument(cls, given: Any) -> "WatchTarget | None":
+    def from_argument(cls, argument: Any) -> "WatchTarget | None":
         """Sort out what a user gave; None if it is neither a rule, nor a monitor, nor a buffer.
 
         Nothing is asked of a service.
         """
-        if isinstance(given, Rule):
-            return cls(rule=given)
-        if isinstance(given, DecisionBuffer):
-            return cls(monitor=given.monitor, buffer=given)
+        if isinstance(argument, Rule):
+            return cls(rule=argument)
+        if isinstance(argument, DecisionBuffer):
+            return cls(monitor=argument.monitor, buffer=argument)
         names = ("observe", "observe_many", "remote", "accepting")
-        return cls(monitor=given) if all(hasattr(given, name) for name in names) else None
+        return cls(monitor=argument) if all(hasattr(argument, name) for name in names) else None
 
 
-def resolve_target(given: Any, settings: dict[str, Any]) -> tuple[WatchTarget, AnyMonitor]:
-    """Who is to be told, and the monitor: made here, for a rule."""
-    told = WatchTarget.from_argument(given)
-    if told is None:
-        raise BadRule(f"the rule is {given!r}; expected a likewise.Rule, or a monitor")
-    if told.monitor is None:
-        return told, Monitor(given, **settings)
+def resolve_target(argument: Any, settings: dict[str, Any]) -> tuple[WatchTarget, AnyMonitor]:
+    """Return the target of a watch, and its monitor, which is made here for a rule."""
+    target = WatchTarget.from_argument(argument)
+    if target is None:
+        raise BadRule(f"the rule is {argument!r}; expected a likewise.Rule, or a monitor")
+    if target.monitor is None:
+        return target, Monitor(argument, **settings)
     if settings:
         raise TypeError(
             f"{', '.join(settings)}: settings of a monitor, but a monitor was given. Give a rule"
             " and settings, or a monitor that has them."
         )
-    return told, told.monitor
+    return target, target.monitor
 
 
 def describe_policy(policy: Any) -> str:
-    """A policy for people."""
+    """Name a policy for people."""
     return str(getattr(policy, "__qualname__", repr(policy)))
 
 
 def check_key_column(rule: Rule) -> None:
-    """Raise TypeError if a rule takes keys from a column, so that none can be given beside."""
+    """Raise TypeError if a rule takes keys from a column, so that none can be given."""
     for name, feature in (rule.features or {}).items():
         if feature.kind == "key":
             raise TypeError(

@@ -1,11 +1,10 @@
-"""A torch module is watched by hooks: the module itself is used as before.
+"""Watches a torch module by hooks; the module itself is used as before.
 
-One hook keeps the input before the module can change it, one tells the watcher what was answered.
-Only a module in eval mode is watched: what is answered while it is trained is no decision.
-
+One hook copies the input before the module can change it, one tells the watcher the answer. Only a
+module in eval mode is watched: what it answers during training is no decision.
 Invariant: no gradient passes through here, and no tensor of the model is changed. A copy of the
 module, or a pickle of it, is not watched, and says so at its first call.
-Not here: torch itself, which is not imported; who has a module has imported it.
+Not here: torch is not imported; whoever has a module has imported it.
 """
 
 import threading
@@ -18,7 +17,7 @@ from likewise.watching.watcher import Watcher
 
 
 class ModuleHooks:
-    """The two hooks of one module."""
+    """Holds the two hooks of one module."""
 
     def __init__(self, module: Any, watcher: Watcher) -> None:
         self._watcher: Watcher | None = watcher
@@ -46,11 +45,11 @@ class ModuleHooks:
         watcher = self._active_watcher(module)
         if watcher is None:
             return
-        known, given = getattr(self._latest, "call", (None, None))
+        latest_args, captured = getattr(self._latest, "call", (None, None))
         self._latest.call = (None, None)
-        if given is None or known is not args:  # a module within itself, or another's hook
-            given = watcher.capture_input(args, kwargs)
-        watcher.observe_answer(given, answer)
+        if captured is None or latest_args is not args:  # a module within itself, or another's hook
+            captured = watcher.capture_input(args, kwargs)
+        watcher.observe_answer(captured, answer)
 
     def remove(self) -> None:
         for handle in self._handles:
@@ -61,7 +60,7 @@ class ModuleHooks:
 
 
 def _hooks_of_copy(name: str | None = None) -> ModuleHooks:
-    """What a copy of a watched module has: hooks that do nothing but say so, once."""
+    """Return the hooks of a copy of a watched module, which only say once that it is one."""
     hooks = ModuleHooks.__new__(ModuleHooks)
     hooks._watcher = None
     hooks._copy_of = name

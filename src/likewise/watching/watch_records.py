@@ -1,19 +1,20 @@
-"""What a watcher keeps and tells: frozen values.
+"""The frozen records that a watcher keeps, and hands to a user's own callables.
 
 A `Flagged` is a decision that contradicts an earlier one or raises a burst's alarm, a `Failure` a
-call that could not be watched. A user's own callable gets the same records.
+call that could not be watched, `Counts` count both.
 """
 
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, TypeVar
 
 from likewise.tables.printing import with_bounded_repr
 from likewise.verdict.verdicts import Verdict
 
 HandledErrors: TypeAlias = tuple[BaseException | None, ...]
 """What the caller was handling, if it called inside an `except`."""
+T = TypeVar("T")
 
 _MAX_NAMED = 3  # decisions, and witnesses of each, that a message names
 
@@ -21,10 +22,10 @@ _MAX_NAMED = 3  # decisions, and witnesses of each, that a message names
 @with_bounded_repr
 @dataclass(frozen=True, slots=True)
 class Flagged:
-    """A decision that contradicts an earlier one, or raises an alarm, and what the model answered.
+    """Records a decision that contradicts an earlier one or raises an alarm, and its answer.
 
-    `verdict.violation` and `verdict.alarm` say which of them, or both. Of a batch, the answer
-    is the output of that one row.
+    `verdict.violation` and `verdict.alarm` say which of them, or both. For a row of a batch, the
+    answer is the output of that row.
     """
 
     verdict: Verdict
@@ -47,11 +48,11 @@ class Flagged:
 @with_bounded_repr
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call, or a row of its batch, whose watching failed. The model had answered.
+    """Records a call, or a row of its batch, that could not be watched. The model had answered.
 
     `call` counts from 1; `place` is the row's place in the batch, from 0, where a bad row was
-    skipped (`on_bad_row="skip"`), and None where the whole call, or the rest of it, failed. The
-    error is kept without its frames, which would keep what they hold, unless it was raised;
+    skipped (`on_bad_row="skip"`), and None where the whole call, or the rest of it, failed. Unless
+    it was raised, the error is kept without its frames, which would keep what they hold alive;
     `traceback` is their text.
     """
 
@@ -63,9 +64,8 @@ class Failure:
     @property
     def where(self) -> str:
         """The call, and the row of its batch."""
-        return f"call {self.call}" + (
-            "" if self.place is None else f", row {self.place} of its batch"
-        )
+        row = "" if self.place is None else f", row {self.place} of its batch"
+        return f"call {self.call}{row}"
 
     def __str__(self) -> str:
         return f"{self.where}: {type(self.error).__name__}: {self.error}"
@@ -73,26 +73,26 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What was watched so far."""
+    """Counts what was watched so far."""
 
     decisions: int
-    """Judged and remembered."""
+    """Decisions that were judged and remembered."""
     violations: int
-    """Of these, decisions that contradict an earlier one."""
+    """Decisions among these that contradict an earlier one."""
     failures: int
-    """Calls, or rows that were skipped, that could not be watched, and callables that raised."""
+    """Calls or skipped rows that could not be watched, and callables of the user that raised."""
     alarms: int = 0
     """Decisions that raised the alarm of a burst, whether they contradict others or not."""
     repeated: int = 0
     """Decisions whose key the monitor had already; they are not judged again."""
     dropped: int = 0
-    """Decisions that found no room in the queue, or that a service never got. It is told how many
-    as soon as it can be."""
+    """Decisions that found no room in the queue, or that a service never got. The monitor is told
+    how many as soon as it can be."""
     unknown: int = 0
     """Decisions whose verdict did not come in time (`wait_seconds`), where "raise" was chosen."""
 
     def _nonzero_counts(self) -> dict[str, int]:
-        """Counts that are shown only if there is something to count."""
+        """Return the counts that are shown only if they are not zero."""
         names = ("alarms", "repeated", "dropped", "unknown")
         rare = {name: getattr(self, name) for name in names}
         return {name: count for name, count in rare.items() if count}
@@ -105,7 +105,7 @@ class Counts:
         )
 
     def in_words(self) -> str:
-        """For a repr, and for the log."""
+        """Return the counts in words, for a repr and for the log."""
         rare = "".join(f", {count:,} {name}" for name, count in self._nonzero_counts().items())
         return (
             f"{self.decisions:,} decisions, {self.violations:,} violations,"
@@ -113,15 +113,21 @@ class Counts:
         )
 
 
+def add_counts(counts: T, **more: int) -> T:
+    """Return a frozen dataclass of counts with more of some of them."""
+    sums = {name: getattr(counts, name) + count for name, count in more.items()}
+    return replace(counts, **sums)  # type: ignore[type-var]
+
+
 def failure_of(call: int, error: Exception, place: int | None = None) -> Failure:
-    """A record of an error, with the text of its frames."""
+    """Return a record of an error, with the text of its frames."""
     return Failure(call, error, "".join(traceback.format_exception(error)), place)
 
 
 def drop_frames(error: Exception, handled: HandledErrors) -> None:
-    """Have an error hold no frames, and none of the exceptions that the caller was handling.
+    """Drop the frames of an error, and cut its chain before what the caller was handling.
 
-    Those are the caller's own: the chain is cut before them, and they stay as they are.
+    Those exceptions are the caller's own, and stay as they are.
     """
     chain: list[BaseException] = [] if _is_among(error, handled) else [error]
     for one in chain:
@@ -137,46 +143,43 @@ def drop_frames(error: Exception, handled: HandledErrors) -> None:
                 chain.append(other)
 
 
-def _is_among(one: BaseException | None, several: Sequence[BaseException | None]) -> bool:
-    return one is not None and any(one is other for other in several)
+def _is_among(error: BaseException | None, errors: Sequence[BaseException | None]) -> bool:
+    return error is not None and any(error is other for other in errors)
 
 
 def describe_verdict(verdict: Verdict) -> str:
-    """A violating or alarming verdict in words: rows and distances, and how many neighbours."""
+    """Describe a violating or alarming verdict: rows, distances, how many neighbours."""
     if verdict.slope is not None:
-        return (
-            f"row {verdict.row} has slope {verdict.slope:.6g} against"
-            f" {_describe_witnesses(verdict)}"
-        )
-    contradicted = [f"contradicts {_describe_witnesses(verdict)}"] if verdict.violation else []
-    crowded = [f"raises an alarm ({verdict.neighbours:,} neighbours)"] if verdict.alarm else []
-    return f"row {verdict.row} {' and '.join(contradicted + crowded)}"
+        against = _describe_witnesses(verdict)
+        return f"row {verdict.row} has slope {verdict.slope:.6g} against {against}"
+    contradicts = [f"contradicts {_describe_witnesses(verdict)}"] if verdict.violation else []
+    alarms = [f"raises an alarm ({verdict.neighbours:,} neighbours)"] if verdict.alarm else []
+    return f"row {verdict.row} {' and '.join(contradicts + alarms)}"
 
 
 def _describe_witnesses(verdict: Verdict) -> str:
-    named = [
+    nearest = [
         f"row {one.row} (inputs {one.input_distance:.6g} apart, outputs {one.output_distance:.6g})"
         for one in verdict.witnesses.nearest(_MAX_NAMED)
     ]
-    more = len(verdict.witnesses) - len(named)
-    return ", ".join(named) + f" and {more:,} more" * (more > 0)
+    more = len(verdict.witnesses) - len(nearest)
+    return ", ".join(nearest) + f" and {more:,} more" * (more > 0)
 
 
 def describe_flagged(name: str, flagged: Sequence[Flagged], count: int) -> str:
-    """The violations and alarms of one call in words."""
+    """Describe the violations and alarms of one call."""
     text = f"{name}: {'; '.join(map(str, flagged[:_MAX_NAMED]))}"
     more = count - len(flagged[:_MAX_NAMED])
     return text + f"; and {more:,} more decisions of this batch" * (more > 0)
 
 
 def describe_rows(flagged: Sequence[Flagged], count: int) -> str:
-    """The violations and alarms of one call for the log: rows, and no values."""
+    """Describe the violations and alarms of one call for the log: rows, and no values."""
     verdict = flagged[0].verdict
     many = len(verdict.witnesses)
     violation = f"contradicts {many:,} earlier decision{'s' * (many != 1)}"
     if verdict.slope is not None:
         violation = "is too steep"
-    alarm = "raises an alarm"
-    told = [violation] * bool(verdict.violation) + [alarm] * verdict.alarm
+    reasons = [violation] * bool(verdict.violation) + ["raises an alarm"] * verdict.alarm
     more = f", and {count - 1:,} more of its batch" * (count > 1)
-    return f"row {verdict.row} {' and '.join(told)}{more}"
+    return f"row {verdict.row} {' and '.join(reasons)}{more}"

@@ -1,19 +1,10 @@
-"""Watches answers: tells a monitor of each, and reacts as the user chose.
+"""Tells a monitor of each answer of a model, and reacts as the user chose.
 
-Whoever calls the model asks `given` before the call and says `answered` after it, with the model's
-answer in hand. So the answer is there before anything can go wrong here.
-
-Who judges: the caller, where that takes no time to speak of (a history in memory whose lock is
-free, and which took less than a tenth of the bound for as many rows before); else a thread, behind
-a queue (background.py), for whose verdict the caller waits `wait_seconds` at most; a buffer before
-a service (delivery.py). In the background nobody waits.
-
-Invariant: unless the user chose "raise", no Exception leaves a watcher, whatever fails: the input,
-the output, the key, the monitor, the disk, the user's own callables. Each failure is counted and
-kept. (Warnings that the user has turned into errors are raised: that is a choice, too.)
-Cost: a copy of the input, `observe`, and some microseconds; in another thread, a copy of the output
-and two changes of threads as well. The latest `keep` violations (with them decisions that
-raise a burst's alarm) and failures are kept, nothing else.
+The caller judges if that takes a tenth of its time limit at most and the monitor is free; else a
+thread does (background.py), for which it waits `wait_seconds`; or a service (delivery.py).
+Invariant: unless the user chose "raise", no Exception leaves a watcher, except warnings that the
+user turned into errors; each is counted and kept. Cost: a copy of the input, `observe` and some
+microseconds; in a thread, a copy of the output and two changes of threads as well.
 """
 
 import logging
@@ -63,6 +54,7 @@ from likewise.watching.watch_records import (
     Failure,
     Flagged,
     HandledErrors,
+    add_counts,
     describe_flagged,
     describe_rows,
     drop_frames,
@@ -75,30 +67,29 @@ _CALLER_SHARE = 0.1  # of the bound; what probably takes no longer is judged by 
 _INITIAL_CALLER_ROWS = 100.0  # that a caller judges while nobody knows how long they take
 
 CapturedInput: TypeAlias = tuple[Any, Any, tuple[Exception, BaseException | None] | None]
-"""What a call was given: the input and the key; or why they could not be had, and what the caller
-was handling then."""
+"""The input and the key of a call; or why there are none, and what the caller was handling then."""
 
 
 class _Call(NamedTuple):
-    """A call that something is to be said about."""
+    """Identifies a call in failures and warnings."""
 
     number: int
     handled: HandledErrors
     line: CallerLine | None
-    """Where it came from, if it is over by now."""
+    """Where it came from; None while it is under way, since it can be found then."""
 
 
 class _Piece(NamedTuple):
-    """A call that the thread is to judge."""
+    """Holds a call that the thread is to judge."""
 
     ticket: Ticket
-    given: CapturedInput
+    captured: CapturedInput
     z: Any
     rows: int
 
 
 class Watcher:
-    """Tells a monitor of decisions. Methods may be called from several threads."""
+    """Tells a monitor of decisions. Its methods are thread-safe."""
 
     def __init__(
         self,
@@ -114,10 +105,11 @@ class Watcher:
         self.name = name
         self.batched = batched
         self.closed = False
-        told, self.monitor = resolve_target(rule_or_monitor, settings or {})
-        self.owns_monitor = told.rule is not None  # the monitor; else it is the user's
+        target, self.monitor = resolve_target(rule_or_monitor, settings or {})
+        self.owns_monitor = target.rule is not None
+        """Whether the monitor was made here; otherwise it is the user's."""
         self.hint: str | None = None
-        """Warned of once, at the next answer."""
+        """A warning that is given once, at the next answer."""
         self._input, self._output, self._key = choices.input, choices.output, choices.key
         self._wait_seconds, self._when_unknown = choices.wait_seconds, choices.when_unknown
         self._may_raise = "raise" in (self.on_violation, self.on_failure)
@@ -133,36 +125,36 @@ class Watcher:
         self._delivery: DecisionDelivery | None = None
         self._queue_calls = choices.queue_calls or CAPACITY
         self._rule_known = False
-        if told.buffer is not None or self.monitor.remote is not None:
-            if told.buffer is not None and self.on_violation != "record":
+        if target.buffer is not None or self.monitor.remote is not None:
+            if target.buffer is not None and self.on_violation != "record":
                 raise BadRule(
-                    f"on_violation is {describe_policy(self.on_violation)}, but the verdicts"
-                    " of a buffer go"
-                    " to its on_verdict, or to results(). Leave it out, or give a monitor instead"
-                    " of a buffer.",
+                    f"on_violation is {describe_policy(self.on_violation)}, but the verdicts of a"
+                    " buffer go to its on_verdict, or to results(). Leave it out, or give a monitor"
+                    " instead of a buffer.",
                     setting="on_violation",
                 )
             self._delivery = DecisionDelivery(
-                self.monitor, told.buffer, self._queue_calls, self._handle_receipt
+                self.monitor, target.buffer, self._queue_calls, self._handle_receipt
             )
             self._read_rule(self._delivery.rule)
         else:
             if self._key is not None:
                 check_key_column(self.monitor.rule)
-            all_wanted = self.on_violation == "raise" or callable(self.on_violation)
+            keeps_all = self.on_violation == "raise" or callable(self.on_violation)
             self._call_judge = CallJudge(
                 self.monitor,
                 batched=batched,
                 skip=choices.on_bad_row == "skip",
-                keep=None if all_wanted else choices.keep,
+                keep=None if keeps_all else choices.keep,
             )
             self._judge = self._call_judge.judge
             self._read_rule(self.monitor.rule)
         self._violations: deque[Flagged] = deque(maxlen=choices.keep)
         self._failures: deque[Failure] = deque(maxlen=choices.keep)
         self._calls = 0
-        self._totals: tuple[int, ...] = (0,) * 7  # the fields of Counts, in their order
-        self._dropped_reported = 0  # of the dropped, those that the monitor was told of
+        self._totals = Counts(0, 0, 0)
+        self._uneventful = 0  # decisions beside these totals that contradict nothing
+        self._dropped_reported = 0  # how many of the dropped the monitor was told of
         self._lock = Lock()
         self._warned: dict[Any, Any] = {}
         self._logged: set[type[Exception]] = set()
@@ -173,7 +165,7 @@ class Watcher:
         self._lock = Lock()
 
     def _read_rule(self, rule: Rule | None) -> None:
-        """Look at the rule, when it is known: a service may be away."""
+        """Read the rule as soon as it is known: a service may be away at first."""
         if rule is not None and not self._rule_known:
             self._rule_known = True
             self._is_table = rule.features is not None
@@ -190,7 +182,7 @@ class Watcher:
     # Around a call
 
     def capture_input(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CapturedInput:
-        """The input and the key, before the model can change them."""
+        """Copy the input and the key before the model can change them."""
         handled = sys.exception()
         try:
             if self._input is not None:
@@ -207,95 +199,91 @@ class Watcher:
         except Exception as error:
             return None, None, (error, handled)
 
-    def observe_answer(self, given: CapturedInput, answer: Any) -> None:
+    def observe_answer(self, captured: CapturedInput, answer: Any) -> None:
         """Compare the decision with the past, remember it, and react; now or in the background."""
         if self.closed:
             return
         if self.hint is not None:
             self._warn_hint(None)
-        if self._delivery is not None:
-            self._deliver(self._delivery, given, answer, sys.exception())
-            return
-        handled = sys.exception()
-        if not (self._wait_seconds and self._judge_here(given, answer, handled)):
-            self._judge_in_thread(given, answer, handled)
+        handled, missing = sys.exception(), captured[2]
+        if missing is not None and (self._wait_seconds or self._delivery is not None):
+            error, earlier = missing
+            self._fail_call(error, earlier, handled)
+        elif self._delivery is not None:
+            self._deliver(self._delivery, captured, answer, handled)
+        elif not (self._wait_seconds and self._judge_here(captured, answer, handled)):
+            self._judge_in_thread(captured, answer, handled)
 
     # A monitor in this process
 
-    def _judge_here(self, given: CapturedInput, answer: Any, handled: BaseException | None) -> bool:
-        """Judge a call, if it takes no time to speak of and nothing waits; whether it was."""
-        turn, backlog, rows = self.monitor.call_lock, self._backlog, 1
-        x, key, missing = given
-        if self.batched and missing is None and hasattr(x, "__len__"):
-            rows = len(x)
+    def _judge_here(
+        self, captured: CapturedInput, answer: Any, handled: BaseException | None
+    ) -> bool:
+        """Judge a call if that is quick and nothing waits; return whether it was judged."""
+        lock, backlog = self.monitor.call_lock, self._backlog
+        x, key, _ = captured
+        rows = len(x) if self.batched and hasattr(x, "__len__") else 1
         if (
-            turn is None
+            lock is None
             or rows > self._caller_rows
             or (backlog is not None and backlog.waiting_count)
         ):
             return False
-        if missing is not None:
-            error, earlier = missing
-            self._apply_failure_policy(
-                _Call(self._next_call(), (earlier, handled), None), (None, error)
-            )
-            return True
         try:
             z = self._extract_output(answer)
             begin = perf_counter()
-            judged = self._judge_if_free(turn, x, z, key, answer)
-            if judged is None:
+            outcome = self._judge_if_free(lock, x, z, key, answer)
+            if outcome is None:
                 return False
             self._caller_rows = self._quick_seconds * rows / (perf_counter() - begin)
-        except Exception as failed:
-            self._apply_failure_policy(_Call(self._next_call(), (handled,), None), (None, failed))
+        except Exception as error:
+            self._fail_call(error, handled)
             return True
         with self._lock:
             self._calls += 1
             number = self._calls
-            self._count_outcome(judged)
+            self._count_outcome(outcome)
         if self._labels is not None:
             self._check_labels(self._labels, z, None)
-        if judged is not NOTHING_FOUND:
-            self._react(_Call(number, (handled,), None), judged, answer)
+        if outcome is not NOTHING_FOUND:
+            self._react(_Call(number, (handled,), None), outcome, answer)
         return True
 
     def _judge_if_free(
-        self, turn: Any, x: Any, z: Any, key: Any, answer: Any
+        self, lock: Any, x: Any, z: Any, key: Any, answer: Any
     ) -> CallOutcome | None:
-        """Judge a call if the monitor is free; None if another thread uses it.
+        """Judge a call if the monitor is free; return None if another thread uses it.
 
-        turn    its lock, a threading.RLock
+        lock    the monitor's, a threading.RLock
         """
-        if turn._is_owned():  # the monitor refuses a call out of another
+        if lock._is_owned():  # a call from within another, which the monitor refuses
             return self._judge(x, z, key, answer)
         try:
-            if not turn.acquire(blocking=False):
+            if not lock.acquire(blocking=False):
                 return None
         except BaseException:  # a signal, which may have come when the lock was taken
-            if turn._is_owned():
-                turn.release()
+            if lock._is_owned():
+                lock.release()
             raise
         try:
             return self._judge(x, z, key, answer)
         finally:
-            turn.release()
+            lock.release()
 
     def _judge_in_thread(
-        self, given: CapturedInput, answer: Any, handled: BaseException | None
+        self, captured: CapturedInput, answer: Any, handled: BaseException | None
     ) -> None:
-        """Have a call judged in the thread, as it is now; wait for what comes out, for a moment."""
+        """Have the thread judge a call as it is now; wait a moment for the outcome."""
         z: Any = None
-        if given[2] is None:
+        if captured[2] is None:
             try:
                 z = copy_input(self._extract_output(answer))
             except Exception as error:
-                given = None, None, (error, handled)
-        missing, line = given[2], find_caller_line()
+                captured = None, None, (error, handled)
+        missing, line = captured[2], find_caller_line()
         earlier = () if missing is None else (missing[1],)
-        ticket = Ticket(
-            _Call(self._next_call(), (*earlier, handled), line), answer, batched=self.batched
-        )
+        call = _Call(self._next_call(), (*earlier, handled), line)
+        ticket = Ticket(call, answer, batched=self.batched)
         rows = len(z) if self.batched and hasattr(z, "__len__") else 1
         backlog = self._backlog or self._new_backlog()
         waits = self._wait_seconds > 0 and not backlog.is_mine
@@ -303,7 +291,7 @@ class Watcher:
             ticket.outcomes = []
         ticket.submitted = 1
         lost = 0
-        if not backlog.put(_Piece(ticket, given, z, rows), size_of(given[0]) + size_of(z)):
+        if not backlog.put(_Piece(ticket, captured, z, rows), size_of(captured[0]) + size_of(z)):
             ticket.submitted, lost = 0, rows
             self._record_full_queue(ticket, lost, "calls wait to be judged", "monitor")
         elif self._labels is not None and missing is None:
@@ -314,7 +302,7 @@ class Watcher:
             self._apply_failure_policy(ticket.call, *ticket.failed)
 
     def _new_backlog(self) -> Backlog[_Piece]:
-        """The queue and its thread, made when they are first needed."""
+        """Return the queue and its thread, made when they are first needed."""
         with self._lock:
             if self._backlog is None:
                 backlog = Backlog(
@@ -331,21 +319,21 @@ class Watcher:
     def _judge_pieces(self, pieces: list[_Piece]) -> None:
         """Judge calls, in the thread."""
         self._report_dropped()
-        judged = self._call_judge.judge_each(
+        outcomes = self._call_judge.judge_each(
             [
-                (one.given[0], one.z, one.given[1], one.ticket.answer)
-                for one in pieces
-                if one.given[2] is None
+                (captured[0], z, captured[1], ticket.answer)
+                for ticket, captured, z, _ in pieces
+                if captured[2] is None
             ]
         )
-        for ticket, given, _, rows in pieces:
-            begin, missing = perf_counter(), given[2]
-            found = next(judged) if missing is None else missing[0]
+        for ticket, captured, _, rows in pieces:
+            begin, missing = perf_counter(), captured[2]
+            outcome = next(outcomes) if missing is None else missing[0]
             self._caller_rows = self._quick_seconds * rows / max(1e-9, perf_counter() - begin)
-            if isinstance(found, Exception):
-                found = CallOutcome(failed=[(None, found)])
+            if isinstance(outcome, Exception):
+                outcome = CallOutcome(failed=[(None, outcome)])
             try:
-                self._handle_outcome(ticket, found)
+                self._handle_outcome(ticket, outcome)
             except BaseException as error:  # such as SystemExit of the user's own callable
                 logger.error("%s goes on after %s", self.name, type(error).__name__)
             finally:
@@ -353,45 +341,39 @@ class Watcher:
 
     # Counting
 
-    def _count_outcome(self, judged: CallOutcome) -> None:
-        """In one step: an interruption leaves all of it, or nothing. The caller has the lock."""
-        decisions, violations, failures, alarms, repeated, *others = self._totals
-        if judged is NOTHING_FOUND:
-            self._totals = (decisions + 1, violations, failures, alarms, repeated, *others)
+    def _count_outcome(self, outcome: CallOutcome) -> None:
+        """Count an outcome in one step, so that an interruption leaves no part of it.
+
+        The caller has the lock.
+        """
+        if outcome is NOTHING_FOUND:
+            self._uneventful += 1
             return
-        self._violations.extend(judged.flagged)
-        self._totals = (
-            decisions + judged.decisions,
-            violations + judged.violations,
-            failures,
-            alarms + judged.alarms,
-            repeated + judged.repeated,
-            *others,
+        self._violations.extend(outcome.flagged)
+        self._totals = add_counts(
+            self._totals,
+            decisions=outcome.decisions,
+            violations=outcome.violations,
+            alarms=outcome.alarms,
+            repeated=outcome.repeated,
         )
 
-    def _add_lost(self, dropped: int = 0, unknown: int = 0) -> None:
+    def _add_lost(self, **lost: int) -> None:
         with self._lock:
-            *others, before, unknown_before = self._totals
-            self._totals = (*others, before + dropped, unknown_before + unknown)
+            self._totals = add_counts(self._totals, **lost)
 
     # Through a buffer
 
     def _deliver(
         self,
         delivery: DecisionDelivery,
-        given: CapturedInput,
+        captured: CapturedInput,
         answer: Any,
         handled: BaseException | None,
     ) -> None:
         """Submit the decisions of a call; wait for their verdicts if something may be raised."""
-        x, key, missing = given
+        x, key, _ = captured
         line = find_caller_line()
-        if missing is not None:
-            error, earlier = missing
-            self._apply_failure_policy(
-                _Call(self._next_call(), (earlier, handled), line), (None, error)
-            )
-            return
         call = _Call(self._next_call(), (handled,), line)
         ticket = Ticket(call, answer, self.batched)
         if self._may_raise:
@@ -400,8 +382,8 @@ class Watcher:
             self._read_rule(delivery.rule)
             z = copy_input(self._extract_output(answer))
             lost = delivery.submit(ticket, x, z, key)
-        except Exception as failed:
-            self._apply_failure_policy(call, (None, failed))
+        except Exception as error:
+            self._apply_failure_policy(call, (None, error))
             return
         if self._labels is not None:
             self._check_labels(self._labels, z, line)
@@ -417,16 +399,16 @@ class Watcher:
         full = LikewiseError(
             f"the queue is full: {self._queue_calls:,} {what}, or fewer that take much memory. What"
             f" comes now is not judged, and counted as dropped; the {who} is told. Make fewer"
-            " calls, or more room: queue_calls="
+            " calls, or give more room (queue_calls)."
         )
         ticket.failed.append((None, full))
 
     def _wait_and_react(
         self, waiter: VerdictWaiter, ticket: Ticket, lost: int, each: int = 1
     ) -> None:
-        """Wait for what comes out of a call, and react to it in the thread of the caller.
+        """Wait for the outcome of a call, and react to it in the thread of the caller.
 
-        each    decisions that come together
+        each    how many decisions get their verdicts together
         """
         try:
             unknown = lost + each * waiter.wait(ticket, self._wait_seconds)
@@ -434,10 +416,10 @@ class Watcher:
             for place, error in self._take_outcomes(ticket).failed:
                 self._record_failure(ticket.call, error, place)
             raise
-        judged = self._take_outcomes(ticket)
+        outcome = self._take_outcomes(ticket)
         if unknown and self._may_raise:
             self._add_lost(unknown=unknown)
-        self._react(ticket.call, judged, ticket.answer)
+        self._react(ticket.call, outcome, ticket.answer)
         if unknown and self._may_raise and self._when_unknown == "raise":
             raise Unreachable(
                 f"{self.name} answered, but the verdict did not come within"
@@ -446,14 +428,14 @@ class Watcher:
             )
 
     def _take_outcomes(self, ticket: Ticket) -> CallOutcome:
-        """What has come out of a call; what comes from here on, nobody waits for."""
+        """Return the outcomes so far as one; from here on nobody waits for this call."""
         with self._lock:
             outcomes, ticket.outcomes = ticket.outcomes or [], None
         return CallOutcome(
             flagged_count=sum(one.flagged_count for one in outcomes),
-            flagged=[each for one in outcomes for each in one.flagged],
+            flagged=[flagged for one in outcomes for flagged in one.flagged],
             repeated=sum(one.repeated for one in outcomes),
-            failed=[*ticket.failed, *(each for one in outcomes for each in one.failed)],
+            failed=[*ticket.failed, *(failed for one in outcomes for failed in one.failed)],
         )
 
     def _handle_receipt(
@@ -464,48 +446,48 @@ class Watcher:
             self._add_lost(dropped=1)
             return
         if isinstance(receipt.refusal, RepeatedKey):
-            judged = REPEATED
+            outcome = REPEATED
         elif receipt.refusal is not None:
-            judged = CallOutcome(failed=[(place, receipt.refusal)])
+            outcome = CallOutcome(failed=[(place, receipt.refusal)])
         elif receipt.verdict is None:
-            judged = NOTHING_FOUND
+            outcome = NOTHING_FOUND
         else:
-            judged = outcome_of(receipt.verdict, output)
-        self._handle_outcome(ticket, judged)
+            outcome = outcome_of(receipt.verdict, output)
+        self._handle_outcome(ticket, outcome)
 
-    def _handle_outcome(self, ticket: Ticket, judged: CallOutcome) -> None:
-        """Count what came out, in a thread; react to it there if the caller does not wait."""
+    def _handle_outcome(self, ticket: Ticket, outcome: CallOutcome) -> None:
+        """Count an outcome, in a thread; react to it there if the caller does not wait."""
         with self._lock:
-            self._count_outcome(judged)
-            waited = ticket.outcomes
-            if waited is not None:
-                waited.append(judged)
-        if waited is not None or judged is NOTHING_FOUND:
+            self._count_outcome(outcome)
+            outcomes = ticket.outcomes
+            if outcomes is not None:
+                outcomes.append(outcome)
+        if outcomes is not None or outcome is NOTHING_FOUND:
             return
         if not self._may_raise:
-            self._react(ticket.call, judged, ticket.answer)
+            self._react(ticket.call, outcome, ticket.answer)
             return
-        # Too late for whoever called: nothing can be raised any more.
-        if judged.flagged and self.on_violation != "raise":
-            self._apply_violation_policy(ticket.call, judged, ticket.answer)
-        for place_there, error in judged.failed:
+        # The caller has its answer already: nothing can be raised any more.
+        if outcome.flagged and self.on_violation != "raise":
+            self._apply_violation_policy(ticket.call, outcome, ticket.answer)
+        for place, error in outcome.failed:
             if self.on_failure == "raise":
-                self._record_failure(ticket.call, error, place_there)
+                self._record_failure(ticket.call, error, place)
             else:
-                self._apply_failure_policy(ticket.call, (place_there, error))
+                self._apply_failure_policy(ticket.call, (place, error))
 
     def _report_dropped(self) -> None:
-        """Tell the monitor what the queue had no room for, before it judges anything further."""
-        dropped = self._totals[5] - self._dropped_reported
+        """Tell the monitor what the queue had no room for, before it judges anything later."""
+        dropped = self._totals.dropped - self._dropped_reported
         if dropped:
             try:
                 self.monitor.record_loss(dropped, "full")
                 self._dropped_reported += dropped
             except Exception as error:
-                self._apply_failure_policy(_Call(self._next_call(), (), None), (None, error))
+                self._fail_call(error)
 
     def _extract_output(self, answer: Any) -> Any:
-        """The output, from what the model answered."""
+        """Extract the output from what the model answered."""
         return normalize_output(answer if self._output is None else self._output(answer))
 
     def _next_call(self) -> int:
@@ -516,7 +498,7 @@ class Watcher:
     # Hints
 
     def _check_labels(self, labels: LabelHints, z: Any, line: CallerLine | None) -> None:
-        """Look at the first labels; hint at numbers if they hardly repeat."""
+        """Look at the first labels; hint that they are numbers if they hardly repeat."""
         if labels.hardly_repeat(z if self.batched else (z,)):
             self.hint = (
                 f"{self.name} is watched by a rule about labels, but its outputs are numbers that"
@@ -536,22 +518,22 @@ class Watcher:
 
     # Reacting
 
-    def _react(self, call: _Call, judged: CallOutcome, answer: Any) -> None:
+    def _react(self, call: _Call, outcome: CallOutcome, answer: Any) -> None:
         try:
-            if judged.repeated:
-                logger.debug("%s: %d repeated keys", self.name, judged.repeated)
-            if judged.flagged:
+            if outcome.repeated:
+                logger.debug("%s: %d repeated keys", self.name, outcome.repeated)
+            if outcome.flagged:
                 if logger.isEnabledFor(logging.INFO):
-                    text = describe_rows(judged.flagged, judged.flagged_count)
+                    text = describe_rows(outcome.flagged, outcome.flagged_count)
                     logger.info("%s: %s", self.name, text)
-                self._apply_violation_policy(call, judged, answer)
+                self._apply_violation_policy(call, outcome, answer)
         finally:
-            if judged.failed:
-                self._apply_failure_policy(call, *judged.failed)
+            if outcome.failed:
+                self._apply_failure_policy(call, *outcome.failed)
 
-    def _apply_violation_policy(self, call: _Call, judged: CallOutcome, answer: Any) -> None:
+    def _apply_violation_policy(self, call: _Call, outcome: CallOutcome, answer: Any) -> None:
         """Do what the user chose for violations."""
-        policy, flagged, count = self.on_violation, judged.flagged, judged.flagged_count
+        policy, flagged, count = self.on_violation, outcome.flagged, outcome.flagged_count
         if policy == "warn":
             warn(ViolationWarning(describe_flagged(self.name, flagged, count)), {}, call.line)
         elif policy == "raise":
@@ -559,7 +541,7 @@ class Watcher:
             raise Violation(text, tuple(one.verdict for one in flagged), answer)
         elif callable(policy):
             failed = []
-            for one in flagged:  # each is told, whatever the one before it did
+            for one in flagged:  # an error of one call does not stop the next
                 try:
                     policy(one)
                 except Exception as error:
@@ -567,11 +549,15 @@ class Watcher:
             if failed:
                 self._apply_failure_policy(call, *failed)
 
+    def _fail_call(self, error: Exception, *handled: BaseException | None) -> None:
+        """Do what the user chose for failures, for a call that fails as a whole."""
+        self._apply_failure_policy(_Call(self._next_call(), handled, None), (None, error))
+
     def _apply_failure_policy(self, call: _Call, *failed: tuple[int | None, Exception]) -> None:
         """Do what the user chose for failures; each has a place in the batch, or None."""
         failures = [self._record_failure(call, error, place) for place, error in failed]
         policy = self.on_failure
-        if policy == "raise":  # the first; the others are kept
+        if policy == "raise":  # only the first can be raised; the others are kept
             for further in failures[1:]:
                 drop_frames(further.error, call.handled)
             first = failures[0]
@@ -596,12 +582,11 @@ class Watcher:
     def _record_failure(self, call: _Call, error: Exception, place: int | None = None) -> Failure:
         failure = failure_of(call.number, error, place)
         with self._lock:
-            decisions, violations, failures, *others = self._totals
-            self._totals = (decisions, violations, failures + 1, *others)
+            self._totals = add_counts(self._totals, failures=1)
             self._failures.append(failure)
-            new = type(error) not in self._logged
+            is_new = type(error) not in self._logged
             self._logged.add(type(error))
-        level = logging.WARNING if new else logging.DEBUG
+        level = logging.WARNING if is_new else logging.DEBUG
         kind = type(error).__name__
         logger.log(level, "%s: %s was not watched: %s", self.name, failure.where, kind)
         return failure
@@ -617,7 +602,7 @@ class Watcher:
         )
         warn(FailureWarning(text), self._warned, call.line)
 
-    # Looking
+    # Reading
 
     @property
     def violations(self) -> tuple[Flagged, ...]:
@@ -631,7 +616,7 @@ class Watcher:
 
     @property
     def counts(self) -> Counts:
-        return Counts(*self._totals)
+        return add_counts(self._totals, decisions=self._uneventful)
 
     @property
     def waiting_count(self) -> int:
@@ -645,7 +630,7 @@ class Watcher:
         return self._backlog is None or self._backlog.drain(seconds)
 
     def close(self) -> None:
-        """Watch no more; judge what waits; let go of the monitor, if it was made here."""
+        """Stop watching; judge what waits; close the monitor if it was made here."""
         if not self.closed:
             self.closed = True
             if self._delivery is not None:

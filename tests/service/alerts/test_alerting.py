@@ -30,9 +30,9 @@ def loans(tmp_path):
         z = np.tile([0, 1], pairs) * np.repeat(numbers < pairs * share, 2)
         times = START + HOUR * hour + np.arange(2 * pairs) / 2
         monitor.observe_many(x[:, None], z, times=times)
-    hosted = ServedMonitor("loans", monitor, MonitorSettings(rule="r"), Limits())
-    yield hosted
-    hosted.close()
+    served = ServedMonitor("loans", monitor, MonitorSettings(rule="r"), Limits())
+    yield served
+    served.close()
 
 
 def test_a_rate_that_rose_while_nobody_looked_is_told_with_its_counts(loans, tmp_path):
@@ -90,42 +90,42 @@ def test_key_that_was_erased_is_in_no_alert_and_no_file(tmp_path, ledger):
             settings
         )
 
-    def decide(hosted, watched, key):
+    def decide(served, watched, key):
         """Two decisions with the same input; the second one is heard of."""
-        x = [float(hosted.monitor.rows)]
-        hosted.listeners[:] = [watched.signals.record]
-        hosted.record_verdict(hosted.monitor.observe(x, "a"))
-        hosted.record_verdict(hosted.monitor.observe(x, "b", key=key))
+        x = [float(served.monitor.rows)]
+        served.listeners[:] = [watched.signals.record]
+        served.record_verdict(served.monitor.observe(x, "a"))
+        served.record_verdict(served.monitor.observe(x, "b", key=key))
 
-    hosted, outbox = opened()
-    watched = _WatchedMonitor(hosted, settings, outbox)
-    decide(hosted, watched, "keyxq1")
+    served, outbox = opened()
+    watched = _WatchedMonitor(served, settings, outbox)
+    decide(served, watched, "keyxq1")
     assert watched.look(watched.signals.take())
     (alert,) = outbox.find_alerts("loans")
     assert alert.details == {"count": 1, "row": 1, "key": "keyxq1"}
-    hosted.monitor.erase(key="keyxq1")
+    served.monitor.erase(key="keyxq1")
     (alert,) = outbox.find_alerts("loans")
     assert alert.details == {"count": 1, "row": 1}
     assert files_with(tmp_path, b"keyxq1") == []
     # heard of, and erased before anybody looked
-    decide(hosted, watched, "keyxq2")
+    decide(served, watched, "keyxq2")
     heard = watched.signals.take()
-    hosted.monitor.erase(key="keyxq2")
+    served.monitor.erase(key="keyxq2")
     watched.look(heard)
     count = 1 if ledger else 2  # of distances that were destroyed a ledger cannot say that
     assert outbox.find_alerts("loans")[0].details == {"count": count, "row": 2 * count - 1}
     # erased while no service ran; of a monitor in memory nothing is left then
-    decide(hosted, watched, "keyxq3")
+    decide(served, watched, "keyxq3")
     watched.look(watched.signals.take())
     assert outbox.find_alerts("loans")[0].details["key"] == "keyxq3"
-    hosted.close()
+    served.close()
     outbox.close()
     if ledger:
         with lw.open(tmp_path / "ledger") as monitor:
             monitor.erase(key="keyxq3")
-    hosted, outbox = opened()
-    _WatchedMonitor(hosted, settings, outbox)
+    served, outbox = opened()
+    _WatchedMonitor(served, settings, outbox)
     assert "key" not in outbox.find_alerts("loans")[0].details
     assert files_with(tmp_path, b"keyxq") == []
-    hosted.close()
+    served.close()
     outbox.close()

@@ -124,7 +124,7 @@ def test_apprise_tells_people():
         assert told["message"] == text_of(alerts)[1]
         assert told["message"].count(alert().summary) == 2
         listening.status = 500
-        with pytest.raises(NotDelivered, match="could not tell"):
+        with pytest.raises(NotDelivered, match="could not send"):
             asyncio.run(sender.send([alert()], time.time()))
     finally:
         listening.stop()

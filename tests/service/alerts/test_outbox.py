@@ -59,8 +59,8 @@ def test_what_was_seen_comes_back_as_it_was(made):
         )
         seen, _ = advance(seen, news, thresholds)
     made().save_state("loans", seen, 17, [], now=95.0)
-    assert made().seen("loans") == (seen, 17)
-    assert made().seen("other") is None
+    assert made().load_state("loans") == (seen, 17)
+    assert made().load_state("other") is None
     assert json.loads(json.dumps(asdict(seen)))  # plain values all the way down
 
 

@@ -11,7 +11,7 @@ from likewise.service.settings import Limits, MonitorSettings
 HOUR = 3600
 
 
-def hosted_in(folder, **settings):
+def serve_in(folder, **settings):
     rule = lw.Rule(metric="linf", epsilon=0.1)
     monitor = lw.open(folder, rule, **settings) if folder else lw.Monitor(rule, **settings)
     return ServedMonitor("loans", monitor, MonitorSettings(rule="r"), Limits())
@@ -22,9 +22,9 @@ def hosted_in(folder, **settings):
 def test_news_of_a_ledger_adds_up_to_its_verdicts(tmp_path, comparable, seed, cuts):
     rows = 60
     rng = np.random.default_rng(seed)
-    hosted = hosted_in(tmp_path / "ledger", comparable=comparable)
+    served = serve_in(tmp_path / "ledger", comparable=comparable)
     try:
-        source = LedgerActivitySource(hosted, 3600.0, keys=True)
+        source = LedgerActivitySource(served, 3600.0, keys=True)
         start = 1_700_000_000 // HOUR * HOUR
         times = start + np.sort(rng.integers(0, 5 * HOUR, rows))
         expected: dict[int, list[int]] = {}
@@ -32,7 +32,7 @@ def test_news_of_a_ledger_adds_up_to_its_verdicts(tmp_path, comparable, seed, cu
         bounds = sorted({min(rows, cut) for cut in cuts} | {rows})
         for row in range(rows):
             x = [float(rng.integers(0, 4)) / 20]
-            verdict = hosted.monitor.observe(
+            verdict = served.monitor.observe(
                 x, int(rng.integers(0, 2)), key=f"k{row}", time=int(times[row])
             )
             same = bool((verdict.witnesses.input_distances == 0).any())
@@ -62,44 +62,44 @@ def test_news_of_a_ledger_adds_up_to_its_verdicts(tmp_path, comparable, seed, cu
         else:
             assert not told
     finally:
-        hosted.close()
+        served.close()
 
 
 def test_losses_and_what_waits_are_seen(tmp_path):
-    hosted = hosted_in(tmp_path / "ledger")
+    served = serve_in(tmp_path / "ledger")
     try:
-        source = LedgerActivitySource(hosted, 3600.0, keys=False)
+        source = LedgerActivitySource(served, 3600.0, keys=False)
         rows, missing, head = source.read_start()
         assert (rows, missing) == (0, 0)
-        hosted.monitor.record_loss(7, "full")
+        served.monitor.record_loss(7, "full")
         (news,), rows = source.read_since(0, VerdictSignals())
         assert (news.missing, rows) == (7, 0)
         assert news.head != head
-        hosted.waiting_rows = 3
+        served.waiting_rows = 3
         (news,), _ = source.read_since(0, VerdictSignals())
         assert news.waiting
-        hosted.waiting_rows = 0
+        served.waiting_rows = 0
     finally:
-        hosted.close()
+        served.close()
 
 
 def test_rows_that_left_the_window_unseen_are_passed_over(tmp_path):
-    hosted = hosted_in(tmp_path / "ledger", window="10 rows")
+    served = serve_in(tmp_path / "ledger", window="10 rows")
     try:
-        hosted.monitor.observe_many(np.zeros((40_000, 1)), np.zeros(40_000, int))
-        source = LedgerActivitySource(hosted, 3600.0, keys=False)
+        served.monitor.observe_many(np.zeros((40_000, 1)), np.zeros(40_000, int))
+        source = LedgerActivitySource(served, 3600.0, keys=False)
         _, rows = source.read_since(0, VerdictSignals())
         assert rows == 40_000
     finally:
-        hosted.close()
+        served.close()
 
 
 def test_counts_that_could_not_be_kept_are_told_again():
-    hosted = hosted_in(None, comparable=True)
+    served = serve_in(None, comparable=True)
     try:
-        source = CountsActivitySource(hosted)
+        source = CountsActivitySource(served)
         for x, z in ([0.5], 0), ([0.55], 1), ([9.0], 0):
-            hosted.record_verdict(hosted.monitor.observe(x, z))
+            served.record_verdict(served.monitor.observe(x, z))
         for kept in (False, True):
             (news,), _ = source.read_since(0, VerdictSignals())
             assert (news.decisions, news.comparable, news.violations) == (3, 1, 1)
@@ -108,16 +108,16 @@ def test_counts_that_could_not_be_kept_are_told_again():
         (news,), _ = source.read_since(0, VerdictSignals())
         assert (news.decisions, news.comparable, news.violations) == (0, 0, 0)
     finally:
-        hosted.close()
+        served.close()
 
 
 def test_what_was_heard_is_taken_once_and_can_be_given_back():
-    hosted = hosted_in(None)
+    served = serve_in(None)
     try:
         heard = VerdictSignals()
-        hosted.listeners.append(heard.record)
+        served.listeners.append(heard.record)
         for x, z in ([0.5], 0), ([0.5], 1), ([0.55], 0):
-            hosted.record_verdict(hosted.monitor.observe(x, z))
+            served.record_verdict(served.monitor.observe(x, z))
         assert heard.urgent
         taken = heard.take()
         assert (taken.same_input, taken.row) == (1, 1)  # near is not the same
@@ -125,4 +125,4 @@ def test_what_was_heard_is_taken_once_and_can_be_given_back():
         heard.put_back(taken)
         assert (heard.same_input, heard.row) == (1, 1)
     finally:
-        hosted.close()
+        served.close()

@@ -100,8 +100,8 @@ def test_raw_tensors_follow_in_order_and_may_contain_anything():
 @each(
     ("body", "status", "words"),
     [
-        (b"{}", 422, "not one of instances or inputs"),
-        (b'{"instances": [[1]], "inputs": []}', 422, "not one of"),
+        (b"{}", 422, "exactly one of instances or inputs"),
+        (b'{"instances": [[1]], "inputs": []}', 422, "exactly one of"),
         (b'{"instances": []}', 422, "from 1 to"),
         (b'{"instances": [' + b"1," * MOST + b"1]}", 413, "from 1 to 1000"),
         (b'{"instances": {"a": 1}}', 422, "not what is expected"),

@@ -58,7 +58,7 @@ async def both(app, request, response, id_=ID, path=PATH):
     return await post(app, "response", response, id_, path)
 
 
-def hosted(app):
+def served_monitor(app):
     return app.service.monitors["default"]
 
 
@@ -68,7 +68,7 @@ def test_pair_becomes_decisions_in_either_order(tmp_path, order, ledger):
     async def scenario():
         bodies = {"request": V1_REQUEST, "response": V1_RESPONSE}
         async with serving(tmp_path, ledger=ledger) as app:
-            monitor = hosted(app).monitor
+            monitor = served_monitor(app).monitor
             answers = [await post(app, kind, bodies[kind]) for kind in order]
             assert [one.status for one in answers] == [200, 200]
             assert [one.json["decisions"] for one in answers] == [0, 2]
@@ -78,7 +78,7 @@ def test_pair_becomes_decisions_in_either_order(tmp_path, order, ledger):
             other = V1_RESPONSE.replace(b"1, 1", b"1, 2")
             answer = await both(app, V1_REQUEST, other, "second")
             assert answer.json["violations"] == 1
-            assert hosted(app).counts.violations == {"sklearn-iris": 1}
+            assert served_monitor(app).counts.violations == {"sklearn-iris": 1}
             assert monitor.missing == 0
 
     run(scenario())
@@ -160,8 +160,8 @@ def test_events_of_the_cloudevents_package_are_read(tmp_path):
             kind = {"content-type": "application/cloudevents-batch+json"}
             answer = await call(app, "POST", PATH, f"[{','.join(texts)}]".encode(), kind)
             assert answer.status == 200, answer.body
-            assert hosted(app).counts.decisions == {"größe 7": 6}
-            assert hosted(app).monitor.keys([0, 3, 5]) == ["e 0%/0", "e 1%/1", "e 2%/1"]
+            assert served_monitor(app).counts.decisions == {"größe 7": 6}
+            assert served_monitor(app).monitor.keys([0, 3, 5]) == ["e 0%/0", "e 1%/1", "e 2%/1"]
 
     run(scenario())
 
@@ -187,8 +187,8 @@ def test_gzip_is_inflated_without_a_header_and_up_to_a_bound(tmp_path):
                 (zlib.compress(V1_REQUEST), 400),
             ):
                 assert (await post(app, "request", body, "bad")).status == status
-            assert hosted(app).monitor.rows == 2
-            assert hosted(app).counts.waiting_events == 1
+            assert served_monitor(app).monitor.rows == 2
+            assert served_monitor(app).counts.waiting_events == 1
 
     run(scenario())
 
@@ -217,7 +217,7 @@ def test_all_that_a_request_inflates_shares_one_bound(tmp_path, outside):
                     tracemalloc.stop()
                 assert answer.status == status
                 assert most < 8_000_000  # of 100 MB
-                assert hosted(app).counts.waiting_events == (9 if status == 200 else 0)
+                assert served_monitor(app).counts.waiting_events == (9 if status == 200 else 0)
 
     run(scenario())
 
@@ -282,7 +282,7 @@ def test_decisions_of_v2_on_vectors_are_those_of_a_monitor(tmp_path):
     async def scenario(make):
         async with serving(tmp_path) as app:
             rows = []
-            hosted(app).listeners.append(lambda _, verdict: rows.append(verdict))
+            served_monitor(app).listeners.append(lambda _, verdict: rows.append(verdict))
             for begin in range(0, 40, 8):
                 part = slice(begin, begin + 8)
                 answer = await both(app, make(X[part]), outputs(Z[part]), f"id{begin}")
@@ -303,7 +303,7 @@ def test_decisions_of_a_table_come_as_objects_columns_or_named_lists(tmp_path):
 
     async def scenario():
         async with serving(tmp_path, TABLE) as app:
-            monitor = hosted(app).monitor
+            monitor = served_monitor(app).monitor
             v1 = b'{"predictions": ["no", "yes"]}'
             for i, (request, response, path) in enumerate(
                 [
@@ -317,8 +317,10 @@ def test_decisions_of_a_table_come_as_objects_columns_or_named_lists(tmp_path):
                 assert (answer.status, answer.json["decisions"]) == (200, 2), answer.body
                 told = monitor.values(2 * i)
                 assert told == {"age": 41, "income": 3100, "approved": "no"}, told
-            assert hosted(app).counts.decisions == {"loans:7": 2, "sklearn-iris": 6}
-            assert hosted(app).counts.violations.total() == 7, "all but the first contradict"
+            assert served_monitor(app).counts.decisions == {"loans:7": 2, "sklearn-iris": 6}
+            assert served_monitor(app).counts.violations.total() == 7, (
+                "all but the first contradict"
+            )
             answer = await both(app, lists, v1, "unnamed")
             assert answer.status == 422
             assert "?columns=" in answer.body.decode()
@@ -349,8 +351,8 @@ def test_different_numbers_of_rows_are_refused_and_counted(tmp_path):
             answer = await both(app, V1_REQUEST, b'{"predictions": [1]}')
             assert answer.status == 422
             assert "2 rows, the response 1" in answer.body.decode()
-            assert hosted(app).counts.refused == {"mismatch": 2}
-            assert hosted(app).monitor.rows == 0
+            assert served_monitor(app).counts.refused == {"mismatch": 2}
+            assert served_monitor(app).monitor.rows == 0
 
     run(scenario())
 
@@ -362,8 +364,8 @@ def test_one_bad_row_does_not_take_the_others_with_it(tmp_path):
             answer = await both(app, first, b'{"predictions": [1, 1, 1]}')
             assert answer.status == 422
             assert answer.json["decisions"] == 2
-            assert hosted(app).counts.refused == {"wrong-shape": 1}
-            assert hosted(app).monitor.rows == 2
+            assert served_monitor(app).counts.refused == {"wrong-shape": 1}
+            assert served_monitor(app).monitor.rows == 2
 
     run(scenario())
 
@@ -381,8 +383,8 @@ def test_repeated_halves_change_nothing_and_other_content_is_refused(tmp_path):
                 again = await post(app, kind, body)
                 assert (again.status, again.json["repeated"]) == (200, 1)
                 assert (await post(app, kind, body + b" ")).status == 409
-            assert hosted(app).monitor.rows == 2
-            assert hosted(app).counts.repeated_events == {"request": 2, "response": 1}
+            assert served_monitor(app).monitor.rows == 2
+            assert served_monitor(app).counts.repeated_events == {"request": 2, "response": 1}
 
     run(scenario())
 
@@ -394,8 +396,8 @@ def test_pair_that_comes_again_after_all_is_forgotten_is_answered_from_the_ledge
             await both(app, b'{"instances": [[1, 2, 3, 4]]}', b'{"predictions": [1]}', "other")
             again = await both(app, V1_REQUEST, V1_RESPONSE)
             assert again.json["decisions"] == 2
-            assert hosted(app).monitor.rows == 3
-            assert hosted(app).counts.repeated == 2
+            assert served_monitor(app).monitor.rows == 3
+            assert served_monitor(app).counts.repeated == 2
 
     run(scenario())
 
@@ -405,7 +407,7 @@ def test_lost_halves_are_counted_and_chained(tmp_path, unpaired):
     async def scenario():
         limits = Limits(pair_seconds=1)
         async with serving(tmp_path, ledger=True, limits=limits, unpaired_requests=unpaired) as app:
-            served, chained = hosted(app), 3 if unpaired == "lost" else 1
+            served, chained = served_monitor(app), 3 if unpaired == "lost" else 1
             await post(app, "request", V1_REQUEST, "no response")
             await post(app, "response", b'{"predictions": [7]}', "no request")
             for _ in range(200):
@@ -438,7 +440,7 @@ def test_halves_that_find_no_room_are_lost_oldest_first(tmp_path):
         async with serving(tmp_path, limits=Limits(pairs=5)) as app:
             for i in range(20):
                 assert (await post(app, "request", V1_REQUEST, f"id{i}")).status == 200
-            served = hosted(app)
+            served = served_monitor(app)
             async with asyncio.timeout(30):
                 while served.monitor.missing < 30:
                     await asyncio.sleep(0.01)
@@ -453,7 +455,7 @@ def test_halves_that_find_no_room_are_lost_oldest_first(tmp_path):
 def test_pair_that_finds_no_room_in_the_queue_may_be_sent_again(tmp_path):
     async def scenario():
         async with serving(tmp_path, ledger=True, limits=Limits(waiting_rows=2)) as app:
-            served = hosted(app)
+            served = served_monitor(app)
             await post(app, "request", V1_REQUEST)
             entered, leave = asyncio.Event(), asyncio.Event()
             loop = asyncio.get_running_loop()
@@ -484,7 +486,7 @@ def test_time_is_the_response_s_within_the_servers_skew(tmp_path):
             when = now()
             answer = await post(app, "response", V1_RESPONSE, time=when)
             assert answer.status == 200, answer.body
-            times = await hosted(app).read_ledger(
+            times = await served_monitor(app).read_ledger(
                 lambda ledger: [one.time for one in ledger.entries()]
             )
             assert [time[:26] for time in times] == [when[:26]] * 2
@@ -494,7 +496,7 @@ def test_time_is_the_response_s_within_the_servers_skew(tmp_path):
             await post(app, "request", V1_REQUEST, "no time")
             bad = await post(app, "response", V1_RESPONSE, "no time", time="yesterday")
             assert bad.status == 422
-            assert hosted(app).monitor.rows == 2
+            assert served_monitor(app).monitor.rows == 2
         async with serving(tmp_path / "..", limits=Limits(skew_seconds=0)) as app:
             await post(app, "request", V1_REQUEST)
             answer = await post(app, "response", V1_RESPONSE, time="2020-01-01T00:00:00Z")
@@ -526,7 +528,7 @@ def test_event_that_is_none_is_refused(tmp_path, change, status):
                 assert (await call(app, "POST", PATH, V1_REQUEST, without)).status == 400
             assert (await call(app, "POST", PATH, V1_REQUEST)).status == 400
             assert (await post(app, "request", b"")).status == 422
-            assert hosted(app).counts.waiting_events == 0
-            assert hosted(app).counts.refused.total() == 7
+            assert served_monitor(app).counts.waiting_events == 0
+            assert served_monitor(app).counts.refused.total() == 7
 
     run(scenario())

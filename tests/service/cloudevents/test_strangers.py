@@ -20,7 +20,7 @@ from tests.service.cloudevents.payloads import (
     structured,
     with_raw,
 )
-from tests.service.cloudevents.test_receiving import TABLE, hosted
+from tests.service.cloudevents.test_receiving import TABLE, served_monitor
 
 REQUESTS = [
     b'{"instances": [[0.5, 0.25], [0.5, 0.3]]}',
@@ -119,7 +119,7 @@ async def bombard(folder, rule, times, seed):
     rng, seen, taken = random.Random(seed), Counter(), 0
     limits = Limits(pairs=50, body_bytes=100_000, batch_rows=100)
     async with serving(folder, rule, limits=limits) as app:
-        served = hosted(app)
+        served = served_monitor(app)
         for i in range(times):
             path, told, body = message(rng, times)
             answer = await call(app, "POST", path, body, told)

@@ -76,8 +76,10 @@ def test_collector_gets_what_a_scrape_says_and_every_violation(tmp_path, collect
     (tmp_path / "rule.toml").write_text(RULE)
 
     async def scenario():
-        served = MonitorSettings(rule=str(tmp_path / "rule.toml"), ledger=str(tmp_path / "ledger"))
-        service = Service(ServiceSettings({"default": served}))
+        settings = MonitorSettings(
+            rule=str(tmp_path / "rule.toml"), ledger=str(tmp_path / "ledger")
+        )
+        service = Service(ServiceSettings({"default": settings}))
         app = App(service)
         otlp = OtlpExporter(service, OtlpSettings(url))
         await asyncio.to_thread(service.open)

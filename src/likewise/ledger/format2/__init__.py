@@ -1,4 +1,4 @@
-"""Format 2: decisions are accepted first and judged second; the chain goes by runs of rows."""
+"""Implement format 2: decisions are accepted, then judged; the chain consists of runs of rows."""
 
 from likewise.ledger.format2.chain import record_type
 from likewise.ledger.format2.reading import (

@@ -1,16 +1,9 @@
-"""Format 2: a run of decisions is an event of the chain, and so is the run of their verdicts.
+"""Hash format 2: a run of decisions is an event of the chain, and so is the run of their verdicts.
 
-A decision's values are hashed with 16 random bytes, its salt, into a commitment. The distances of a
-verdict with witnesses are hashed with a salt of their own into another. What is left of a run is
-arrays of numbers and commitments, and one hash over them is the body of an event. So values, and
-distances from which values could be computed, are destroyed together with their salts, and the
-chain still holds. A run names the witnesses of a verdict in order of their rows: their order by
-distance is known from the distances, and goes with them. docs/ledger-format.md writes down every
-byte of this.
-
-Invariant: a row is proved by its values, its salt and the arrays of its run, which tell nothing of
-other rows' values.
+Invariant: a row is proved by its values, its salt and the arrays of its run, which reveal nothing
+about other rows' values.
 Cost: one hash for each row, one for each verdict with witnesses, two for each run.
+Not here: every byte of this, in words (docs/ledger-format.md).
 """
 
 import struct
@@ -31,8 +24,15 @@ from likewise.ledger.hashes import (
     sha256,
 )
 from likewise.ledger.verdict_facts import FACTS
+from likewise.tables.array_types import Floats, Rows
 from likewise.tables.keys import Key
-from likewise.tables.rows import Floats, Rows
+
+# A decision's values are hashed with 16 random bytes, its salt, into a commitment. The distances of
+# a verdict with witnesses are hashed with a salt of their own into another. The rest of a run is
+# arrays of numbers and commitments, and one hash over them is the body of an event. So values, and
+# distances from which values could be computed, can be destroyed together with their salts, and the
+# chain still holds. A run names the witnesses of a verdict in order of their rows: their order by
+# distance follows from the distances, and is destroyed with them.
 
 DECISION = np.dtype(
     [
@@ -47,7 +47,7 @@ VERDICT = np.dtype([("first", "<i8"), ("count", "<i8"), ("facts", FACTS)])
 DECISIONS, VERDICTS, JUDGED = "decisions", "verdicts", "judged"
 """The kinds of events that stand for runs of rows: accepted, judged later, and both at once."""
 SECRET = "key_secret"
-"""In the body of the first event: what marks of erased keys are made with."""
+"""The field of the first event's body that marks of erased keys are made with."""
 _RUN = struct.Struct("<QQ")
 _PAIR = np.dtype([("row", "<i8"), ("witness", "<i8")])
 PAIR_BYTES = _PAIR.itemsize
@@ -56,7 +56,7 @@ Records = npt.NDArray[Any]
 
 
 def record_type(outputs: int, input_bytes: int) -> np.dtype[Any]:
-    """One record: a whole decision with its verdict."""
+    """Return the type of one record: a whole decision with its verdict."""
     return np.dtype(
         [
             ("salt", "u1", SALT),
@@ -70,11 +70,11 @@ def record_type(outputs: int, input_bytes: int) -> np.dtype[Any]:
 
 
 def commitments(salts: Bytes, outputs: Floats, inputs: Bytes, keys: Sequence[Key] | None) -> bytes:
-    """One for each row, joined: of salt, the hash of the key, output, input."""
+    """Return a hash for each row, joined: of salt, the hash of the key, output and input."""
     count = len(salts)
-    named = digests(bytes(DIGEST * count) if keys is None else key_digests(keys))
-    given = np.ascontiguousarray(outputs, "<f8").view(np.uint8).reshape(count, -1)
-    rows = np.ascontiguousarray(np.concatenate([salts, named, given, inputs], axis=1))
+    hashed_keys = digests(bytes(DIGEST * count) if keys is None else key_digests(keys))
+    numbers = np.ascontiguousarray(outputs, "<f8").view(np.uint8).reshape(count, -1)
+    rows = np.ascontiguousarray(np.concatenate([salts, hashed_keys, numbers, inputs], axis=1))
     return digest_each(rows.view(f"V{rows.shape[1]}").reshape(-1).tolist())
 
 
@@ -83,7 +83,7 @@ def distance_commitment(salt: bytes, distances: bytes) -> bytes:
 
 
 def run_digest(first: int, stop: int, *content: bytes | memoryview) -> bytes:
-    """Of a run of rows: its bounds, and what was written of it."""
+    """Return the digest of a run of rows: of its bounds, and of what was written of it."""
     digest = sha256(_RUN.pack(first, stop))
     for part in content:
         digest.update(part)
@@ -91,7 +91,7 @@ def run_digest(first: int, stop: int, *content: bytes | memoryview) -> bytes:
 
 
 def pack_fields(records: Records, *fields: str) -> memoryview:
-    """Some parts of records, row by row: of a decision, a verdict, or both, which lie together."""
+    """Return adjacent parts of records, row by row: the decision, the verdict, or both."""
     kinds = records.dtype.fields
     assert kinds is not None
     start, (last, at) = kinds[fields[0]][1], kinds[fields[-1]][:2]
@@ -100,12 +100,12 @@ def pack_fields(records: Records, *fields: str) -> memoryview:
 
 
 def pair_bytes(owners: Rows, witnesses: Rows) -> bytes:
-    """The rows of each pair that is kept, by owner, then by witness."""
+    """Return the rows of each stored pair, by owner, then by witness."""
     pairs = np.empty(len(owners), _PAIR)
     pairs["row"], pairs["witness"] = owners, witnesses
     return pairs.tobytes()
 
 
 def key_mark(secret: bytes, key: Key) -> str:
-    """What is left of a key that was erased: enough to know it again."""
+    """Return the mark that is left of an erased key: enough to recognize it."""
     return sha256(secret + key_bytes(key)).digest()[:SALT].hex()

@@ -1,4 +1,4 @@
-"""Format 2: what every decision has stands in its record, what is looked up in the database.
+"""Read format 2: records hold what every decision has, the database what is looked up.
 
 The database has one event for each run of rows, keys by row, and the verdicts with witnesses.
 """
@@ -14,11 +14,11 @@ from likewise.ledger.entries import NO_STORED_WITNESSES, WITNESS, StoredWitnesse
 from likewise.ledger.format2.chain import SECRET, key_mark
 from likewise.ledger.protocol import FormatReader
 from likewise.ledger.stored import MOST, LedgerState, StoredDecisions
+from likewise.tables.array_types import Floats, Rows
 from likewise.tables.keys import Key
-from likewise.tables.rows import Floats, Rows
 
 EVENTS = "first IS NULL"
-"""What tells events from runs of rows."""
+"""A condition that distinguishes events from runs of rows."""
 
 _SPAN = "row >= ? AND row < ? ORDER BY row"
 _KEYS = f"SELECT row, key FROM key WHERE {_SPAN}"
@@ -71,7 +71,7 @@ def has_keys(reader: FormatReader) -> bool:
 
 
 def row_of(reader: FormatReader, key: Key) -> int | None:
-    """No hash covers the database's index of keys, so the table decides."""
+    """Return the row of a key; the table decides, since no hash covers its index."""
     for source in ("key", "key NOT INDEXED"):
         for (row,) in reader.all(f"SELECT row FROM {source} WHERE key = ?", key):
             if reader.all("SELECT 1 FROM key NOT INDEXED WHERE row = ? AND key = ?", row, key):
@@ -80,7 +80,7 @@ def row_of(reader: FormatReader, key: Key) -> int | None:
 
 
 def erased_keys(reader: FormatReader) -> Callable[[Key], bool] | None:
-    """Whether a key of a row that is still there was erased; None if none was."""
+    """Return a function that tells whether a row's key was erased; None if none was."""
     first, events = reader.first_kept(), reader.events("erased")
     marks = {mark for event in events for row, mark in event.marks().items() if row >= first}
     if not marks:
@@ -90,7 +90,7 @@ def erased_keys(reader: FormatReader) -> Callable[[Key], bool] | None:
 
 
 def key_secret(reader: FormatReader) -> bytes:
-    """What marks of erased keys are made with."""
+    """Return the secret that marks of erased keys are made with."""
     event = reader.events("rule")[0]
     try:
         return bytes.fromhex(event.body[SECRET])
@@ -99,21 +99,20 @@ def key_secret(reader: FormatReader) -> bytes:
 
 
 def key_marks(reader: FormatReader, rows: list[int]) -> dict[str, str]:
-    """Return what is to be left of the keys of rows, by row, once these are erased."""
+    """Return the marks that remain of the keys of rows, by row, once these are erased."""
     secret = key_secret(reader)
     query = "SELECT row, key FROM key WHERE row IN (SELECT value FROM json_each(?))"
-    found = reader.all(query, json.dumps(rows))
-    return {str(row): key_mark(secret, key) for row, key in found}
+    cells = reader.all(query, json.dumps(rows))
+    return {str(row): key_mark(secret, key) for row, key in cells}
 
 
 def groups(reader: FormatReader, inputs: Any) -> dict[str, Rows]:
     """Return the codes of inputs in each protected column, as the table `member` has them."""
-    layout, found = reader.layout, {}
-    if layout is not None and reader.protected_columns:
-        columns = np.ascontiguousarray(inputs).view(layout.dtype).reshape(-1)
-        for name in reader.protected_columns:
-            found[name] = columns[name].astype(np.int64)
-    return found
+    layout = reader.layout
+    if layout is None or not reader.protected_columns:
+        return {}
+    columns = np.ascontiguousarray(inputs).view(layout.dtype).reshape(-1)
+    return {name: columns[name].astype(np.int64) for name in reader.protected_columns}
 
 
 def find_flagged(reader: FormatReader, first: int, stop: int) -> list[int]:
@@ -125,17 +124,17 @@ def decisions(
 ) -> StoredDecisions:
     records = reader.records
     assert records is not None
-    some = records.read(first, stop)
-    verdicts, decided = some["verdict"], some["decision"]
+    chunk = records.read(first, stop)
+    verdicts, decided = chunk["verdict"], chunk["decision"]
     return StoredDecisions(
         first=first,
         times=decided["time"].copy(),
         keys=keys_of(reader, first, stop) if keys else None,
-        outputs=_outputs(reader, first, some["output"]),
+        outputs=_outputs(reader, first, chunk["output"]),
         firsts=verdicts["first"].copy(),
         counts=verdicts["count"].copy(),
         witnesses=_witnesses(reader, first, stop) if witnesses else NO_STORED_WITNESSES,
-        records=some,
+        records=chunk,
         models=decided["model"].astype(np.int64),
         sources=decided["source"].astype(np.int64),
         positions=decided["position"].copy(),
@@ -144,13 +143,13 @@ def decisions(
 
 
 def keys_of(reader: FormatReader, first: int, stop: int) -> list[Key]:
-    """The key of each row, None where it has none."""
+    """Return the key of each row, None for none."""
     cells = reader.all(_KEYS, first, stop)
-    given = [key for _, key in cells]
-    if not set(map(type, given)) <= {str, int}:
+    stored = [key for _, key in cells]
+    if not set(map(type, stored)) <= {str, int}:
         raise ValueError("a key is neither text nor a whole number")
     if [row for row, _ in cells] == list(range(first, stop)):
-        return given
+        return stored
     keys: list[Key] = [None] * (stop - first)
     for row, key in cells:
         keys[row - first] = key
@@ -159,43 +158,37 @@ def keys_of(reader: FormatReader, first: int, stop: int) -> list[Key]:
 
 def _outputs(reader: FormatReader, first: int, numbers: Floats) -> Floats:
     outputs = numbers.reshape(len(numbers), -1).astype(np.float64)
-    gone = reader.erased_rows() - first
-    outputs[gone[(gone >= 0) & (gone < len(outputs))]] = np.nan
+    erased = reader.erased_rows() - first
+    outputs[erased[(erased >= 0) & (erased < len(outputs))]] = np.nan
     return outputs
 
 
 def _witnesses(reader: FormatReader, first: int, stop: int) -> StoredWitnesses:
-    """The kept witnesses of a run of rows; those whose distances were destroyed have NaN."""
+    """Return the stored witnesses of a run of rows; destroyed distances are NaN."""
     cells = reader.all(_VERDICTS, first, stop)
     if not cells:
         return NO_STORED_WITNESSES
-    rows, named, far = zip(*cells, strict=True)
-    return kept_of(np.array(rows, np.int64) - first, named, far)
-
-
-def kept_of(owners: Rows, named: Any, distances: Any) -> StoredWitnesses:
-    """Witnesses by owner, from the blobs of rows and distances of each owner."""
-    sizes = np.array([len(some) // 8 for some in named], np.int64)
-    whole = [
-        np.full(len(some) // 4, np.nan).tobytes() if told is None else told
-        for some, told in zip(named, distances, strict=True)
+    rows, row_blobs, distance_blobs = zip(*cells, strict=True)
+    sizes = np.array([len(blob) // 8 for blob in row_blobs], np.int64)
+    complete = [
+        np.full(len(blob) // 4, np.nan).tobytes() if distances is None else distances
+        for blob, distances in zip(row_blobs, distance_blobs, strict=True)
     ]
-    if any(len(told) != 2 * len(some) for some, told in zip(named, whole, strict=True)):
+    if any(len(two) != 2 * len(blob) for blob, two in zip(row_blobs, complete, strict=True)):
         raise ValueError("there are not two distances for each witness")
-    owned = np.repeat(np.arange(len(owners)), sizes)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
     starts = np.cumsum(sizes) - sizes
-    place = np.arange(len(owned)) - starts[owned]
-    near = 2 * starts[owned] + place
-    numbers = np.frombuffer(b"".join(whole), "<f8")
-    found = np.zeros(len(owned), WITNESS)
-    found["row"] = np.frombuffer(b"".join(named), "<i8")
-    found["input_distance"] = numbers[near]
-    found["output_distance"] = numbers[near + sizes[owned]]
-    return StoredWitnesses(owners[owned], found)
+    near = 2 * starts[owner] + np.arange(len(owner)) - starts[owner]
+    numbers = np.frombuffer(b"".join(complete), "<f8")
+    records = np.zeros(len(owner), WITNESS)
+    records["row"] = np.frombuffer(b"".join(row_blobs), "<i8")
+    records["input_distance"] = numbers[near]
+    records["output_distance"] = numbers[near + sizes[owner]]
+    return StoredWitnesses(np.array(rows, np.int64)[owner] - first, records)
 
 
 def runs_since(reader: FormatReader, time: int | None) -> list[tuple[int, int]]:
-    """One run: `latest` only grows, so all from the first that reaches that time on."""
+    """Return one run: `latest` only grows, so all rows from the first that reaches that time."""
     first, state = reader.first_kept(), reader.state()
     if time is None or state.rows == first:
         return [(first, state.rows)]

@@ -1,7 +1,7 @@
-"""Format 2: walk along the events, and compare the rows of each run with its digest.
+"""Verify format 2: walk along the events, and compare the rows of each run with its digest.
 
-Invariant: whatever was changed after it was written is found, unless every link from there to the
-head was made again; against that, keep a head elsewhere and compare.
+Invariant: every change after writing is found, unless every link from there to the head was
+computed again; against that, keep a head elsewhere and compare.
 Cost: one hash for each row, one for each verdict with witnesses, two for each run.
 """
 
@@ -26,10 +26,10 @@ from likewise.ledger.hashes import (
     word_commitment,
     word_link,
 )
-from likewise.ledger.heads import Head, check_met, written_anew
+from likewise.ledger.heads import Head, check_met, rewritten_error
 from likewise.ledger.protocol import FormatReader
 from likewise.ledger.stored import MOST, Altered, ChainEnd, StoredDecisions
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
 
 _NAMED = "SELECT witnesses FROM verdict WHERE row = ?"
 KINDS = ("review", "superseded", "truth")
@@ -37,13 +37,13 @@ KINDS = ("review", "superseded", "truth")
 
 def check_words(reader: FormatReader) -> None:
     """Raise Altered unless all words are as they were written, or were erased."""
-    wanted = {0: GENESIS}
+    expected = {0: GENESIS}
     erased = {word for event in reader.events("erased") for word in event.get_integers("words")}
     try:
         for event in reader.events("words"):
-            wanted[int(event.body["words"])] = bytes.fromhex(event.body["link"])
+            expected[int(event.body["words"])] = bytes.fromhex(event.body["link"])
         for event in reader.events("dropped")[-1:]:
-            wanted[int(event.body["words"])] = bytes.fromhex(event.body["words_link"])
+            expected[int(event.body["words"])] = bytes.fromhex(event.body["words_link"])
             erased |= set(event.body["erased_words"])
     except (KeyError, ValueError, TypeError):
         raise Altered(None, "an event about words cannot be read") from None
@@ -59,24 +59,24 @@ def check_words(reader: FormatReader) -> None:
             raise Altered(None, problem)
         link = word_link(link, number, column, code, commitment)
         count += 1
-        if link != stored or wanted.get(count, link) != link:
+        if link != stored or expected.get(count, link) != link:
             raise Altered(None, problem)
-    if count != max(wanted):
-        raise Altered(None, f"there are {count} words, and there should be {max(wanted)}")
+    if count != max(expected):
+        raise Altered(None, f"there are {count} words, and there should be {max(expected)}")
 
 
 def check_notes(reader: FormatReader, first: int, is_gone: Callable[[int], bool]) -> None:
     """Raise Altered unless all notes, and the marks of reviewed verdicts, are as they were written.
 
-    first: the first row that is kept; notes on earlier ones have left with them
+    first: the first row that is still there; notes on earlier ones have left with them
     """
     events = sorted(
-        (event for kind in KINDS for event in reader.events(kind)), key=lambda one: one.number
+        (event for kind in KINDS for event in reader.events(kind)), key=lambda event: event.number
     )
     events = [event for event in events if event.get_integer("row") >= first]
     notes = {event: rest for event, *rest in reader.all("SELECT * FROM note")}
     if set(notes) != {event.number for event in events}:
-        raise Altered(None, "there are notes that no event tells of, or some are missing")
+        raise Altered(None, "there are notes without an event, or some are missing")
     marks: dict[int, str] = {}
     for event in events:
         row, other, text, salt = notes[event.number]
@@ -98,14 +98,13 @@ def check_notes(reader: FormatReader, first: int, is_gone: Callable[[int], bool]
         if event.kind == "review":
             marks[row] = str(event.body.get("disposition"))
     expected = {row: mark for row, mark in marks.items() if mark != "open"}
-    there = dict(reader.all("SELECT row, review FROM verdict WHERE review IS NOT NULL"))
-    if there != expected:
+    if dict(reader.all("SELECT row, review FROM verdict WHERE review IS NOT NULL")) != expected:
         raise Altered(None, "verdicts are marked with other reviews than the chain has")
 
 
 def _named_by(reader: FormatReader, row: int) -> list[int]:
-    """The witnesses that are kept of a verdict."""
-    return [one for (named,) in reader.all(_NAMED, row) for one in np.frombuffer(named, "<i8")]
+    """Return the stored witnesses of a verdict."""
+    return [other for (blob,) in reader.all(_NAMED, row) for other in np.frombuffer(blob, "<i8")]
 
 
 _EVENTS = """
@@ -129,7 +128,7 @@ def walk(reader: FormatReader, head: Head | None, values: bool = True) -> "Forma
 
 
 class Format2Walk:
-    """One walk along a chain, chunk by chunk."""
+    """Walks along a chain once, chunk by chunk."""
 
     def __init__(self, reader: FormatReader, head: Head | None, values: bool) -> None:
         self._reader = reader
@@ -173,7 +172,7 @@ class Format2Walk:
     # Events
 
     def _pass_some(self, stop: int) -> tuple[list[Run], list[Run]]:
-        """Go on along some events; the runs of decisions, and of later verdicts, among them."""
+        """Walk on along some events; return their runs of decisions, and of later verdicts."""
         accepted: list[Run] = []
         judged: list[Run] = []
         rows = 0
@@ -182,12 +181,12 @@ class Format2Walk:
             if number != self.events or number >= stop:
                 raise Altered(None, f"event {self.events} is missing")
             try:
-                made = event_link(self._link, number, at_row, time, kind, body)
-            except Exception:  # a cell that is of another type than it was
-                made = b""
-            if made != link or not _makes_sense(kind, first, upto, latest, body):
+                computed = event_link(self._link, number, at_row, time, kind, body)
+            except Exception:  # a cell has another type than it had
+                computed = b""
+            if computed != link or not _makes_sense(kind, first, upto, latest, body):
                 raise Altered(None, f"event {number} ({kind!r}) is not as it was written")
-            self._link = made
+            self._link = computed
             self.events += 1
             if first is not None:
                 run = (first, upto, latest, body, kind == chain.JUDGED)
@@ -208,13 +207,13 @@ class Format2Walk:
         head = self._wanted
         if head is not None and head.events == self.events:
             if (head.rows, head.link) != (self.rows, self._link):
-                raise written_anew(head, f"event {self.events - 1:,}")
+                raise rewritten_error(head, f"event {self.events - 1:,}")
             self._met = True
 
     # Rows
 
     def _check_accepted(self, runs: list[Run]) -> Iterator[StoredDecisions]:
-        """Compare runs of decisions with their digests, and give their rows."""
+        """Compare runs of decisions with their digests, and yield their rows."""
         runs = [run for run in runs if run[1] > self.first]
         if not runs:
             return
@@ -232,19 +231,19 @@ class Format2Walk:
         size = len(packed) // max(1, stop - first)
         stops = [run[1] for run in runs]
         times = np.maximum.accumulate(chunk.times)[np.array(stops) - first - 1].tolist()
-        told: Iterable[tuple[bytes, ...]] = repeat(())
+        contents: Iterable[tuple[bytes, ...]] = repeat(())
         if together:
-            told = _Verdicts(self, chunk.records, first, stop).contents(first, stops)
+            contents = _Verdicts(self, chunk.records, first, stop).contents(first, stops)
         for (start, upto, latest, body, with_verdicts), verdicts, time in zip(
-            runs, told, times, strict=False
+            runs, contents, times, strict=False
         ):
-            beside = verdicts
+            verdict_content = verdicts
             content = packed[(start - first) * size : (upto - first) * size]
             if with_verdicts and not together:
                 part = chunk.records[start - first : upto - first]
                 content = chain.pack_fields(part, "decision", "verdict")
-                (beside,) = _Verdicts(self, part, start, upto).contents(start, [upto])
-            if chain.run_digest(start, upto, content, *beside) != body:
+                (verdict_content,) = _Verdicts(self, part, start, upto).contents(start, [upto])
+            if chain.run_digest(start, upto, content, *verdict_content) != body:
                 raise _alteration(start, upto, "time, model, verdict or place")
             self._latest = max(self._latest, time)
             if latest != self._latest:
@@ -257,9 +256,9 @@ class Format2Walk:
             if stop <= self.first:
                 continue
             chunk = self._reader.decisions(start, stop, keys=False, witnesses=False)
-            (told,) = _Verdicts(self, chunk.records, start, stop).contents(start, [stop])
+            (verdicts,) = _Verdicts(self, chunk.records, start, stop).contents(start, [stop])
             content = chain.pack_fields(chunk.records, "verdict")
-            if chain.run_digest(start, stop, content, *told) != body:
+            if chain.run_digest(start, stop, content, *verdicts) != body:
                 raise _alteration(start, stop, "verdict")
 
     def _judge(self, start: int, stop: int) -> None:
@@ -289,7 +288,7 @@ class Format2Walk:
                 self._members[name].append(np.stack([codes, rows], axis=1))
 
     def _check_orphans(self) -> None:
-        """Whether the tables have rows that no row of the chain accounts for."""
+        """Raise Altered if the tables have rows that no row of the chain accounts for."""
         ((keys, flagged),) = self._reader.all(
             "SELECT (SELECT count(*) FROM key), (SELECT count(*) FROM verdict)"
         )
@@ -312,31 +311,33 @@ class Format2Walk:
             for start in range(0, len(cells), _ROWS):
                 part = cells[start : start + _ROWS]
                 bounds = part[[0, -1]].reshape(-1).tolist()
-                there = self._reader.all(_MEMBERS, name, *bounds)
-                wanted = list(zip(*part.T.tolist(), strict=True))
-                if there != wanted:
-                    odd = sorted(set(there) ^ set(wanted), key=repr)[0]
-                    which = "lacks" if odd in wanted else "has"
+                stored = self._reader.all(_MEMBERS, name, *bounds)
+                expected = list(zip(*part.T.tolist(), strict=True))
+                if stored != expected:
+                    odd = sorted(set(stored) ^ set(expected), key=repr)[0]
+                    which = "lacks" if odd in expected else "has"
                     raise Altered(
                         odd[1], f"the table 'member' {which} row {odd[1]} of {name!r} = {odd[0]}"
                     )
-        ((there,),) = self._reader.all("SELECT count(*) FROM member")
-        if there != many:
-            raise Altered(None, f"the table 'member' has {there} rows, and should have {many}")
+        ((stored_count,),) = self._reader.all("SELECT count(*) FROM member")
+        if stored_count != many:
+            raise Altered(
+                None, f"the table 'member' has {stored_count} rows, and should have {many}"
+            )
 
 
 def _commitments(chunk: StoredDecisions) -> tuple[bytes, bytes]:
-    """Those that the values of rows make, and those that are kept."""
+    """Return the commitments computed from the values of rows, and those stored."""
     records = chunk.records
     numbers = records["output"].reshape(len(chunk), -1)
-    made = chain.commitments(records["salt"], numbers, records["input"], chunk.keys)
-    return made, np.ascontiguousarray(records["decision"]["commitment"]).tobytes()
+    computed = chain.commitments(records["salt"], numbers, records["input"], chunk.keys)
+    return computed, np.ascontiguousarray(records["decision"]["commitment"]).tobytes()
 
 
 def _is_erased(chunk: StoredDecisions, i: int, erased: Rows) -> bool:
-    """Whether a row that does not match its commitment was erased, and says nothing now.
+    """Return whether a row that does not match its commitment was erased, and holds nothing.
 
-    Its record is overwritten after the database says that it is erased, the salt at last.
+    Its record is overwritten after the database says that it is erased; the salt comes last.
     """
     if not _is_among(erased, chunk.first + i):
         return False
@@ -356,17 +357,17 @@ def _keys_in(chunk: StoredDecisions) -> int:
 
 
 class _Verdicts:
-    """The verdicts with witnesses of a run of rows, each compared with its record."""
+    """Holds the verdicts with witnesses of a run of rows, after comparing each with its record."""
 
     def __init__(self, walk: Format2Walk, records: Any, first: int, stop: int) -> None:
         verdicts, decided = records["verdict"], records["decision"]
         places = np.flatnonzero(verdicts["count"] > 0)
         self._rows = first + places
         cells = walk._reader.all(_VERDICTS, first, stop)
-        there = [cell[0] for cell in cells]
-        if there != self._rows.tolist():
-            odd = sorted(set(there) ^ set(self._rows.tolist()))[0]
-            raise Altered(odd, f"row {odd:,}: its verdict is missing, or is none of its record")
+        stored = [cell[0] for cell in cells]
+        if stored != self._rows.tolist():
+            odd = sorted(set(stored) ^ set(self._rows.tolist()))[0]
+            raise Altered(odd, f"row {odd:,}: its verdict is missing, or its record has none")
         expected = zip(
             decided["time"][places].tolist(),
             decided["model"][places].tolist(),
@@ -409,7 +410,7 @@ class _Verdicts:
             raise Altered(row, f"row {row:,}: its distances are gone, and no erasure says why")
 
     def contents(self, first: int, stops: list[int]) -> Iterator[tuple[bytes, bytes]]:
-        """What is hashed beside the records of runs, one behind the other, which end there."""
+        """Yield what is hashed beside the records of consecutive runs, which end at `stops`."""
         places = self._rows.searchsorted([first, *stops])
         pairs = pairwise((chain.PAIR_BYTES * self._ends[places]).tolist())
         committed = pairwise((DIGEST * places).tolist())
@@ -418,7 +419,7 @@ class _Verdicts:
 
 
 def _least(distances: bytes, many: int) -> float | None:
-    """The least of so many distances of inputs, of which there are none if nobody is named."""
+    """Return the least of so many input distances; None if there are no witnesses."""
     if many == 0 or len(distances) < 8 * many:
         return None
     least: float = min(unpack_from(f"<{many}d", distances))
@@ -426,7 +427,7 @@ def _least(distances: bytes, many: int) -> float | None:
 
 
 def _makes_sense(kind: Any, first: Any, stop: Any, latest: Any, body: Any) -> bool:
-    """Whether an event that is a run says which rows, and another one does not."""
+    """Return whether a run of rows says which rows, and any other event does not."""
     if kind not in (chain.DECISIONS, chain.VERDICTS, chain.JUDGED):
         return (first, stop, latest) == (None, None, None) and isinstance(body, str)
     timed = latest is None if kind == chain.VERDICTS else type(latest) is int

@@ -1,4 +1,4 @@
-"""Format 2, written: records first, then, in one transaction, what is looked up and the events.
+"""Write format 2: records first, then, in one transaction, what is looked up and the events.
 
 A run never spans two files of records, so that a window can drop whole files with their runs.
 """
@@ -23,19 +23,19 @@ from likewise.ledger.protocol import FormatReader, FormatWriter
 from likewise.ledger.source_positions import PAIR
 from likewise.ledger.stored import NOT_JUDGED, ChainEnd
 from likewise.ledger.verdict_facts import facts_of_many
+from likewise.tables.array_types import Rows
 from likewise.tables.keys import Key
-from likewise.tables.rows import Rows
 
 ERASED_FIELDS = ["output", "input"]
 _MARKED = "UPDATE verdict SET distance = NULL, distances = NULL, salt = NULL WHERE row = ?"
 _REVIEWED_WHOLE = """
 UPDATE note SET text = NULL, salt = NULL WHERE row = ? AND other IS NULL
 AND (SELECT kind FROM event WHERE number = note.event) = 'review'"""
-"""What was said of all that a decision contradicts is said of each."""
+"""A review of all that a decision contradicts is also about each of them."""
 
 
 def first_body() -> dict[str, Any]:
-    """What the first event has to say beside the rule."""
+    """Return what the first event says beside the rule."""
     return {chain.SECRET: os.urandom(SALT).hex()}
 
 
@@ -62,9 +62,9 @@ def _add(
     at_row: int,
     run: tuple[int | None, int | None, int | None] = (None, None, None),
 ) -> ChainEnd:
-    """One event more.
+    """Write one more event; return the new end of the chain.
 
-    run: of a run of rows the first, the one after the last, and the latest time of its decisions
+    run: for a run of rows its first row, the one after the last, and the decisions' latest time
     """
     now = store.now()
     link = store.pending_link = event_link(end.link, end.events, at_row, now, kind, body)
@@ -78,7 +78,7 @@ def _add(
 def add_note(
     store: FormatWriter, database: sqlite3.Connection, note: LedgerNote, end: ChainEnd
 ) -> ChainEnd:
-    """An event with words beside it that can be destroyed."""
+    """Write an event with text beside it that can be destroyed."""
     salt = os.urandom(SALT)
     body = {**note.body, "note": word_commitment(salt, note.text).hex()}
     database.execute(
@@ -97,6 +97,7 @@ def add_note(
 def append(
     store: FormatWriter, database: sqlite3.Connection, entries: Entries, end: ChainEnd
 ) -> ChainEnd:
+    """Write decisions, with their verdicts unless they are still to be judged."""
     files, first, count = store.records, end.rows, len(entries)
     assert files is not None
     models: Codes | int = NO_CODE
@@ -125,7 +126,7 @@ def append(
     else:
         records["verdict"]["count"] = NOT_JUDGED
     files.write(first, records, sync=store.sync)
-    for table in ("key", "verdict"):  # somebody may have put something there that had yet to come
+    for table in ("key", "verdict"):  # rows that were inserted from outside
         database.execute(f"DELETE FROM {table} WHERE row >= ?", (first,))
     if entries.keys is not None:
         keyed: Iterable[tuple[int, Key]] = zip(
@@ -154,7 +155,7 @@ def append(
 def judge(
     store: FormatWriter, database: sqlite3.Connection, judged: EntryVerdicts, end: ChainEnd
 ) -> ChainEnd:
-    """Verdicts of decisions that were accepted before."""
+    """Write verdicts of decisions that were accepted before."""
     files, first, stop = store.records, judged.first, judged.first + len(judged)
     assert files is not None
     judged = judged.by_row()
@@ -178,17 +179,16 @@ def _codes(
     end: ChainEnd,
     more: Mapping[str, dict[str, str]] = MappingProxyType({}),
 ) -> tuple[Codes, ChainEnd]:
-    """The codes of models or sources; an event tells of each new one.
+    """Return the codes of models or sources; write an event for each new one.
 
-    more: what else that event says of some of them
+    more: what else that event says, by name
     """
-    known, different = store.codes(kind), dict.fromkeys(names)
-    for name in different:
-        if name is not None and name not in known:
+    codes = store.codes(kind)
+    for name in dict.fromkeys(names):
+        if name is not None and name not in codes:
             end = add_event(store, database, kind, {"name": name, **more.get(name, {})}, end)
-            known[name] = len(known)
-    codes = [NO_CODE if name is None else known[name] for name in names]
-    return np.array(codes, np.int32), end
+            codes[name] = len(codes)
+    return np.array([NO_CODE if name is None else codes[name] for name in names], np.int32), end
 
 
 def _fill_verdicts(verdicts: Any, judged: EntryVerdicts) -> None:
@@ -199,7 +199,7 @@ def _fill_verdicts(verdicts: Any, judged: EntryVerdicts) -> None:
 def _add_verdicts(
     store: FormatWriter, database: sqlite3.Connection, judged: EntryVerdicts, records: Any
 ) -> bytes:
-    """Verdicts with witnesses, to be looked up; the commitments to their distances, joined."""
+    """Write verdicts with witnesses; return the commitments to their distances, joined."""
     places = np.flatnonzero(judged.counts > 0)
     if len(places) == 0:
         return b""
@@ -241,10 +241,10 @@ def _add_verdicts(
 
 
 def _salted_distances(found: Any, starts: Rows, ends: Rows) -> tuple[npt.NDArray[Any], Rows]:
-    """What is hashed of each verdict with witnesses: a new salt, distances of inputs, of outputs.
+    """Return what is hashed of each verdict: a new salt, input distances, output distances.
 
-    All are laid out as words of 8 bytes in one array, so that NumPy copies the distances; and where
-    each begins, the last of which is the end.
+    All are in one array of 8-byte words, so that NumPy copies the distances. Also return where each
+    begins, and the end.
     """
     sizes = ends - starts
     before = np.cumsum(sizes) - sizes
@@ -263,7 +263,7 @@ def _salted_distances(found: Any, starts: Rows, ends: Rows) -> tuple[npt.NDArray
 def _add_members(
     reader: FormatReader, database: sqlite3.Connection, first: int, places: Rows, inputs: Any
 ) -> None:
-    """Which group each contradicting decision belongs to, for those who look by group."""
+    """Write which group each contradicting decision belongs to, for searches by group."""
     rows = (first + places).tolist()
     for name, codes in groups(reader, inputs[places]).items():
         database.executemany(
@@ -275,7 +275,7 @@ def _add_members(
 def _verdict_content(
     judged: EntryVerdicts, start: int, stop: int, committed: bytes
 ) -> tuple[bytes, bytes]:
-    """Of the rows from `start` up to `stop`: pairs that are kept, and commitments to distances."""
+    """Return the stored pairs, and commitments to distances, of rows `start` up to `stop`."""
     first, owners = judged.first, judged.witnesses.owners
     low, high = owners.searchsorted([start - first, stop - first])
     rows = judged.witnesses.records["row"][low:high]
@@ -289,7 +289,7 @@ def _verdict_content(
 
 
 def erase(database: sqlite3.Connection, rows: list[int]) -> None:
-    """Keys, groups and distances; whoever is named by another's verdict has its distances too."""
+    """Remove keys, groups and distances of rows, also from verdicts that name these rows."""
     listed = json.dumps(rows)
     erased = "(SELECT value FROM json_each(?1))"
     database.execute(
@@ -306,17 +306,17 @@ def erase(database: sqlite3.Connection, rows: list[int]) -> None:
 
 
 def _find_naming(database: sqlite3.Connection, gone: Rows) -> list[int]:
-    """Verdicts of rows that are gone, and those that name one of them."""
-    found: list[int] = []
-    told = database.execute("SELECT row, witnesses FROM verdict")
-    while cells := told.fetchmany(1 << 15):
+    """Return the verdicts of rows that are gone, and those that name one of them."""
+    rows: list[int] = []
+    cursor = database.execute("SELECT row, witnesses FROM verdict")
+    while cells := cursor.fetchmany(1 << 15):
         owners = np.array([row for row, _ in cells])
-        sizes = np.array([len(named) // 8 for _, named in cells])
-        named = np.frombuffer(b"".join(named for _, named in cells), "<i8")
+        sizes = np.array([len(blob) // 8 for _, blob in cells])
+        named = np.frombuffer(b"".join(blob for _, blob in cells), "<i8")
         touched = np.isin(owners, gone)
         touched[np.repeat(np.arange(len(owners)), sizes)[np.isin(named, gone)]] = True
-        found += owners[touched].tolist()
-    return found
+        rows += owners[touched].tolist()
+    return rows
 
 
 def drop(database: sqlite3.Connection, first: int) -> None:
@@ -335,7 +335,7 @@ def anchor(reader: FormatReader, first: int) -> tuple[int, str]:
 
 
 def anchor_fields(reader: FormatReader, first: int) -> dict[str, Any]:
-    """The latest time before, and erased rows that verdicts name which stay."""
+    """Return the latest time before `first`, and erased rows that remaining verdicts name."""
     times = reader.all(
         "SELECT latest FROM event WHERE latest IS NOT NULL AND stop <= ? ORDER BY number DESC"
         " LIMIT 1",
@@ -344,5 +344,5 @@ def anchor_fields(reader: FormatReader, first: int) -> dict[str, Any]:
     cells = reader.all("SELECT witnesses FROM verdict WHERE row >= ? AND salt IS NULL", first)
     named = np.unique(np.frombuffer(b"".join(rows for (rows,) in cells), "<i8"))
     erased = np.intersect1d(named[named < first], reader.erased_rows())
-    gone = {"erased": erased.tolist()} if len(erased) else {}
-    return {"latest": times[0][0] if times else 0, **gone}
+    fields = {"erased": erased.tolist()} if len(erased) else {}
+    return {"latest": times[0][0] if times else 0, **fields}

@@ -1,15 +1,13 @@
-"""Columns of texts and pictures: what is kept of a value, and the vector it becomes.
+"""Read columns of texts and pictures: the value that is kept, and the vector it becomes.
 
-A text is kept as it is; a picture by its path, or by a digest if it has none. Vectors are kept
-as the model made them, in the row's own coordinates.
-
-Invariant: a missing place has the vector 0, and no model is asked about it.
-Cost: as many pictures are decoded at once as the embedder takes in a batch; fewer, where their
-pixels together are more than its limit_pixels.
+A text is kept as it is; a picture by its path, or by a digest if it has none.
+Invariant: a missing value has the vector 0, and no model is asked about it.
+Cost: as many pictures are decoded at once as the embedder takes in a batch; fewer if their
+pixels together exceed its limit_pixels.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -28,10 +26,18 @@ Vectors = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class EmbeddedValue:
-    """A value with its vector, where both are known: no model is asked."""
+    """Holds a value with its vector if both are known, so that no model is asked."""
 
     value: Any
     vector: npt.NDArray[Any]
+
+
+def pair_embedded(values: Iterable[Any], vectors: Iterable[npt.NDArray[Any]]) -> list[Any]:
+    """Pair the values of a column with their vectors; missing values stay None."""
+    return [
+        None if value is None else EmbeddedValue(value, vector)
+        for value, vector in zip(values, vectors, strict=True)
+    ]
 
 
 class EmbeddedColumn:
@@ -43,21 +49,22 @@ class EmbeddedColumn:
         self._embedding: Embedding = feature.embed.embedding
         self._at_once = feature.embed.batch if self._pictures else 1 << 16
         self.dtype = self._embedding.find_vector_type()
-        """Of one vector, with its length."""
+        """The type of one vector, with its length."""
 
     @property
     def width(self) -> int:
+        """How many numbers a vector has."""
         return int(self.dtype.shape[0])
 
     def read(self, column: Column) -> tuple[list[Any], Vectors]:
-        """What is kept of each value, None where it is missing, and the vectors."""
-        given = require_list(column)
-        vectors = np.zeros((len(given), self.width))
-        kept: list[Any] = [None] * len(given)
+        """Return what is kept of each value, None for a missing one, and the vectors."""
+        values = require_list(column)
+        vectors = np.zeros((len(values), self.width))
+        stored: list[Any] = [None] * len(values)
         places: list[int] = []
-        for i, value in enumerate(given):
+        for i, value in enumerate(values):
             if isinstance(value, EmbeddedValue):
-                kept[i], vectors[i] = value.value, value.vector
+                stored[i], vectors[i] = value.value, value.vector
             elif isinstance(value, np.ndarray) or not is_missing(value):
                 places.append(i)
         if places:
@@ -65,12 +72,12 @@ class EmbeddedColumn:
 
         def read() -> Iterator[tuple[int, Any]]:
             for i in places:
-                kept[i], item = self._read_one(i, given[i])
+                stored[i], item = self._read_one(i, values[i])
                 yield i, item
 
-        for some, items in self._embedding.pictures.batches(read(), self._at_once):
-            vectors[some] = self._embedding.embed_many(items, self._name_items(some))
-        return kept, vectors
+        for batch, items in self._embedding.pictures.batches(read(), self._at_once):
+            vectors[batch] = self._embedding.embed_many(items, self._name_items(batch))
+        return stored, vectors
 
     def _name_items(self, places: list[int]) -> ItemNamer:
         return lambda k: ErrorSubject(repr(self.name), places[k], self.name)

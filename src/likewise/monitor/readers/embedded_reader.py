@@ -1,8 +1,6 @@
-"""The reader of a rule with an embedder: texts or pictures in, their vectors judged and kept.
+"""Read texts or pictures under a rule with an embedder; only their vectors are kept.
 
-Of an input only its vector is kept: who wants to see texts again gives them as a column of a table
-(kind "text"), or looks them up by row.
-
+To see texts again, give them as a column of a table (kind "text"), or look them up by row.
 Invariant: a decision whose input cannot be embedded leaves no trace.
 Cost: the model's time, outside the monitor's lock; then as for any vector.
 """
@@ -19,7 +17,7 @@ from likewise.tables.normalize import as_list
 
 
 class EmbeddedReader(VectorReader):
-    """Makes vectors with the rule's embedder."""
+    """Turns inputs into vectors with the rule's embedder."""
 
     embeds = True
 
@@ -34,7 +32,7 @@ class EmbeddedReader(VectorReader):
 
 
 def embed_many(rule: Rule, x: Any) -> Any:
-    """The vectors of inputs under a rule with an embedder; a decision's number names it."""
+    """Return the vectors of inputs under a rule with an embedder; errors say which input it is."""
     values = list(x) if isinstance(x, np.ndarray) and x.ndim else as_list(x)  # pictures stay arrays
     if values is None:
         raise UnexpectedValue(

@@ -1,16 +1,4 @@
-"""From columns to vectors whose distance is the rule's.
-
-A number is kept in its own unit, an ordinal as its place; weights turn both into tolerances. A
-relative tolerance is a difference of logarithms. All that must match, which is every category
-without a mismatch, every sign of a relative number and every missing place that is a value of its
-own, becomes one coordinate: combinations are numbered, and two numbers lie farther apart than any
-radius. (What may be missing and then matches everything keeps a coordinate of its own, which can be
-left out.) A category with a mismatch becomes coordinates of which two (for linf, one) differ:
-
-    linf    its number in bits, each bit worth the mismatch
-    l1, l2  one coordinate per value; two of them differ, each worth half (of the square)
-
-A text or a picture becomes the coordinates that its embedder makes of it (embedded_reader.py).
+"""Encode the columns of a table as vectors whose distance is the rule's (see `Encoder`).
 
 Invariant: the distance of two vectors is that of their rows, up to the rounding of float64.
 Cost: some Python for each value; the vector has a coordinate for each number and ordinal, one for
@@ -18,7 +6,7 @@ all that must match, and a few for each category with a mismatch.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,11 +24,11 @@ Floats = npt.NDArray[np.float64]
 CodeArray = npt.NDArray[np.int32]
 
 FAR = 4096.7
-"""How many times epsilon, or 1, two rows are apart at least that differ in what must match."""
+"""Rows that differ in what must match are at least so many times max(epsilon, 1) apart."""
 _SHUFFLE, _NUMBERS = 2654435761, 1 << 32
-_APART = float("inf")  # stands for the weight of what must match, while weights are put together
+_APART = float("inf")  # placeholder for the weight of what must match, while weights are collected
 MISSING = -1
-"""The code of a missing place."""
+"""The code of a missing value."""
 
 
 class Erased:
@@ -54,7 +42,7 @@ ERASED = Erased()
 
 
 class Vocabulary:
-    """The values of a column by code; new ones count once they are committed."""
+    """Holds the values of a column by code; new ones count once they are committed."""
 
     def __init__(self, name: str, values: Sequence[Any] | None) -> None:
         self.name = name
@@ -62,9 +50,11 @@ class Vocabulary:
         self.values: list[Any] = list(values or ())
         self._codes = {value: code for code, value in enumerate(self.values)}
         self._fresh: dict[Any, int] = {}
-        self.check_word: Callable[[Any, str, int], Any] | None = None  # asked about every new value
+        self.check_word: Callable[[Any, str, int], Any] | None = None
+        """Called with every new value; raises BadDecision if it cannot be stored."""
 
     def read(self, column: Column) -> CodeArray:
+        """Return the codes of a column's values; new values get codes that are not committed."""
         values = require_list(column)
         fresh: dict[Any, int] = {}
         codes: dict[Any, int] = {}
@@ -75,7 +65,7 @@ class Vocabulary:
                     code = MISSING if is_missing(value) else self._learn(value, values, fresh)
                 codes[value] = code
         except TypeError:
-            i = next(i for i, value in enumerate(values) if not _hashable(value))
+            i = next(i for i, value in enumerate(values) if not _is_hashable(value))
             raise UnexpectedValue(
                 f"{self.name!r} is {values[i]!r}, which cannot be hashed; expected a string, a"
                 " number or the like.",
@@ -87,20 +77,20 @@ class Vocabulary:
 
     @property
     def code_of(self) -> Callable[[Any], int | None]:
-        """The code of a value seen before."""
+        """A function that returns the code of a known value, None for any other."""
         return self._codes.get
 
-    def _learn(self, given: Any, values: list[Any], fresh: dict[Any, int]) -> int:
-        """The code of a value that is not known as it came."""
+    def _learn(self, raw: Any, values: list[Any], fresh: dict[Any, int]) -> int:
+        """Return the code of a value that is not known in the type in which it came."""
         try:
-            value = label_of(given, repr(self.name))
+            value = label_of(raw, repr(self.name))
         except BadDecision as error:
-            raise error.with_place(_place(given, values)) from None
+            raise error.with_place(_find_place(raw, values)) from None
         code = self._codes.get(value)
         if code is not None:
             return code
         if self.closed:
-            i = _place(given, values)
+            i = _find_place(raw, values)
             raise UnexpectedValue(
                 f"{self.name!r} is {short_repr(value)}; expected one of"
                 f" {', '.join(map(repr, self.values))}{did_you_mean(value, self.values) or '.'}",
@@ -113,14 +103,15 @@ class Vocabulary:
         return fresh.setdefault(value, len(self.values) + len(fresh))
 
     def find_uncommitted(self, code: int) -> Any:
-        """What a code that is not committed stands for."""
-        return next(value for value, known in self._fresh.items() if known == code)
+        """Return the value of a code that is not committed."""
+        return next(value for value, fresh_code in self._fresh.items() if fresh_code == code)
 
     def discard(self) -> None:
+        """Forget values that are not committed."""
         self._fresh = {}
 
     def set_values(self, values: Sequence[Any]) -> None:
-        """Take over values by code, of an earlier history; those that were erased have no code."""
+        """Take over the values of an earlier history by code; erased ones have no code."""
         self.values[:] = values
         self._fresh = {}
         self._codes.clear()
@@ -129,25 +120,26 @@ class Vocabulary:
         )
 
     def drop(self, code: int) -> None:
-        """No row has this value any more: it is gone, and its code is not used again."""
-        if self._codes.get(self.values[code]) == code:  # it may have come again, as another
+        """Forget a value that no row has any more; its code is not used again."""
+        if self._codes.get(self.values[code]) == code:  # the value may have got another code since
             del self._codes[self.values[code]]
         self.values[code] = ERASED
 
     def commit(self) -> None:
+        """Make the values that were read last part of the vocabulary."""
         for value, code in self._fresh.items():
             self.values.append(value)  # first: a code without a value would be given out twice
             self._codes[value] = code
         self._fresh = {}
 
     def settle(self) -> None:
-        """After a commit was cut off: only the last value can be without its code."""
+        """Repair an interrupted commit: only the last value can be without its code."""
         self._fresh = {}
         if self.values and self.values[-1] is not ERASED:
             self._codes.setdefault(self.values[-1], len(self.values) - 1)
 
     def cut(self, count: int) -> None:
-        """Of the values, keep the first `count`; no row has any of the others."""
+        """Keep the first `count` values; no row has any of the others."""
         for value in self.values[count:]:
             if self._codes.get(value, -1) >= count:
                 del self._codes[value]
@@ -156,29 +148,43 @@ class Vocabulary:
 
 @dataclass
 class EncodedRows:
-    """Rows of a table: their vectors, and what is kept of each column."""
+    """Holds rows of a table: their vectors, and the stored values of each column."""
 
     vectors: Floats
     columns: dict[str, npt.NDArray[Any]]
-    """Numbers as they came (NaN where missing), everything else as codes."""
-    left_open: npt.NDArray[np.bool_] = field(
-        default_factory=lambda: np.empty((0, 0), dtype=np.bool_)
-    )
-    """Which coordinates of which row are near everything; no columns where none can be."""
+    """Numbers as they came (NaN if missing), everything else as codes."""
+    left_open: npt.NDArray[np.bool_] | None = None
+    """Which coordinates of which row match everything; None if the rule never allows that."""
 
 
 class Encoder:
-    """Reads tables under a rule with features."""
+    """Reads tables under a rule with features.
+
+    A number is a coordinate in its own unit, an ordinal its place; weights turn both into
+    tolerances. A relative tolerance is a difference of logarithms. Everything that must match
+    (categories without a mismatch, signs of relative numbers, and missing values that are a value
+    of their own) becomes one coordinate: combinations are numbered, and two numbers are farther
+    apart than any radius. A category or sign whose missing values match everything has a coordinate
+    of its own, which can be left out. A category with a mismatch becomes coordinates of which two
+    (for linf, one) differ:
+
+        linf    its number in bits, each bit worth the mismatch
+        l1, l2  one coordinate per value; two of them differ, each worth half (of the square)
+
+    A text or a picture becomes the coordinates that its embedder returns (embedded_columns.py).
+    """
 
     def __init__(self, rule: Rule) -> None:
         assert rule.features is not None
         self.features: Mapping[str, Feature] = rule.features
         self.metric = rule.metric
         self.far = FAR * max(1.0, rule.epsilon)
+        self.kept_features = {name: one for name, one in self.features.items() if one.is_kept}
+        """The features whose values are stored."""
         self.vocabularies = {
             name: Vocabulary(name, feature.order or feature.values)
-            for name, feature in self.features.items()
-            if feature.kind not in ("number", "key", "ignore")
+            for name, feature in self.kept_features.items()
+            if feature.kind != "number"
         }
         self.embedded = {
             name: EmbeddedColumn(name, feature)
@@ -189,13 +195,13 @@ class Encoder:
         self.has_must_match = any(_must_match(feature) for feature in self.features.values())
         weights = [_APART] if self.has_must_match else []
         self.places: dict[str, slice] = {}
-        """Of the coordinates of a column."""
+        """The coordinates of each column."""
         for name, feature in self.features.items():
-            own = self._weights(name, feature)
+            own = self._weights_of(name, feature)
             self.places[name] = slice(len(weights), len(weights) + len(own))
             weights += own
         self.must_match_coordinates = [j for j, weight in enumerate(weights) if weight == _APART]
-        """The coordinates in which two rows are equal, or farther apart than any radius."""
+        """Coordinates in which two rows are either equal or farther apart than any radius."""
         self.weights = [self._weight(self.far) if one == _APART else one for one in weights]
         self.can_leave_open = any(feature.missing == "match" for feature in self.features.values())
 
@@ -205,7 +211,7 @@ class Encoder:
         self._numbered = 0  # combinations that ever had a number
 
     def reset(self) -> None:
-        """Know no values but those that the rule lists."""
+        """Forget all values but those that the rule lists."""
         self._forget_combinations()
         for vocabulary in self.vocabularies.values():
             if vocabulary.closed:
@@ -218,7 +224,8 @@ class Encoder:
     def _weight(self, unit: float) -> float:
         return unit * unit if self.metric == "l2" else unit
 
-    def _weights(self, name: str, feature: Feature) -> list[float]:
+    def _weights_of(self, name: str, feature: Feature) -> list[float]:
+        """Return the weights of a column's coordinates."""
         if name in self.embedded:
             width = self.embedded[name].width
             return [self._weight(1.0 / float(feature.tolerance))] * width  # type: ignore[arg-type]
@@ -238,7 +245,7 @@ class Encoder:
         return [0.5 * self._weight(feature.mismatch)] * many
 
     def make_vector_rule(self, rule: Rule) -> Rule:
-        """The rule for the vectors."""
+        """Make the rule for the vectors."""
         return Rule(
             rule.metric,
             rule.epsilon,
@@ -253,20 +260,18 @@ class Encoder:
     # Reading
 
     def read(self, columns: Mapping[str, Column], count: int) -> EncodedRows:
-        """Rows as vectors; raise BadDecision, and change nothing, at the first that has none."""
-        kept: dict[str, npt.NDArray[Any]] = {}
+        """Read rows as vectors; raise BadDecision, and change nothing, if one cannot be read."""
+        stored: dict[str, npt.NDArray[Any]] = {}
         vectors: dict[str, Vectors] = {}
-        for name, feature in self.features.items():
-            if feature.kind in ("key", "ignore"):
-                continue
+        for name, feature in self.kept_features.items():
             if feature.kind == "number":
-                kept[name] = read_number_column(name, columns[name])
+                stored[name] = read_number_column(name, columns[name])
             elif name in self.embedded:
                 values, vectors[name] = self.embedded[name].read(columns[name])
-                kept[name] = self.vocabularies[name].read(values)
+                stored[name] = self.vocabularies[name].read(values)
             else:
-                kept[name] = self.vocabularies[name].read(columns[name])
-            missing = _mask_missing(kept[name])
+                stored[name] = self.vocabularies[name].read(columns[name])
+            missing = _mask_missing(stored[name])
             if feature.missing == "reject" and missing.any():
                 raise MissingValue(
                     f"{name!r} is missing.",
@@ -274,16 +279,16 @@ class Encoder:
                     column=name,
                     advice='Say in the rule what that means, missing = "mismatch" or "match".',
                 )
-        return self.encode(kept, count, vectors)
+        return self.encode(stored, count, vectors)
 
     def encode(
-        self, kept: dict[str, npt.NDArray[Any]], count: int, vectors: Mapping[str, Vectors]
+        self, stored: dict[str, npt.NDArray[Any]], count: int, vectors: Mapping[str, Vectors]
     ) -> EncodedRows:
-        """Rows as vectors, from what is kept of them and the vectors of what is embedded."""
+        """Encode rows as vectors, from their stored values and the vectors of embedded columns."""
         must: list[npt.NDArray[Any]] = []
         parts: list[Floats] = []
-        loose: list[npt.NDArray[np.bool_]] = []
-        for name, column in kept.items():
+        left_open: list[npt.NDArray[np.bool_]] = []
+        for name, column in stored.items():
             feature, missing = self.features[name], _mask_missing(column)
             if not feature.is_compared:
                 continue
@@ -295,28 +300,28 @@ class Encoder:
                 coordinates = self._coordinates(name, column, missing, must)
             parts.append(coordinates)
             if self.can_leave_open:
-                open_to_all = missing & (feature.missing == "match")
-                loose.append(np.repeat(open_to_all[:, None], coordinates.shape[1], axis=1))
+                matches_all = missing & (feature.missing == "match")
+                left_open.append(np.repeat(matches_all[:, None], coordinates.shape[1], axis=1))
         if self.has_must_match:
             parts.insert(0, self._combine(must))
-            if self.can_leave_open:
-                loose.insert(0, np.zeros((count, 1), dtype=np.bool_))
-        read = EncodedRows(np.concatenate(parts, axis=1), kept)
-        if self.can_leave_open:
-            read.left_open = np.concatenate(loose, axis=1)
-        return read
+            left_open.insert(0, np.zeros((count, 1), dtype=np.bool_))
+        vectors_of_all = np.concatenate(parts, axis=1)
+        if not self.can_leave_open:
+            return EncodedRows(vectors_of_all, stored)
+        return EncodedRows(vectors_of_all, stored, np.concatenate(left_open, axis=1))
 
     def _coordinates(
         self,
         name: str,
-        kept: npt.NDArray[Any],
+        stored: npt.NDArray[Any],
         missing: npt.NDArray[np.bool_],
         must: list[npt.NDArray[Any]],
     ) -> Floats:
+        """Return the coordinates of a column; what must match is added to `must` instead."""
         feature = self.features[name]
         apart = feature.missing == "match"
         if feature.kind == "number":
-            values = np.where(missing, 0.0, kept)
+            values = np.where(missing, 0.0, stored)
             if feature.ratio is None:
                 return values[:, None]
             signs = np.sign(values)
@@ -327,19 +332,19 @@ class Encoder:
             must.append(signs)
             return values[:, None]
         if feature.kind == "ordinal" or (feature.mismatch is None and apart):
-            return np.where(missing, 0, kept).astype(np.float64)[:, None]
+            return np.where(missing, 0, stored).astype(np.float64)[:, None]
         if feature.mismatch is None:
-            must.append(kept)
-            return np.empty((len(kept), 0))
+            must.append(stored)
+            return np.empty((len(stored), 0))
         own = 0 if apart else len(feature.values or ())
-        return self._category_coordinates(name, np.where(missing, own, kept))
+        return self._category_coordinates(name, np.where(missing, own, stored))
 
     def category_coordinates(self, name: str) -> Floats:
-        """By code: the coordinates of a category with a mismatch."""
+        """Return the coordinates of a category with a mismatch, by code."""
         return self._category_coordinates(name, np.arange(len(self.features[name].values or ())))
 
     def _category_coordinates(self, name: str, codes: npt.NDArray[Any]) -> Floats:
-        """Coordinates of which any two values differ by as much."""
+        """Return coordinates in which any two different values are equally far apart."""
         feature, place = self.features[name], self.places[name]
         width = place.stop - place.start
         many = len(feature.values or ()) + (feature.missing == "mismatch")
@@ -348,27 +353,27 @@ class Encoder:
         return np.asarray(codes[:, None] == np.arange(width), dtype=np.float64)
 
     def _combine(self, must: list[npt.NDArray[Any]]) -> Floats:
-        """One number for each combination of all that must match."""
+        """Return one number for each combination of everything that must match."""
         rows = np.stack(must, axis=1).astype(np.int32, order="C")
-        first, inverse = _combinations(rows)
-        known, fresh = self._combinations, dict[bytes, int]()
+        first, inverse = _find_distinct_rows(rows)
+        fresh: dict[bytes, int] = {}
         numbers = np.empty(len(first))
         for i, row in enumerate(rows[first]):
-            place = row.tobytes()
-            number = known.get(place)
+            combination = row.tobytes()
+            number = self._combinations.get(combination)
             if number is None:
-                number = fresh.setdefault(place, self._numbered + len(fresh))
+                number = fresh.setdefault(combination, self._numbered + len(fresh))
             numbers[i] = _scatter(number)
         self._fresh = fresh
         return numbers[inverse][:, None]
 
-    def number_combination(self, place: bytes) -> tuple[float, bool]:
-        """The number of a combination of known values, and whether it is a new one."""
-        number = self._combinations.get(place)
+    def number_combination(self, combination: bytes) -> tuple[float, bool]:
+        """Return the number of a combination of known values, and whether it is new."""
+        number = self._combinations.get(combination)
         if number is not None:
             return float(_scatter(number)), False
         number = self._numbered
-        self._fresh = {place: number}
+        self._fresh = {combination: number}
         for vocabulary in self.vocabularies.values():
             vocabulary.discard()
         return float(_scatter(number)), True
@@ -379,16 +384,16 @@ class Encoder:
         return any(name in features and _must_match(features[name]) for name in names)
 
     def keep_combinations(self, coordinates: Floats) -> None:
-        """Let go of combinations that no row has; theirs are the coordinates of those that stay."""
-        kept = set(coordinates.tolist())
+        """Keep the combinations that have one of these coordinates; no row has the others."""
+        stored = set(coordinates.tolist())
         self._combinations = {
-            place: number
-            for place, number in self._combinations.items()
-            if _scatter(number) in kept
+            combination: number
+            for combination, number in self._combinations.items()
+            if _scatter(number) in stored
         }
 
     def commit(self) -> None:
-        """What was read last is remembered."""
+        """Remember the combinations and values that were read last."""
         self._numbered += len(self._fresh)  # first: no number is ever given out twice
         self._combinations |= self._fresh
         self._fresh = {}
@@ -396,24 +401,26 @@ class Encoder:
             vocabulary.commit()
 
     def settle(self) -> None:
-        """After a call that was cut off: have codes and values agree again."""
+        """Make codes and values agree again after an interrupted call."""
         self._fresh = {}
         for vocabulary in self.vocabularies.values():
             vocabulary.settle()
 
 
-def _mask_missing(kept: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    missing: npt.NDArray[np.bool_] = np.isnan(kept) if kept.dtype.kind == "f" else kept == MISSING
+def _mask_missing(stored: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    missing: npt.NDArray[np.bool_] = (
+        np.isnan(stored) if stored.dtype.kind == "f" else stored == MISSING
+    )
     return missing
 
 
 def _scatter(number: int) -> int:
-    """Another number for each, in no order, so that a tree need not grow at one end."""
+    """Return a different number for each, in no order, so that a tree does not grow at one end."""
     return number * _SHUFFLE % _NUMBERS
 
 
-def _combinations(rows: CodeArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The different rows of a table of codes: where each comes first, and which each row is."""
+def _find_distinct_rows(rows: CodeArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Find the distinct rows of a table of codes: where each first occurs, and which a row is."""
     numbers, many = np.zeros(len(rows), dtype=np.int64), 1
     for codes in rows.T:
         low = int(codes.min()) if len(codes) else 0
@@ -426,11 +433,11 @@ def _combinations(rows: CodeArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[n
     return first, inverse
 
 
-def _place(value: Any, values: list[Any]) -> int:
+def _find_place(value: Any, values: list[Any]) -> int:
     return next(i for i, one in enumerate(values) if one is value)  # NA equals nothing
 
 
-def _hashable(value: Any) -> bool:
+def _is_hashable(value: Any) -> bool:
     try:
         hash(value)
     except TypeError:
@@ -439,7 +446,7 @@ def _hashable(value: Any) -> bool:
 
 
 def _must_match(feature: Feature) -> bool:
-    """Whether something of a column must match: its category, its sign, or that it is missing."""
+    """Whether something in a column must match: its category, its sign, or that it is missing."""
     if feature.missing == "match" or not feature.is_compared:
         return False
     if feature.kind == "category":

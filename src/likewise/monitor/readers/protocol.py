@@ -1,9 +1,7 @@
-"""The contract of a reader: from what came to vectors, outputs and what is kept beside them.
+"""The contract of a reader, which turns inputs into vectors and remembers their columns and words.
 
-There is one reader for each kind of input: vectors, what an embedder makes vectors of, rows of a
-table. A reader knows nothing of disks and of other decisions' verdicts. It remembers what its rows
-were made of (columns, words), in step with an engine that remembers their vectors.
-
+There is one reader for each kind of input: vectors, inputs of an embedder, rows of a table. Its
+rows are in step with those of an engine, which remembers the vectors.
 Invariant: reading changes nothing; `accept` makes what was read last part of what is remembered.
 """
 
@@ -15,38 +13,38 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.rule.rule import Rule
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
 from likewise.verdict.past_rows import CodedColumn
 
 FROM_ROW: Any = type("FromRow", (), {"__repr__": lambda _: "FROM_ROW"})()
-"""The default output: it stands in the row itself, in the rule's output columns."""
+"""The default output, which means that the row itself holds it, in the rule's output columns."""
 
 Bytes = npt.NDArray[np.uint8]
 WordCheck = Callable[[Any, str, int], Any]
-"""Raises BadDecision if a new value cannot be kept; told how to call it, and how many others are
-known."""
+"""Raises BadDecision if a new value cannot be stored. Its arguments are the value, its name for
+messages, and how many other values are known."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """Decisions as an engine takes them."""
+    """Holds decisions as an engine takes them, several or a single one."""
 
     vectors: Any
     """One for each decision; of a single decision, the vector itself."""
     outputs: Any
     keys: list[Any] | None = None
-    """Of a column of keys."""
+    """The values of a key column."""
     columns: Mapping[str, Any] = field(default_factory=dict)
-    """What is kept of each column of a table: numbers, NaN where missing, or codes."""
+    """The stored values of each table column: numbers, NaN if missing, or codes."""
     left_open: npt.NDArray[np.bool_] | None = None
-    """Coordinates that match everything, where the rule allows that."""
+    """Coordinates that match everything, if the rule allows that."""
     has_new_values: bool = True
-    """Whether values may be among them that `accept` has to learn."""
+    """Whether there may be values that `accept` has to learn."""
     models: list[str | None] | None = None
-    """Which model made each; None if none is given for any. No reader looks at it."""
+    """The model of each; None if none is given for any. Readers do not use it."""
 
     def select(self, places: list[int]) -> "Batch":
-        """The decisions at these places, of a batch whose vectors are an array."""
+        """Return the decisions at these places, of a batch whose vectors are an array."""
         outputs, keys, models = self.outputs, self.keys, self.models
         array = isinstance(outputs, np.ndarray)
         return Batch(
@@ -61,77 +59,83 @@ class Batch:
 
 
 class Reader(Protocol):
-    """Reads one kind of input."""
+    """Reads one kind of input, and remembers what its rows were made of."""
 
     rule: Rule
-    """The user's."""
+    """The user's rule."""
     vector_rule: Rule
     """The rule for the vectors."""
     key_column: str | None
     output_columns: tuple[str, ...]
     embeds: bool
-    """Whether `vectors_of` asks a model: it is called before the monitor's lock is taken."""
+    """Whether `embed_inputs` calls a model, so that it runs before the monitor's lock is taken."""
     filters_pairs: bool
     """Whether some pairs of rows do not count, however near they are."""
 
     def embed_inputs(self, x: Any, *, many: bool) -> Any:
-        """What an embedder makes of inputs; others as they came. Slow, and changes nothing."""
+        """Return the vectors of texts or pictures, and other inputs unchanged; slow."""
 
     def read_one(self, x: Any, z: Any) -> Batch:
-        """A single decision; raise BadDecision if it cannot be read."""
+        """Read a single decision; raise BadDecision if it cannot be read."""
 
-    def read_many(self, x: Any, z: Any) -> Batch: ...
+    def read_many(self, x: Any, z: Any) -> Batch:
+        """Read decisions; raise BadDecision if one cannot be read."""
 
     def split(self, batch: Batch) -> Iterator[Batch]:
-        """The decisions of a batch, one by one."""
+        """Yield the decisions of a batch one by one."""
 
     def accept(self, first: int, batch: Batch, count: int) -> None:
-        """The engine has these decisions, as rows from `first` on: so has the reader."""
+        """Remember decisions that the engine has taken as rows from `first` on."""
 
-    # After a call that was cut off
+    # After an interrupted call
 
     def reset(self) -> None:
-        """Have no rows."""
+        """Forget all rows."""
 
     def settle(self, rows: int) -> None:
-        """Have the first `rows` rows and no others."""
+        """Return to the first `rows` rows."""
 
     # Rows that leave
 
-    def forget(self, rows: Rows) -> None: ...
+    def forget(self, rows: Rows) -> None:
+        """Forget these rows."""
 
     def release(self, row: int) -> None:
-        """Rows before that one are forgotten: give their memory back."""
+        """Free the memory of the rows before this one, which are forgotten."""
 
     # What is there
 
     def values(self, row: int) -> dict[str, Any]:
-        """A row as it came, without key and output; None where there was nothing."""
+        """Return a row as it came, without key and output; None for missing values."""
 
     def decode_values(self, batch: Batch) -> dict[str, Any] | None:
-        """The same of a single decision that was read last."""
+        """Return the values of a single decision that was read last; None for a vector."""
 
-    def codes(self, column: str, rows: Any) -> CodedColumn: ...
+    def codes(self, column: str, rows: Any) -> CodedColumn:
+        """Return the values of a column in rows, as codes."""
 
     def mask_pairs(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
-        """Which pairs of rows and others count; all of them unless the reader is `selective`.
+        """Mark the pairs of rows and others that count; all unless the reader `filters_pairs`.
 
-        batch: a single decision, that was only checked, instead of `rows`
+        batch: a single decision that is only checked, in place of `rows`
         """
 
-    # Words: values that are kept by code
+    # Words: values that are stored as codes
 
     def words(self) -> dict[str, list[Any]]:
-        """By column and code; columns whose values the rule lists are left out."""
+        """Return the words by column and code; columns whose values the rule lists are left out."""
 
     def set_words(self, column: str, values: Sequence[Any]) -> None:
         """Take over the words of an earlier history."""
 
     def truncate_words(self, counts: Mapping[str, int]) -> None:
-        """Of each column's words keep the first so many; no row has any of the others."""
+        """Keep the first so many words of each column; no row has any of the others."""
 
     def prune_combinations(self, columns: set[str], vectors: npt.NDArray[Any]) -> None:
-        """Words of these columns are gone; the vectors are those of all rows that are there."""
+        """Forget combinations of words that none of these vectors, those of all rows, has.
+
+        columns: those that have lost words
+        """
 
     def set_word_check(self, check: WordCheck | None) -> None:
         """Have new words checked before a decision is taken."""
@@ -139,18 +143,21 @@ class Reader(Protocol):
     # Packing: rows as bytes, for a journal
 
     def record_columns(self) -> tuple[tuple[str, str], ...] | None:
-        """Name and type of each column of a record; None where a record is a vector."""
+        """Return name and type of each column of a record; None if a record is a vector."""
 
     def pack(self, dtype: np.dtype[Any], vectors: npt.NDArray[Any], first: int, stop: int) -> Bytes:
-        """Rows that are remembered, as records."""
+        """Return remembered rows as records."""
 
     def unpack(self, dtype: np.dtype[Any], records: Bytes, erased: npt.NDArray[np.bool_]) -> Batch:
-        """Records as they are to be appended; raise BadFile if they make no sense."""
+        """Read records as decisions to be appended; raise BadFile if they make no sense."""
 
     def codes_in(
         self, dtype: np.dtype[Any], records: Bytes, erased: npt.NDArray[np.bool_]
     ) -> dict[str, npt.NDArray[Any]]:
-        """The codes of words in records; MISSING for erased ones."""
+        """Return the codes of words in records; MISSING for erased ones."""
 
     def begin_at(self, row: int, dtype: np.dtype[Any]) -> tuple[int, ...] | None:
-        """Of no rows yet: those before `row` are forgotten. The shape of vectors, if known."""
+        """Begin without rows at `row`, as if earlier ones were forgotten; return the vector shape.
+
+        None if the shape is not known.
+        """

@@ -1,9 +1,8 @@
-"""One row at a time: the vector of a row whose values are plain and whose categories are known.
+"""Read one row at a time, if its values are plain and its categories are known.
 
-Reading a row as a table of one costs more than judging it. Here each column has its step prepared.
-Whatever is out of the ordinary (a missing place, a new category, something that is no plain number)
-is left to the encoder, which knows what to say.
-
+Reading a row as a table of one costs more than judging it; here each column has a prepared step.
+Everything unusual (a missing value, a new category, a value of another type) is left to the
+encoder, which also words the errors.
 Invariant: the vector is the one that the encoder would give, to the last bit.
 """
 
@@ -21,14 +20,15 @@ from likewise.rule.feature import Feature
 from likewise.tables.normalize import MAX_EXACT_INT
 
 Step = Callable[[Any, list[int], list[float]], float | int | None]
-"""Adds a value to what must match and to the coordinates; what is kept, or None to give up."""
+"""Adds a value to the codes that must match and to the coordinates; returns the stored value, or
+None to give up."""
 
 
 _PLAIN = frozenset((float, int))
 
 
 class PlainRow(Mapping[str, Any]):
-    """A row that was read: its vector, and by column what is kept."""
+    """Holds a row that was read: its vector and, as a mapping, the stored value of each column."""
 
     __slots__ = ("_reader", "codes", "has_new_values", "numbers", "vector")
 
@@ -38,13 +38,13 @@ class PlainRow(Mapping[str, Any]):
         vector: npt.NDArray[np.float64],
         numbers: Sequence[Any],
         codes: Sequence[Any],
-        news: bool,
+        has_new_values: bool,
     ) -> None:
         self._reader = reader
         self.vector = vector
         self.numbers = numbers
         self.codes = codes
-        self.has_new_values = news
+        self.has_new_values = has_new_values
 
     def __getitem__(self, name: str) -> Any:
         is_number, j = self._reader.places[name]
@@ -66,14 +66,14 @@ class RowReader:
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        kept = {name: one for name, one in encoder.features.items() if _is_kept(one)}
-        plain = [name for name, one in kept.items() if _is_plain_number(one)]
-        if any(one.kind == "number" and name not in plain for name, one in kept.items()):
-            plain = []  # so that numbers are kept in the order of their columns
+        features = encoder.kept_features
+        plain = [name for name, one in features.items() if _is_plain_number(one)]
+        if any(one.kind == "number" and name not in plain for name, one in features.items()):
+            plain = []  # so that numbers are stored in the order of their columns
         self._get_plain = itemgetter(*plain) if len(plain) > 1 else None
         self._steps = [
-            (name, _step(encoder, name, one), one.kind == "number")
-            for name, one in kept.items()
+            (name, _make_step(encoder, name, one), one.kind == "number")
+            for name, one in features.items()
             if self._get_plain is None or name not in plain
         ]
         order = np.arange(len(encoder.weights))
@@ -81,15 +81,16 @@ class RowReader:
         self._steps_at = _concatenate([order[encoder.places[name]] for name, *_ in self._steps])
         self._all_plain = self._get_plain is not None and not self._steps
         self.places: dict[str, tuple[bool, int]] = {}
-        """By column, in order: whether it is among the numbers, and its place there."""
+        """By column, in order: whether it is one of the numbers, and its place among them, or
+        among the codes."""
         counts = [0, 0]
-        for name, one in kept.items():
+        for name, one in features.items():
             is_number = one.kind == "number"
             self.places[name] = is_number, counts[is_number]
             counts[is_number] += 1
 
     def read(self, row: Mapping[str, Any]) -> PlainRow | None:
-        """The row as the encoder would read it; None if that should be asked."""
+        """Read a row as the encoder would; None if the encoder has to read it."""
         numbers: list[Any] = []
         if self._get_plain is not None:
             plain = self._get_plain(row)
@@ -101,33 +102,34 @@ class RowReader:
         return self._read_steps(row, numbers)
 
     def _read_steps(self, row: Mapping[str, Any], numbers: list[Any]) -> PlainRow | None:
-        """The same, given those numbers that were read together."""
+        """Read the columns that have steps; `numbers` are those that were read together."""
         must: list[int] = []
         coordinates: list[float] = []
         codes: list[Any] = []
         try:
             for name, step, is_number in self._steps:
-                kept = step(row[name], must, coordinates)
-                if kept is None:
+                stored = step(row[name], must, coordinates)
+                if stored is None:
                     return None
                 if is_number:
-                    numbers.append(kept)
+                    numbers.append(stored)
                 else:
-                    codes.append(kept)
+                    codes.append(stored)
         except (TypeError, KeyError):
             return None
-        vector, news = np.empty(len(self._encoder.weights)), False
+        vector, has_new_values = np.empty(len(self._encoder.weights)), False
         if self._encoder.has_must_match:
-            vector[0], news = self._encoder.number_combination(array("i", must).tobytes())
+            combination = array("i", must).tobytes()
+            vector[0], has_new_values = self._encoder.number_combination(combination)
         if self._get_plain is not None:
             vector[self._plain_at] = numbers
         if coordinates:
             vector[self._steps_at] = coordinates
-        return PlainRow(self, vector, numbers, codes, news)
+        return PlainRow(self, vector, numbers, codes, has_new_values)
 
 
 def _are_plain(numbers: tuple[Any, ...]) -> bool:
-    """Whether all are finite numbers of Python's own types that are float64s."""
+    """Whether all are Python's own numbers, finite, and exact as float64s."""
     if not _PLAIN.issuperset(map(type, numbers)):
         return False
     return (
@@ -135,12 +137,8 @@ def _are_plain(numbers: tuple[Any, ...]) -> bool:
     )
 
 
-def _is_kept(feature: Feature) -> bool:
-    return feature.kind not in ("key", "ignore")
-
-
 def _is_plain_number(feature: Feature) -> bool:
-    """Whether a number becomes a coordinate, and takes part in nothing that must match."""
+    """Whether a column becomes one coordinate, and nothing of it must match."""
     return feature.kind == "number" and feature.ratio is None and feature.missing != "mismatch"
 
 
@@ -148,34 +146,36 @@ def _concatenate(places: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     return np.concatenate([np.empty(0, np.int64), *places])
 
 
-def _step(encoder: Encoder, name: str, feature: Feature) -> Step:
+def _make_step(encoder: Encoder, name: str, feature: Feature) -> Step:
     if feature.kind == "number":
-        return _relative(feature) if feature.ratio is not None else _number(feature)
-    known = encoder.vocabularies[name].code_of
+        return (
+            _make_ratio_step(feature) if feature.ratio is not None else _make_number_step(feature)
+        )
+    code_of = encoder.vocabularies[name].code_of
     if feature.embed is not None:
-        return lambda value, must, coordinates: None  # a model's time is longer than a table's
+        return lambda value, must, coordinates: None  # embedding takes longer than a table anyway
     if feature.kind in ("protected", "person"):
-        return lambda value, must, coordinates: known(value)
+        return lambda value, must, coordinates: code_of(value)
     if feature.kind == "ordinal":
-        return _ordinal(feature, known)
+        return _make_ordinal_step(feature, code_of)
     if feature.mismatch is not None:
-        apart = encoder.category_coordinates(name).tolist()
+        coordinates_of = encoder.category_coordinates(name).tolist()
 
-        def told_apart(value: Any, must: list[int], coordinates: list[float]) -> int | None:
-            code = known(value)
+        def read_mismatch(value: Any, must: list[int], coordinates: list[float]) -> int | None:
+            code = code_of(value)
             if code is not None:
-                coordinates += apart[code]
+                coordinates += coordinates_of[code]
             return code
 
-        return told_apart
-    return _category(feature, known)
+        return read_mismatch
+    return _make_category_step(feature, code_of)
 
 
-def _category(feature: Feature, known: Callable[[Any], int | None]) -> Step:
+def _make_category_step(feature: Feature, code_of: Callable[[Any], int | None]) -> Step:
     apart = feature.missing == "match"
 
-    def category(value: Any, must: list[int], coordinates: list[float]) -> int | None:
-        code = known(value)
+    def read_category(value: Any, must: list[int], coordinates: list[float]) -> int | None:
+        code = code_of(value)
         if code is not None:
             if apart:
                 coordinates.append(float(code))
@@ -183,34 +183,34 @@ def _category(feature: Feature, known: Callable[[Any], int | None]) -> Step:
                 must.append(code)
         return code
 
-    return category
+    return read_category
 
 
-def _ordinal(feature: Feature, known: Callable[[Any], int | None]) -> Step:
+def _make_ordinal_step(feature: Feature, code_of: Callable[[Any], int | None]) -> Step:
     flagged = feature.missing == "mismatch"
 
-    def ordinal(value: Any, must: list[int], coordinates: list[float]) -> int | None:
-        code = known(value)
+    def read_ordinal(value: Any, must: list[int], coordinates: list[float]) -> int | None:
+        code = code_of(value)
         if code is not None:
             if flagged:
                 must.append(0)
             coordinates.append(float(code))
         return code
 
-    return ordinal
+    return read_ordinal
 
 
 def plain_number(value: Any) -> float | None:
-    """A finite number of Python's own types that is a float64; None for anything else."""
+    """Return one of Python's own numbers if it is finite and exact as a float64, else None."""
     if type(value) is float:
         return value if isfinite(value) else None
     return float(value) if type(value) is int and -MAX_EXACT_INT <= value <= MAX_EXACT_INT else None
 
 
-def _number(feature: Feature) -> Step:
+def _make_number_step(feature: Feature) -> Step:
     flagged = feature.missing == "mismatch"
 
-    def number(value: Any, must: list[int], coordinates: list[float]) -> float | None:
+    def read_number(value: Any, must: list[int], coordinates: list[float]) -> float | None:
         plain = plain_number(value)
         if plain is not None:
             if flagged:
@@ -218,18 +218,19 @@ def _number(feature: Feature) -> Step:
             coordinates.append(plain)
         return plain
 
-    return number
+    return read_number
 
 
-def _relative(feature: Feature) -> Step:
+def _make_ratio_step(feature: Feature) -> Step:
     flagged, apart = feature.missing == "mismatch", feature.missing == "match"
 
-    def relative(value: Any, must: list[int], coordinates: list[float]) -> float | None:
+    def read_ratio(value: Any, must: list[int], coordinates: list[float]) -> float | None:
         plain = plain_number(value)
         if plain is None:
             return None
         sign = (plain > 0) - (plain < 0)
-        coordinates.append(float(np.log(abs(plain))) if sign else 0.0)  # the table's logarithm
+        # NumPy's logarithm, as for a table
+        coordinates.append(float(np.log(abs(plain))) if sign else 0.0)
         if flagged:
             must.append(0)
         if apart:
@@ -238,4 +239,4 @@ def _relative(feature: Feature) -> Step:
             must.append(sign)
         return plain
 
-    return relative
+    return read_ratio

@@ -1,10 +1,8 @@
-"""The reader of a rule with features: rows of a table become vectors, and are kept as they came.
+"""Read rows of a table under a rule with features: as vectors, and as columns that are stored.
 
-Columns become vectors (encoding.py), which the engine compares. A single row whose values are plain
-goes a short way (row_reader.py).
-
-Invariant: the columns kept and the engine's history have the same rows.
-Cost: reading a row takes longer than judging it; a table at once takes less for each row.
+Columns become vectors in encoding.py; row_reader.py is a shortcut for a single row of plain values.
+Invariant: the stored columns and the engine's history have the same rows.
+Cost: reading a row takes longer than judging it; a whole table takes less time per row.
 """
 
 from collections import Counter
@@ -20,6 +18,7 @@ from likewise.monitor.readers.protocol import FROM_ROW, Batch, Bytes, WordCheck
 from likewise.monitor.readers.row_reader import PlainRow, RowReader, plain_number
 from likewise.rule.rule import Rule
 from likewise.search.history.reserved_memory import GrowingRows
+from likewise.tables.array_types import Rows
 from likewise.tables.frames import Column, as_row, columns_of, is_missing
 from likewise.tables.known_names import did_you_mean
 from likewise.tables.normalize import (
@@ -30,17 +29,16 @@ from likewise.tables.normalize import (
     short_repr,
 )
 from likewise.tables.packing import CODE, VECTOR, make_column_type
-from likewise.tables.rows import Rows
 from likewise.verdict.past_rows import CodedColumn
 
 
 class ColumnHistory:
-    """Columns of the rows of a history."""
+    """Stores the columns of the rows of a history."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        features = encoder.features
-        self.names = [name for name, one in features.items() if one.kind not in ("key", "ignore")]
+        features = encoder.kept_features
+        self.names = list(features)
         numbers = [name for name in self.names if features[name].kind == "number"]
         codes = [name for name in self.names if features[name].kind != "number"]
         self._numbers = GrowingRows(np.float64, len(numbers))
@@ -55,22 +53,24 @@ class ColumnHistory:
         self.count = 0
 
     def begin_at(self, row: int) -> None:
-        """Of no rows yet: those before `row` count as forgotten."""
+        """Begin without rows at `row`; earlier ones count as forgotten."""
         self.count = row
         self.release(row)
 
-    def add(self, kept: Mapping[str, Any], many: int) -> None:
-        """The next rows, each column an array."""
+    def add(self, stored: Mapping[str, Any], many: int) -> None:
+        """Add the next rows, each column an array."""
         first = self.count
         for names, rows in ((self._number_names, self._numbers), (self._code_names, self._codes)):
             if names:
                 into = rows.room(first, many)
                 for j, name in enumerate(names):
-                    into[:, j] = kept[name]
-        self._count_uses(kept, many)
+                    into[:, j] = stored[name]
+        for name, uses in self._uses.items():
+            uses.update(np.atleast_1d(stored[name]).tolist())
+        self.count += many
 
     def add_one(self, numbers: Sequence[float], codes: Sequence[int]) -> None:
-        """The next row: its numbers, and its codes, in the order of the columns."""
+        """Add the next row: its numbers, and its codes, in the order of the columns."""
         if numbers:
             self._numbers.room(self.count, 1)[0] = numbers
         if codes:
@@ -79,19 +79,18 @@ class ColumnHistory:
             uses[codes[self._place[name][1]]] += 1
         self.count += 1
 
-    def _count_uses(self, kept: Mapping[str, Any], many: int) -> None:
-        for name, uses in self._uses.items():
-            uses.update(np.atleast_1d(kept[name]).tolist())
-        self.count += many
-
     def settle(self, rows: int) -> None:
-        """After a call that was cut off: have the first `rows` rows, and texts of no others."""
+        """Return to the first `rows` rows and their texts, after an interrupted call."""
         self.count = rows
         for name in self._uses:
-            self._uses[name] = Counter(self.column(name).tolist())
-            self.drop_unused(name)
+            uses = self._uses[name] = Counter(self.column(name).tolist())
+            vocabulary = self._encoder.vocabularies[name]
+            for code, value in enumerate(vocabulary.values):
+                if value is not ERASED and code not in uses:
+                    vocabulary.drop(code)
 
     def erase(self, rows: Rows) -> None:
+        """Erase the values of these rows."""
         for name in self.names:
             column = self.column(name)
             if name in self._uses:
@@ -99,7 +98,7 @@ class ColumnHistory:
             column[rows] = np.nan if column.dtype.kind == "f" else MISSING
 
     def _release_codes(self, name: str, codes: list[int]) -> None:
-        """These texts, pictures or persons are used once less each; those unused now are gone."""
+        """Count one use less of these texts, pictures or persons; forget those without any."""
         uses = self._uses[name]
         uses.subtract(codes)
         for code in set(codes) - {MISSING}:
@@ -107,37 +106,27 @@ class ColumnHistory:
                 del uses[code]
                 self._encoder.vocabularies[name].drop(code)
 
-    def drop_unused(self, name: str) -> list[int]:
-        """Let go of texts, pictures or persons that no row has; their codes."""
-        vocabulary, uses = self._encoder.vocabularies[name], self._uses[name]
-        codes = [
-            code
-            for code, value in enumerate(vocabulary.values)
-            if value is not ERASED and code not in uses
-        ]
-        for code in codes:
-            vocabulary.drop(code)
-        return codes
-
     def release(self, row: int) -> None:
-        """Rows before that one are forgotten: give their memory back."""
+        """Free the memory of the rows before this one, which are forgotten."""
         self._numbers.release(row)
         self._codes.release(row)
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """Numbers, or codes, of all rows."""
+        """Return the numbers, or codes, of all rows."""
         rows, j = self._place[name]
         return rows.first(self.count)[:, j]
 
     def values(self, row: int) -> dict[str, Any]:
-        """A row as it came; None where something was missing."""
+        """Return a row as it came; None for missing values."""
         return {name: self.decode_value(name, self.column(name)[row]) for name in self.names}
 
-    def decode_value(self, name: str, kept: Any) -> Any:
-        """What a kept number or code stands for."""
+    def decode_value(self, name: str, stored: Any) -> Any:
+        """Return the value that a stored number or code stands for."""
         if name in self._encoder.vocabularies:
-            return None if kept == MISSING else self._encoder.vocabularies[name].values[int(kept)]
-        number = float(kept)
+            return (
+                None if stored == MISSING else self._encoder.vocabularies[name].values[int(stored)]
+            )
+        number = float(stored)
         if np.isnan(number):
             return None
         return int(number) if number.is_integer() and abs(number) < 2**53 else number
@@ -177,24 +166,24 @@ class TableReader:
     # Reading
 
     def read_one(self, x: Any, z: Any) -> Batch:
-        """A single row (tables/frames.py), or a frame of one; its output in it, or given as z."""
-        given = x if type(x) is dict else as_row(x)
-        if given is None:
-            return self._frame_of_one(x, z)
+        """Read a single row (tables/frames.py), or a frame of one; the output in it, or as z."""
+        values = x if type(x) is dict else as_row(x)
+        if values is None:
+            return self._read_frame_of_one(x, z)
         if self._known is None:
-            given = {name: value for name, value in given.items() if name in self._known_names}
-        if z is FROM_ROW and given.keys() >= self._all_names:
-            z = self._read_output(given)
-        if z is not FROM_ROW and self._known_names >= given.keys() >= self._feature_names:
-            row = self._row_reader.read(given)
+            values = {name: value for name, value in values.items() if name in self._known_names}
+        if z is FROM_ROW and values.keys() >= self._all_names:
+            z = self._read_output(values)
+        if z is not FROM_ROW and self._known_names >= values.keys() >= self._feature_names:
+            row = self._row_reader.read(values)
             if row is not None:
-                return self._plain(row, z, given)
+                return self._make_plain_batch(row, z, values)
         if z is FROM_ROW:
-            return _single(self.read_many(x, z))
-        rest = {name: one for name, one in given.items() if name not in self.output_columns}
-        return _single(self.read_many(rest, [z]))
+            return _make_single(self.read_many(x, z))
+        rest = {name: one for name, one in values.items() if name not in self.output_columns}
+        return _make_single(self.read_many(rest, [z]))
 
-    def _frame_of_one(self, x: Any, z: Any) -> Batch:
+    def _read_frame_of_one(self, x: Any, z: Any) -> Batch:
         if not hasattr(x, "columns"):
             raise UnexpectedValue(
                 f"the decision is {x!r}; expected a dictionary, a named tuple, a dataclass, a"
@@ -207,17 +196,17 @@ class TableReader:
                 f"the frame has {len(batch.vectors)} rows; expected one.",
                 advice="Give tables to observe_many.",
             )
-        return _single(batch)
+        return _make_single(batch)
 
-    def _plain(self, row: PlainRow, z: Any, given: Mapping[str, Any]) -> Batch:
-        keys = None if self.key_column is None else self._keys([given[self.key_column]])
+    def _make_plain_batch(self, row: PlainRow, z: Any, values: Mapping[str, Any]) -> Batch:
+        keys = None if self.key_column is None else self._read_keys([values[self.key_column]])
         left_open = None
         if self.encoder.can_leave_open:
             left_open = np.zeros(len(row.vector), dtype=np.bool_)
         return Batch(row.vector, z, keys, row, left_open, row.has_new_values)
 
     def _read_output(self, row: Mapping[str, Any]) -> Any:
-        """The output in a row, if it is a plain one."""
+        """Return the output in a row if it is a plain value, else FROM_ROW."""
         if self.rule.output == "label":
             output = row[self.output_columns[0]]
             return output if type(output) is str or not is_missing(output) else FROM_ROW
@@ -227,19 +216,18 @@ class TableReader:
         return outputs if self.rule.output == "probabilities" else outputs[0]
 
     def read_many(self, x: Any, z: Any) -> Batch:
-        """Any table (frames.py)."""
+        """Read a table of any kind (tables/frames.py)."""
         apart = z is not FROM_ROW
-        wanted = self._names if apart else [*self._names, *self.output_columns]
-        columns = columns_of(x, wanted, self._known)
+        names = self._names if apart else [*self._names, *self.output_columns]
+        columns = columns_of(x, names, self._known)
         counts = {len(column) for column in columns.values()}
         count = counts.pop() if counts else 0
         z = sequence_of(z) if apart else self._pop_outputs(columns)
-        read = self.encoder.read(columns, count)
-        keys = (
-            None if self.key_column is None else self._keys(require_list(columns[self.key_column]))
-        )
-        left_open = read.left_open if self.encoder.can_leave_open else None
-        return Batch(read.vectors, z, keys, read.columns, left_open)
+        rows = self.encoder.read(columns, count)
+        key_column, keys = self.key_column, None
+        if key_column is not None:
+            keys = self._read_keys(require_list(columns[key_column]))
+        return Batch(rows.vectors, z, keys, rows.columns, rows.left_open)
 
     def _pop_outputs(self, columns: dict[str, Column]) -> Any:
         """Take the outputs out of the columns; each decision has one."""
@@ -247,7 +235,7 @@ class TableReader:
         outputs = [output_column(name, columns.pop(name), kind) for name in self.output_columns]
         return np.stack(outputs, axis=1) if self.rule.output == "probabilities" else outputs[0]
 
-    def _keys(self, column: Sequence[Any]) -> list[Any]:
+    def _read_keys(self, column: Sequence[Any]) -> list[Any]:
         keys = []
         for i, key in enumerate(column):
             if is_missing(key):
@@ -306,12 +294,12 @@ class TableReader:
     def decode_values(self, batch: Batch) -> dict[str, Any] | None:
         values = {}
         for name, column in batch.columns.items():
-            kept = np.atleast_1d(column)[0]
+            stored = np.atleast_1d(column)[0]
             vocabulary = self.encoder.vocabularies.get(name)
-            if vocabulary is not None and kept >= len(vocabulary.values):
-                values[name] = vocabulary.find_uncommitted(kept)
+            if vocabulary is not None and stored >= len(vocabulary.values):
+                values[name] = vocabulary.find_uncommitted(stored)
             else:
-                values[name] = self.columns.decode_value(name, kept)
+                values[name] = self.columns.decode_value(name, stored)
         return values
 
     def codes(self, column: str, rows: Any) -> CodedColumn:
@@ -339,7 +327,7 @@ class TableReader:
     def _codes_of(
         self, name: str, batch: Batch | None, rows: Rows, others: Rows
     ) -> tuple[Any, Any]:
-        """The codes of a column: of `rows`, or of what was only checked, and of the others."""
+        """Return the codes of a column: of `rows`, or of a checked decision, and of the others."""
         codes = self.columns.column(name)
         mine = codes[rows] if batch is None else np.atleast_1d(batch.columns[name])[0]
         return mine, codes[others]
@@ -347,8 +335,8 @@ class TableReader:
     # Words
 
     def words(self) -> dict[str, list[Any]]:
-        known = self.encoder.vocabularies
-        return {name: one.values for name, one in known.items() if not one.closed}
+        vocabularies = self.encoder.vocabularies
+        return {name: one.values for name, one in vocabularies.items() if not one.closed}
 
     def set_words(self, column: str, values: Sequence[Any]) -> None:
         self.encoder.vocabularies[column].set_values(values)
@@ -386,32 +374,31 @@ class TableReader:
     def pack(self, dtype: np.dtype[Any], vectors: npt.NDArray[Any], first: int, stop: int) -> Bytes:
         packed = np.zeros(stop - first, dtype)
         for name in dtype.names or ():
-            kept = self.columns.column(name)[first:stop]
+            stored = self.columns.column(name)[first:stop]
             if name in self.encoder.embedded:
-                packed[name][CODE] = kept
+                packed[name][CODE] = stored
                 packed[name][VECTOR] = vectors[first:stop, self.encoder.places[name]]
             else:
-                packed[name] = kept
+                packed[name] = stored
         return packed.view(np.uint8).reshape(stop - first, -1)
 
     def unpack(self, dtype: np.dtype[Any], records: Bytes, erased: npt.NDArray[np.bool_]) -> Batch:
         packed = np.ascontiguousarray(records).view(dtype).reshape(-1)
-        kept: dict[str, npt.NDArray[Any]] = {}
+        stored: dict[str, npt.NDArray[Any]] = {}
         vectors: dict[str, npt.NDArray[np.float64]] = {}
         for name in dtype.names or ():
             column = packed[name]
             if column.dtype.names is not None:
                 vectors[name] = column[VECTOR].astype(np.float64)
                 column = column[CODE]
-            kept[name] = column.astype(np.float64 if column.dtype.kind == "f" else np.int32)
+            stored[name] = column.astype(np.float64 if column.dtype.kind == "f" else np.int32)
             vocabulary = self.encoder.vocabularies.get(name)
             if vocabulary is not None:
-                kept[name][erased] = MISSING  # their records are zeros, and 0 is a code
-                if kept[name].max(initial=-1) >= len(vocabulary.values):
+                stored[name][erased] = MISSING  # their records are zeros, and 0 is a code
+                if stored[name].max(initial=-1) >= len(vocabulary.values):
                     raise BadFile(f"the ledger has no word for a code of {name!r}: it was altered.")
-        read = self.encoder.encode(kept, len(packed), vectors)
-        left_open = read.left_open if self.encoder.can_leave_open else None
-        return Batch(read.vectors, None, None, kept, left_open)
+        rows = self.encoder.encode(stored, len(packed), vectors)
+        return Batch(rows.vectors, None, None, stored, rows.left_open)
 
     def codes_in(
         self, dtype: np.dtype[Any], records: Bytes, erased: npt.NDArray[np.bool_]
@@ -428,19 +415,19 @@ class TableReader:
         for name in dtype.names or ():
             if dtype[name].names is None:
                 continue
-            kept, made = dtype[name][VECTOR], self.encoder.embedded[name].dtype
-            if made != kept:
+            stored, own = dtype[name][VECTOR], self.encoder.embedded[name].dtype
+            if own != stored:
                 raise BadRule(
-                    f"column {name!r} becomes {made.shape[0]} numbers of {made.base}, and the"
-                    f" ledger keeps {kept.shape[0]} of {kept.base}: bring the model back that it"
-                    " was begun with. Nothing was changed."
+                    f"column {name!r} becomes {own.shape[0]} numbers of {own.base}, and the"
+                    f" ledger keeps {stored.shape[0]} of {stored.base}: bring the model back that"
+                    " it was begun with. Nothing was changed."
                 )
         self.columns.begin_at(row)
         return (len(self.encoder.weights),)
 
 
 def output_column(name: str, column: Column, kind: str) -> Column:
-    """The outputs in a column, labels or numbers; each decision has one."""
+    """Read the outputs in a column, labels or numbers; each decision has one."""
     at = _first_missing(require_list(column))
     if at is not None:
         raise MissingValue(
@@ -457,13 +444,13 @@ def output_column(name: str, column: Column, kind: str) -> Column:
 
 
 def _first_missing(values: list[Any]) -> int | None:
-    if set(map(type, values)) <= {str, int, bool}:  # of which none says that it is missing
+    if set(map(type, values)) <= {str, int, bool}:  # values of these types are never missing
         return None
     return next((i for i, one in enumerate(values) if is_missing(one)), None)
 
 
-def _single(batch: Batch) -> Batch:
-    """A batch of one as a single decision."""
+def _make_single(batch: Batch) -> Batch:
+    """Turn a batch of one into a single decision."""
     if batch.left_open is not None:
         batch.left_open = batch.left_open[0]
     batch.vectors, batch.outputs = batch.vectors[0], batch.outputs[0]

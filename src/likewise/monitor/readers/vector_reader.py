@@ -1,7 +1,7 @@
-"""The reader of inputs that are vectors already: there is nothing to read.
+"""Read inputs that are vectors already.
 
-Vectors are compared by position. So of inputs that came as tables it keeps the names of the columns
-of the first, and refuses a table whose columns have other names, or stand in another order.
+Vectors are compared by position. So of the first table the names of its columns are remembered, and
+a later table with other names, or another order, is refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,14 +13,14 @@ import numpy.typing as npt
 from likewise.errors import BadRule, MissingColumn, MissingValue, UnknownColumn, WrongShape
 from likewise.monitor.readers.protocol import FROM_ROW, Batch, Bytes, WordCheck
 from likewise.rule.rule import Rule
+from likewise.tables.array_types import Rows
 from likewise.tables.named_array import names_of
 from likewise.tables.printing import join_names
-from likewise.tables.rows import Rows
 from likewise.verdict.past_rows import CodedColumn
 
 
 class VectorReader:
-    """Passes vectors on."""
+    """Passes vectors on, after a check of their columns' names; it has no words to remember."""
 
     key_column: str | None = None
     output_columns: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class VectorReader:
     def __init__(self, rule: Rule) -> None:
         self.rule = self.vector_rule = rule
         self._names: tuple[str, ...] = ()
-        """Names of the columns of the first table that was taken; empty until then."""
+        """The names of the columns of the first table that was taken; empty until then."""
         self._named_at = 0
         """The first row of that table."""
 
@@ -50,7 +50,7 @@ class VectorReader:
     def _refuse_other_names(self, names: tuple[str, ...]) -> None:
         known = self._names
         if names == known or len(names) != len(known) or not names:
-            return  # another number of columns is refused by the engine
+            return  # the engine refuses another number of columns
         at = next(j for j, name in enumerate(names) if name != known[j])
         problem = (
             f"column {at} is {names[at]!r}, but this history holds {known[at]!r} there, set by"

@@ -1,38 +1,17 @@
-// What a page can do beyond showing itself: times in the reader's zone, parts that change while
-// somebody looks, a chart, keys. Without it every page says the same and every form works.
+// What a page can do beyond showing itself: parts that change while somebody looks, a chart, keys.
+// Without it every page says the same and every form works. All times are in UTC.
 
-const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
-const PARTS = {
+const MOMENT = new Intl.DateTimeFormat(undefined, {
   month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
-  hourCycle: "h23", timeZoneName: "short",
-};
-const THIS_YEAR = new Intl.DateTimeFormat(undefined, PARTS);
-const ANY_YEAR = new Intl.DateTimeFormat(undefined, { year: "numeric", ...PARTS });
+  hourCycle: "h23", timeZone: "UTC",
+});
 
-// Times
-
-function tellTimes(within) {
-  for (const time of within.querySelectorAll("time[datetime]:not([title])")) {
-    const moment = new Date(time.dateTime);
-    if (Number.isNaN(moment.getTime())) continue;
-    time.title = time.textContent;
-    const recent = moment.getFullYear() === new Date().getFullYear();
-    time.textContent = (recent ? THIS_YEAR : ANY_YEAR).format(moment);
-  }
-}
-
-function tellZone() {
-  for (const place of document.querySelectorAll("[data-zone]")) {
-    place.textContent = `Times are in your zone, ${ZONE}.`;
-  }
-}
-
-function clockTimes(_, seconds, __, ___, step) { // below an axis, whose marks are a step apart
+function clockTimes(_, seconds, __, ___, step) { // labels of the axis, a step apart
   const day = { month: "short", day: "numeric" };
   const clock = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
   const parts = step < 60 ? { ...clock, second: "2-digit" }
     : step < 6 * 3600 ? clock : step < 24 * 3600 ? { ...day, ...clock } : day;
-  const format = new Intl.DateTimeFormat(undefined, parts);
+  const format = new Intl.DateTimeFormat(undefined, { ...parts, timeZone: "UTC" });
   return seconds.map((second) => format.format(second * 1000));
 }
 
@@ -52,7 +31,7 @@ class Live {
     this.turn();
   }
 
-  turn() { // nobody looks at a hidden page
+  turn() { // a hidden page needs no updates
     if (document.hidden) this.close();
     else if (!this.source) this.open();
   }
@@ -62,7 +41,7 @@ class Live {
     this.source = new EventSource(this.root.dataset.live);
     this.source.addEventListener("open", () => { this.failures = 0; this.say("Live."); });
     this.source.addEventListener("parts", (event) => this.take(JSON.parse(event.data)));
-    this.source.addEventListener("end", () => this.again("The server ends."));
+    this.source.addEventListener("end", () => this.again("The server stops."));
     this.source.addEventListener("error", () => {
       if (this.source && this.source.readyState === EventSource.CLOSED) this.again();
       else this.say("Not live: the server does not answer. Trying again.");
@@ -82,7 +61,7 @@ class Live {
     this.source = undefined;
   }
 
-  take(parts) { // whatever comes before the next frame is shown together
+  take(parts) { // all parts that arrive before the next frame are shown together
     const idle = this.parts.size === 0;
     for (const [name, html] of Object.entries(parts)) this.parts.set(name, html);
     if (idle) requestAnimationFrame(() => this.show());
@@ -94,7 +73,6 @@ class Live {
       const place = document.getElementById(name);
       if (!place) continue;
       place.innerHTML = html;
-      tellTimes(place);
       offerCopies(place);
     }
     this.parts.clear();
@@ -145,12 +123,12 @@ class Chart {
     };
     const edge = { stroke: "transparent", points: { show: false } };
     return {
-      width: this.width(), height: 260, tzDate: (seconds) => new Date(seconds * 1000),
+      width: this.width(), height: 260, tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       cursor: { y: false },
       scales: { y: { range: (_, __, most) => [0, Math.max(0.01, most * 1.1)] } },
       axes: [{ ...axis, space: 100, values: clockTimes }, { ...axis, size: 56, values: (_, ticks) => ticks.map(percent) }],
       series: [
-        { label: `time (${ZONE})`, value: (_, v) => (v === null ? "–" : THIS_YEAR.format(v * 1000)) },
+        { label: "time (UTC)", value: (_, v) => (v === null ? "–" : MOMENT.format(v * 1000)) },
         { label: "rate", stroke: colour("--accent"), width: 2, value: (_, v) => percent(v),
           points: { size: 4 } },
         { label: "usual, from", ...edge, value: (_, v) => percent(v) },
@@ -198,16 +176,14 @@ function pressKeys(event) {
   const busy = event.target.closest?.(TYPED);
   if (busy && event.key === "Escape") busy.blur();
   if (busy || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-  const wanted = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
-  if (!wanted) return;
+  const target = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+  if (!target) return;
   event.preventDefault();
-  if (wanted.matches("input[type=text], input:not([type]), textarea, select")) wanted.focus();
-  else wanted.click();
-  if (wanted.dataset.then) document.getElementById(wanted.dataset.then)?.focus();
+  if (target.matches("input[type=text], input:not([type]), textarea, select")) target.focus();
+  else target.click();
+  if (target.dataset.then) document.getElementById(target.dataset.then)?.focus();
 }
 
-tellTimes(document);
-tellZone();
 offerCopies(document);
 document.addEventListener("keydown", pressKeys);
 for (const root of document.querySelectorAll("[data-live]")) new Live(root);

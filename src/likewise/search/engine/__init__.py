@@ -1,1 +1,1 @@
-"""History and index together: vectors and outputs in, witnesses out."""
+"""Judge decisions with a history and an index: vectors and outputs in, witnesses out."""

@@ -1,16 +1,9 @@
-"""How decisions get into a history, and the way back when a call is cut off.
+"""Check and store decisions, and roll back a call that was interrupted.
 
-A decision is laid out where a kernel finds it, checked there, and only then part of the history.
-The first one ever settles shape, storage and how long outputs are; if it is refused, nothing is.
-
-An exception may arrive between any two steps: from a signal handler, a user's index, a full disk.
-Whoever uses this knows how many rows all finished calls have left behind, and after a call that did
-not finish says `settle(rows)` before anything else. `in_doubt` is set while a call changes several
-rows and the index: after that the index is built again.
-
-Invariant: what is refused leaves no trace; after `settle(rows)` there are those rows and no others.
-Cost: after a cut-off inside a batch, or behind a kernel, the index is built again.
-Not here: judging (engine.py), memory (history/), which index it is (chooser.py), locks (monitors/).
+Invariant: a refused decision leaves no trace; `settle(n)` rolls back to the first n rows.
+Cost: after an interruption inside a batch, or after a kernel, the index is rebuilt.
+Not here: judging (engine.py), memory (search/history), the choice of an index (chooser.py), locks
+(monitor/monitor.py).
 """
 
 import os
@@ -35,23 +28,31 @@ from likewise.search.indexes.live_tree import LiveTree
 from likewise.search.indexes.registry import check_index
 from likewise.search.kernels import table as t
 from likewise.search.outputs import LabelCheck, LabelCodec, OutputCodec, outputs_of
+from likewise.tables.array_types import Floats, Rows
 from likewise.tables.normalize import sequence_of, short_repr, to_number_array
-from likewise.tables.rows import Floats, Rows
 from likewise.verdict.context import EMPTY_CONTEXT
 from likewise.verdict.slope import SlopeQuestion
 
+# A decision is written where a kernel finds it, checked there, and only then part of the history.
+# The first one fixes shape, storage and the length of outputs; if it is refused, nothing is fixed.
+#
+# An exception may arrive between any two steps: from a signal handler, a user's index, a full disk.
+# The caller knows how many rows all finished calls have left behind, and after a call that did not
+# finish it calls `settle(rows)` before anything else. `in_doubt` is set while a call changes
+# several rows and the index; if it is still set then, the index is rebuilt.
+
 _NONE: Rows = np.empty(0, np.int64)
-_READY = 1 << 16  # bytes of rows for which memory is made ready together
+_READY = 1 << 16  # bytes of rows for which memory is prepared together
 _NATIVE_TYPES = {"i1", "i2", "i4", "u1", "u2", "u4", "f4"}
 
 
 class Admission:
-    """A history and the index over it, and what gets in.
+    """Holds a history and the index over it, and stores decisions in both.
 
-    rule    for vectors: features and embedders are the reader's
-    comparable  whether each verdict says that there was a like case, of any output
-    tree    how a tree over the history is made, where it answers another question than a rule's
-    question    what is asked of slopes, where such a tree answers that
+    rule        for vectors: features and embedders are handled by the reader
+    comparable  whether each verdict says if there was a near row, of any output
+    tree        makes the tree over the history, where it answers another question than the rule's
+    question    the question about slopes that such a tree answers
     """
 
     def __init__(
@@ -73,16 +74,17 @@ class Admission:
             raise BadRule(
                 f"comparable is {comparable!r}; expected True or False", setting="comparable"
             )
-        check_index(index, rule.metric)
+        if not isinstance(index, RemoteIndexFactory):
+            check_index(index, rule.metric)
         self.rule = rule
         self.burst = burst
         self.comparable = comparable
         self.verdict_context = EMPTY_CONTEXT._replace(question=question)
-        """What every verdict has beside its witnesses."""
+        """What every verdict says beside its witnesses."""
         self._verdict_contexts = self.verdict_context, self.verdict_context, self.verdict_context
-        """The same; and with the word that there was no like case, and that there was one."""
+        """The context as it is, with `comparable` False, and with `comparable` True."""
         self.check_new_label: LabelCheck | None = None
-        """Asked about every new label."""
+        """Called with every new label."""
         self._requested_index = index
         self._file = None if rows is None else RowFile(rows)
         self._tree = tree
@@ -101,32 +103,32 @@ class Admission:
         """Decisions ever taken: the row of the next one."""
         self.in_doubt = False
         self.comparable_rows = _NONE
-        """Of the last batch: a like case of each decision, -1 for none. Which one it is depends on
+        """A near row of each decision of the last batch, -1 for none. Which row it is depends on
         the index, so verdicts say only whether there is one."""
         self._comparable_row = -1
-        """The same of the last single decision."""
+        """A near row of the last single decision, -1 for none."""
         self.rows_being_forgotten = _NONE
-        """Rows that a call has begun to forget; if it is cut off, `settle` finishes it."""
+        """Rows that a call has begun to forget; if it is interrupted, `settle` finishes it."""
         self._shape: tuple[int, ...] | None = None
         self._dtype: np.dtype[Any] | None = None
         self._inputs: npt.NDArray[Any] = np.empty(0)
         self._room = 0
         self._busy = False  # whether every decision is followed by some work on the index
         self._filed = False
-        self._has_fixed_index = False  # whether the index was asked for, and fills itself
+        self._has_fixed_index = False  # whether the index was requested, and fills itself
         self._may_miss_rows = False  # whether the index may have to answer without some of the past
         self.storage: str = self.rule.storage
         if self._neighbours is not None:
             self._neighbours.leave()
 
     def reset(self) -> None:
-        """Have no rows: nothing is settled yet."""
+        """Forget all rows, and with them shape, storage and the length of outputs."""
         self._reset()
         if self._file is not None:
             self._file.empty()
 
     def close(self, why: str = "is closed") -> None:
-        """Let go of the history; a file of rows keeps what was observed."""
+        """Release the history; a file of rows keeps what was observed."""
         total = 0 if self.history is None else self.history.total
         self._reset()
         if self._file is not None:
@@ -135,10 +137,10 @@ class Admission:
             self._requested_index.close()
         self._why_closed = why
 
-    # After a call that was refused, or cut off
+    # After a call that was refused, or interrupted
 
     def undo_refusal(self) -> bool:
-        """Something was refused at the door. Whether nothing is left to undo but scratch memory."""
+        """Clean up after a refused call; return whether that was all there was to undo."""
         if self.in_doubt:
             return False
         if self.history is None or self.rows == 0:
@@ -149,7 +151,7 @@ class Admission:
         return self.index.sound  # False if it was a user's index that raised
 
     def settle(self, rows: int) -> None:
-        """Have the first `rows` rows and no others, whatever a call has left half done."""
+        """Roll back to the first `rows` rows, whatever a call has left half done."""
         history, chooser, neighbours = self.history, self.chooser, self._neighbours
         if history is None or rows == 0:
             self.reset()
@@ -178,7 +180,7 @@ class Admission:
         self.in_doubt = False
 
     def after_fork(self, *, cut_off: bool) -> bool:
-        """In a forked process; whether `settle` is needed.
+        """Prepare for use in a forked process; return whether `settle` is needed.
 
         cut_off: whether another thread was in the middle of a call
         """
@@ -194,19 +196,19 @@ class Admission:
             )
             return False
         self.in_doubt |= cut_off
-        return cut_off or self._busy  # the thread that makes the next index is not here
+        return cut_off or self._busy  # a fork does not copy the thread that makes the next index
 
     # The index
 
     def _run_chooser(self, decisions: int) -> None:
-        """Let the chooser do its work; another index may be in use afterwards."""
+        """Let the chooser work; another index may be in use afterwards."""
         assert self.chooser is not None
         self.chooser.after_decisions(decisions)
         self.index = self.chooser.index
         self._busy = self.chooser.busy
 
     def _note_touched(self, decisions: int) -> None:
-        """Rows in a file were written and read: let go of their pages in time."""
+        """Count rows of the file that were written and read, so that pages are released in time."""
         history, index = self.history, self.index
         assert history is not None and index is not None
         last = np.arange(max(0, history.total - decisions), history.total + 1) % t.RECENT_MOST
@@ -215,7 +217,7 @@ class Admission:
     # One decision in
 
     def _admit(self, x: Any, z: Any, *, remember: bool) -> Index:
-        """Lay a decision out for the kernel; raise before anything changes."""
+        """Write a decision where the kernel reads it; raise before anything changes."""
         if type(x) is not ndarray or x.dtype is not self._dtype or x.shape != self._shape:
             return self._admit_converted(x, z, remember=remember)
         index = self.index
@@ -227,7 +229,7 @@ class Admission:
         return index
 
     def _admit_converted(self, x: Any, z: Any, *, remember: bool) -> Index:
-        """The same for an input that is not, as it comes, what the history keeps."""
+        """Admit a decision on the slow path: convert dtype or shape of the input first."""
         x = to_number_array(x, "the input")
         if x.shape != self._shape:
             if self.index is not None:
@@ -251,7 +253,7 @@ class Admission:
         return index
 
     def _make_room(self, *, remember: bool) -> None:
-        """Have memory ready for the next rows, and for one to spare.
+        """Prepare memory for the next rows, and for one to spare.
 
         On a full disk `check` still has a place to write to.
         """
@@ -272,7 +274,7 @@ class Admission:
     # The beginning
 
     def _begin(self, shape: tuple[int, ...], dtype: np.dtype[Any], z: Any) -> None:
-        """The first input settles shape and storage, the first output how long outputs are."""
+        """Fix shape and storage by the first input, and the length of outputs by the first one."""
         if self._why_closed:
             raise BadDecision(f"this monitor {self._why_closed}.", advice="Start a new one.")
         storage: str = self.rule.storage
@@ -288,7 +290,7 @@ class Admission:
         self.begin(shape, storage, outputs_of(self.rule, z))
 
     def begin(self, shape: tuple[int, ...], storage: str, outputs: OutputCodec) -> None:
-        """A history of nothing, and an index over it."""
+        """Create an empty history and the index over it."""
         outputs.check_new_label = self.check_new_label
         self.history = History(self.rule, shape, storage, outputs, file=self._file)
         with first_use_lock:
@@ -308,7 +310,7 @@ class Admission:
         self._may_miss_rows = isinstance(self.index, ReportsMissingRows)
 
     def _refusal(self, code: int, x: Any, z: Any) -> BadDecision:
-        """What a kernel's error code means."""
+        """Return the error that a kernel's code stands for."""
         assert self.index is not None
         at = int(self.index.state.table[t.BAD_AT])
         return refusal(code, at, self.storage, self.rule, x, z)
@@ -316,7 +318,7 @@ class Admission:
     # Many in
 
     def batch(self, x: Any, z: Any) -> tuple[npt.NDArray[Any], Any]:
-        """Inputs and outputs of a batch, one of each for every decision; raise if they are not."""
+        """Return inputs and outputs of a batch; raise unless there is one of each per decision."""
         inputs, z = to_number_array(x, "the input"), sequence_of(z)
         if inputs.ndim < 2:
             raise WrongShape(
@@ -325,19 +327,20 @@ class Admission:
             )
         count = len(inputs)
         try:
-            given = len(z)
+            output_count = len(z)
         except TypeError:
             raise UnexpectedValue(
                 f"the outputs are {short_repr(z)}; expected one for each of {count} inputs."
             ) from None
-        if given != count:
+        if output_count != count:
             raise WrongShape(
-                f"there are {count} inputs and {given} outputs; expected one output for each input."
+                f"there are {count} inputs and {output_count} outputs; expected one output for each"
+                " input."
             )
         return inputs, z
 
     def _write(self, inputs: npt.NDArray[Any], z: Any) -> tuple[Index | None, int]:
-        """Check the values of a batch and write it where no query sees it yet."""
+        """Check the values of a batch and write it behind the history, where no query sees it."""
         count = len(inputs)
         if count == 0:
             return self.index, 0
@@ -357,14 +360,14 @@ class Admission:
         return index, count
 
     def stage(self, x: Any, z: Any) -> int:
-        """Write checked decisions behind the remembered ones, and keep their labels; how many."""
+        """Write checked decisions behind the remembered ones and keep their labels; how many."""
         _, count = self._write(*self.batch(x, z))
         assert self.outputs is not None
         self.outputs.commit()
         return count
 
     def _count_written(self, count: int) -> None:
-        """Written rows that the history has counted are remembered from here on."""
+        """Remember written rows that the history has counted already."""
         assert self.outputs is not None
         self.outputs.commit()
         self._room = self.rows + count  # forces _make_room on the next decision
@@ -374,16 +377,16 @@ class Admission:
     # Rows that come back from a journal
 
     def begin_at(self, row: int) -> None:
-        """Of no rows yet: those before `row` count as forgotten."""
+        """Begin an empty history at `row`: rows before it count as forgotten."""
         assert self.history is not None and self.index is not None
         self.index.state.ensure(row + 1, 0)
         self.history.begin_at(row)
         self.rows = self._room = row
 
     def append_stored(self, vectors: npt.NDArray[Any], outputs: Floats) -> int:
-        """Rows as they were kept, outputs as numbers; the index has them after `fill`.
+        """Append rows as they were stored, outputs as numbers; `fill_index` indexes them.
 
-        The place of the first that no engine would have taken; -1 if there is none.
+        Return the place of the first row that no engine would have taken; -1 if there is none.
         """
         assert self.index is not None and self.history is not None
         bad, at = self.index.workers.write(vectors, outputs)
@@ -396,41 +399,41 @@ class Admission:
         return -1
 
     def fill_index(self) -> None:
-        """All rows are there: build the index."""
+        """Build the index, now that all rows are there."""
         assert self.chooser is not None
         self.chooser.fill_index()
         self._run_chooser(1)
 
     # What is there
 
-    def inputs(self, wanted: Rows) -> npt.NDArray[Any]:
-        """These rows, in the shape and type in which they are kept."""
-        if len(wanted) == 0:
+    def inputs(self, rows: Rows) -> npt.NDArray[Any]:
+        """Return the inputs of rows, in the shape and type in which they are stored."""
+        if len(rows) == 0:
             return np.empty((0, *(self._shape or ())), dtype=self._storage_type())
         assert self.history is not None
-        gone = wanted[self.history.remembered_flags()[wanted] == 0]
-        if len(gone):
-            raise BadRow(f"row {gone[0]} was forgotten. Ask for rows that are remembered.")
-        self.history.note_touched(len(wanted))
-        return self.history.rows[wanted].astype(self._storage_type())
+        forgotten = rows[self.history.remembered_flags()[rows] == 0]
+        if len(forgotten):
+            raise BadRow(f"row {forgotten[0]} was forgotten. Ask for rows that are remembered.")
+        self.history.note_touched(len(rows))
+        return self.history.rows[rows].astype(self._storage_type())
 
-    def are_remembered(self, wanted: Rows) -> npt.NDArray[np.bool_]:
-        """Whether these rows are remembered."""
+    def are_remembered(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Return whether each of these rows is remembered."""
         if self.history is None:
-            return np.zeros(len(wanted), dtype=np.bool_)
-        there: npt.NDArray[np.bool_] = self.history.remembered_flags()[wanted] != 0
-        return there
+            return np.zeros(len(rows), dtype=np.bool_)
+        flags: npt.NDArray[np.bool_] = self.history.remembered_flags()[rows] != 0
+        return flags
 
-    def numbers(self, wanted: Rows | slice) -> Floats:
-        """Outputs as numbers, or the codes of labels; NaN for rows that are forgotten."""
+    def numbers(self, rows: Rows | slice) -> Floats:
+        """Return outputs as numbers, or the codes of labels; NaN for forgotten rows."""
         if self.history is None:
             return np.empty((0, 1))
-        numbers = self.history.outputs()[wanted].copy()
-        numbers[self.history.remembered_flags()[wanted] == 0] = np.nan
+        numbers = self.history.outputs()[rows].copy()
+        numbers[self.history.remembered_flags()[rows] == 0] = np.nan
         return numbers
 
     def output_at(self, row: int) -> Any:
-        """The output of a row; None if it was forgotten."""
+        """Return the output of a row; None if it was forgotten."""
         history = self.history
         if history is None or not history.remembered_flags()[row]:
             return None
@@ -439,12 +442,12 @@ class Admission:
 
     @property
     def labels(self) -> list[Any]:
-        """By code, where outputs are labels."""
+        """The labels by code; empty where outputs are not labels."""
         return self.outputs.labels if isinstance(self.outputs, LabelCodec) else []
 
     def _storage_type(self) -> np.dtype[Any]:
         return np.dtype("float64" if self.storage == "auto" else self.storage)
 
     def __len__(self) -> int:
-        """Decisions remembered now."""
+        """Return how many decisions are remembered now."""
         return 0 if self.history is None else self.history.live

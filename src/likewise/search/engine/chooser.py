@@ -1,17 +1,9 @@
-"""Which index stands over a history, and when another takes its place.
+"""Choose the index over a history, and replace it when another is cheaper.
 
-Inputs of up to 32 coordinates get a tree of all of them, longer ones a tree over a sketch. Where a
-tree visits much of the history, or lets many long rows through, and the metric allows, a flat scan
-is tried; where that has become slow, or the history has grown a good deal, another rotation, or a
-tree, or another sketch.
-
-A challenger is built beside the index in use, a few rows with every decision. When it has caught
-up, both search for the next decisions, and the one that touches less stays. Nothing waits for any
-of this, and since both are exact no verdict depends on it.
-
-Invariant: the index in use holds every remembered row; so does a challenger, up to `_fed`.
-Cost: one slice of work for each decision while a challenge lasts; each is put off until the history
-has grown by a good part since the last.
+Invariant: the index in use holds every remembered row; a challenger holds those before
+`_challenger_rows`. Both are exact, so no verdict depends on the choice.
+Cost: one slice of work for each decision while a challenge lasts; the next challenge waits until
+the history has grown by a good part.
 """
 
 from collections.abc import Callable, Generator
@@ -28,27 +20,35 @@ from likewise.search.indexes.live_tree import LiveTree
 from likewise.search.indexes.python_index import PythonIndex
 from likewise.search.indexes.registry import COMPILED, maker_of, name_of
 from likewise.search.kernels import table as t
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
 from likewise.verdict.witnesses import Witnesses
 
-BULK_BUILD_ROWS = 4 * t.BLOCK
-"""Rows from which an index is built at once, and not by inserting them."""
-REVIEW_INTERVAL = 256
-"""Decisions between two looks at whether another index is wanted."""
+# Inputs of up to 32 coordinates get a tree of all of them, longer ones a tree over a sketch. Where
+# a tree visits much of the history, or lets many long rows through, and the metric allows it, a
+# flat scan is tried. Where that has become slow, or the history has grown much longer, another
+# rotation, a tree or another sketch is tried.
+#
+# A challenger is built beside the index in use, a few rows with every decision. When it has caught
+# up, both search for the next decisions, and the one that touches less stays.
 
-_SLICE_ROWS = 16  # handed to a challenger with each decision
+BULK_BUILD_ROWS = 4 * t.BLOCK
+"""Rows from which an index is built at once instead of row by row."""
+REVIEW_INTERVAL = 256
+"""Decisions between two checks whether another index should be tried."""
+
+_SLICE_ROWS = 16  # rows that a challenger takes with each decision
 _TOGETHER = 64  # slices done as one after a batch
-_SLICE_BYTES = 4 << 20  # given back with each decision
-_RACE = 128  # decisions that both search for
-_BETTER = 0.8  # of the cost: less gain is not worth a change, but for the first
-_LEARN_FROM = 256  # rows, before anything is chosen by what they are like
+_SLICE_BYTES = 4 << 20  # bytes of memory released with each decision
+_RACE = 128  # decisions that both indexes search for
+_BETTER = 0.8  # share of the old cost that justifies a change, except the first one
+_LEARN_FROM = 256  # rows before the data decide anything
 _TREE_FAILS = 0.2  # share of the history visited above which a flat scan is tried
 _MOST_READ = 0.02  # share of the history read row by row above which one is tried, too
-_SEQUENTIAL_BYTE_COST = 0.5  # of a byte: what one costs where all are read one after the other
-_CHEAP = 1 << 14  # bytes; nothing is to be gained from a search that touches less
-_WORSE = 2.0  # times what it cost at first: look for something else
+_SEQUENTIAL_BYTE_COST = 0.5  # cost of a byte read in sequence, relative to a byte read at random
+_CHEAP = 1 << 14  # bytes touched by a search below which no change is worth it
+_WORSE = 2.0  # times the first cost: look for another index
 _GROWTH = {"sketch": 1.5, "rotate": 1.5, "flat": 2.0, "tree": 4.0}
-"""By challenge: how much longer the history must become before the next."""
+"""By challenge: the factor by which the history must grow before the next one."""
 _PATIENCE = 50e-6  # seconds that a batch may wait, for each decision in it, for directions
 
 Index: TypeAlias = EngineIndex
@@ -59,17 +59,17 @@ class SingleBestIndex(Protocol):
     """An index that names only the best past decision of all (search/indexes/best_index.py)."""
 
     def find_best(self, row: int, first: int) -> Witnesses:
-        """The best of the rows from `first` on to a written row."""
+        """Return the best match of a written row among the rows from `first` on."""
 
 
 MakeTree: TypeAlias = Callable[[History, Rows | None], LiveTree]
-"""For a history, and coordinates that are a sketch of it or None for all."""
+"""Makes a tree over a history; the rows are the coordinates of its sketch, None for all."""
 Job: TypeAlias = Generator[int | Future[FlatScan] | None, None, None]
 """Yields how many decisions' worth of work it has done; None to wait for a decision."""
 
 
 class Chooser:
-    """Holds the index in use and, for a while, its challenger."""
+    """Holds the index in use and, during a challenge, its challenger."""
 
     def __init__(
         self,
@@ -86,15 +86,15 @@ class Chooser:
         self.changes = 0
         self.index: Index = self._first()
         self.is_fixed = isinstance(self.index, LazyIndex)
-        """Whether the index was asked for by name, and fills itself: it stays."""
+        """Whether the index was requested by name and fills itself, so that it stays."""
         history.table = self.index.state.table
         self._challenger: Index | None = None
         self._challenger_rows = 0
         self._slice_rows = _SLICE_ROWS
         self._job: Job | None = None
         self._chosen_at = 0  # rows when the index in use was made
-        self._at_first: float | None = None  # what a search cost then
-        self._put_off: dict[str, float] = {}  # by challenge: not before there are so many rows
+        self._first_cost: float | None = None  # what a search cost then
+        self._earliest: dict[str, float] = {}  # by challenge: rows before which it is not tried
 
     def _first(self) -> Index:
         history = self.history
@@ -131,29 +131,29 @@ class Chooser:
         return recent[recent[:, 0] >= 0]
 
     def cost(self, index: Index, recent: Rows | None = None) -> float:
-        """Bytes of codes touched by a search, on average, and of rows read in full."""
+        """Return the average cost of a search: bytes of codes touched, and of rows read."""
         recent = self._recent(index) if recent is None else recent
         if len(recent) == 0:
             return 0.0
-        blocks, looked, rows = recent.mean(axis=0).tolist()
-        row = 512 + min(self.history.row_bytes, 2048)
+        blocks, code_bytes, rows = recent.mean(axis=0).tolist()
+        row_cost = 512 + min(self.history.row_bytes, 2048)
         if isinstance(index, FlatScan):
-            looked *= _SEQUENTIAL_BYTE_COST
-        return float(blocks * 256 + looked + rows * row)
+            code_bytes *= _SEQUENTIAL_BYTE_COST
+        return float(blocks * 256 + code_bytes + rows * row_cost)
 
     def share(self) -> float:
-        """How much of the history the last searches looked at, on average."""
+        """Return the share of the history that the last searches visited, on average."""
         recent = self._recent(self.index)
         blocks = self.index.leaves()
         return min(1.0, float(recent[:, 0].mean()) / blocks) if len(recent) and blocks else 0.0
 
     def rows_read(self) -> float:
-        """How many rows the last searches read in full, on average."""
+        """Return how many rows the last searches read in full, on average."""
         recent = self._recent(self.index)
         return float(recent[:, 2].mean()) if len(recent) else 0.0
 
     def _tree_fails(self) -> bool:
-        """Whether a tree tells too little apart: it visits much, or lets many long rows through."""
+        """Return whether the tree excludes too little: it visits much, or reads many long rows."""
         long = self.history.width > sketch.UNSKETCHED_WIDTH
         read = self.rows_read() / max(1, self.history.live)
         return self.share() > _TREE_FAILS or (long and read > _MOST_READ)
@@ -168,7 +168,7 @@ class Chooser:
     # Changing over
 
     def after_decisions(self, decisions: int) -> None:
-        """After so many decisions: see whether a challenge is due, and go on with one under way."""
+        """Start a challenge if one is due, and continue one under way, after so many decisions."""
         if self.is_fixed:
             return
         if self._job is None and self._has_another():
@@ -180,9 +180,9 @@ class Chooser:
                 step = next(self._job)
             except StopIteration:
                 self._job = None
-            except Exception as error:  # no room for a second index, say: stay with the first
+            except Exception as error:  # for example no memory for a second index: keep the first
                 self.abandon()
-                self._settle()
+                self._restart_clock()
                 self.reason += f" (the attempt at another failed: {error!r})"
             else:
                 if step is None:
@@ -195,19 +195,19 @@ class Chooser:
                 spent += step
 
     def _claim_challenge(self, challenge: str) -> bool:
-        """Whether the history has grown enough since the last such challenge; notes this one."""
+        """Return whether the history has grown enough for this challenge; note that it starts."""
         total = self.history.total
-        if total < self._put_off.get(challenge, _LEARN_FROM):
+        if total < self._earliest.get(challenge, _LEARN_FROM):
             return False
-        self._put_off[challenge] = _GROWTH[challenge] * total
+        self._earliest[challenge] = _GROWTH[challenge] * total
         return True
 
-    def _settle(self) -> None:
-        """Begin anew with the index in use: what it costs at first, and what may be tried when."""
+    def _restart_clock(self) -> None:
+        """Measure cost and the time of the next challenges from now on."""
         total = self.history.total
-        self._chosen_at, self._at_first = total, None
+        self._chosen_at, self._first_cost = total, None
         for challenge, growth in _GROWTH.items():
-            self._put_off[challenge] = max(self._put_off.get(challenge, 0), growth * total)
+            self._earliest[challenge] = max(self._earliest.get(challenge, 0), growth * total)
 
     @property
     def _can_use_flat(self) -> bool:
@@ -215,28 +215,28 @@ class Chooser:
         return self.requested_index == "auto" and self.history.rule.metric in ("l2", "cosine")
 
     def _has_another(self) -> bool:
-        """Whether there is anything else to try, whatever the index in use costs."""
+        """Return whether there is any other index to try, whatever the current one costs."""
         whole = isinstance(self.index, LiveTree) and self.index.coordinates is None
         return self._can_use_flat or not whole
 
     def _next_challenge(self) -> Job | None:
-        """The challenge that is due, if any."""
+        """Return the challenge that is due, if any."""
         history, index = self.history, self.index
         cost = self.cost(index)
-        if self._at_first is None and history.total >= self._chosen_at + REVIEW_INTERVAL:
-            self._at_first = max(cost, _CHEAP)
+        if self._first_cost is None and history.total >= self._chosen_at + REVIEW_INTERVAL:
+            self._first_cost = max(cost, _CHEAP)
         cheap = cost < _CHEAP
         worse = (
             not cheap
-            and self._at_first is not None
-            and cost > _WORSE * self._scale() * self._at_first
+            and self._first_cost is not None
+            and cost > _WORSE * self._scale() * self._first_cost
         )
         if isinstance(index, FlatScan):
             learnt = index.rotation.rows
             if (learnt == 0 or worse or history.total > 4 * learnt) and self._claim_challenge(
                 "rotate"
             ):
-                return self._try_flat("rotated anew, as the history had changed")
+                return self._try_flat("a new rotation, because the history had changed")
             if self.requested_index == "auto" and not cheap and self._claim_challenge("tree"):
                 return self._try_tree()
             return None
@@ -256,9 +256,9 @@ class Chooser:
         return None
 
     def _scale(self) -> float:
-        """How much more a search may cost because the history has grown."""
-        grown = self.history.total / max(self._chosen_at, REVIEW_INTERVAL)
-        return grown if isinstance(self.index, FlatScan) else grown**0.5
+        """Return how much more a search may cost because the history has grown."""
+        growth = self.history.total / max(self._chosen_at, REVIEW_INTERVAL)
+        return growth if isinstance(self.index, FlatScan) else growth**0.5
 
     def _try_tree(self) -> Job:
         coordinates: Rows | None = None
@@ -266,7 +266,7 @@ class Chooser:
             coordinates = yield from sketch.choose(self.history)
         yield from self._challenge(
             self._tree(self.history, coordinates),
-            "the coordinates that part most of the history so far"
+            "the coordinates that separate most of the history so far"
             if coordinates is not None
             else "a tree touches less than a flat scan",
         )
@@ -284,11 +284,11 @@ class Chooser:
             return FlatScan(self.history, rotation.learn(sample, total))
 
         pool = ThreadPoolExecutor(1)  # finding directions takes long, compiling longer
-        making: Future[FlatScan] = pool.submit(make)
+        future: Future[FlatScan] = pool.submit(make)
         pool.shutdown(wait=False)  # its thread ends with the work, whether or not we wait for it
-        while not making.done():
-            yield making
-        yield from self._challenge(making.result(), reason)
+        while not future.done():
+            yield future
+        yield from self._challenge(future.result(), reason)
 
     def _challenge(self, challenger: Index, reason: str) -> Job:
         """Let a new index catch up and race the one in use; keep the better, drop the other."""
@@ -313,29 +313,26 @@ class Chooser:
                 break
             yield -(-rows // _SLICE_ROWS)
         both = np.arange(history.total - min(racing, t.RECENT_MOST), history.total) % t.RECENT_MOST
-        mine, theirs = (
+        cost, challenger_cost = (
             self.cost(index, index.state.recent[both]) for index in (self.index, challenger)
         )
         challenger.state.follow()
         self._challenger = None
-        leaving = challenger
-        self._chosen_at, self._at_first, first = history.total, None, self._chosen_at == 0
-        if theirs <= (mine if first else _BETTER * mine):
-            leaving = self.index
-            self.index, self.reason = challenger, reason
-            history.table = challenger.state.table
-            self.changes += 1
-            self._settle()
+        loser = challenger
+        self._chosen_at, self._first_cost, first = history.total, None, self._chosen_at == 0
+        if challenger_cost <= (cost if first else _BETTER * cost):
+            loser = self.index
+            self._take(challenger, reason)
         yield 1
-        yield from _release_memory(leaving)
+        yield from _release_memory(loser)
 
     def abandon(self) -> None:
-        """Stay with the index in use; a challenge that was cut off is not gone on with."""
+        """Keep the index in use and drop a challenge that was interrupted."""
         self._job = self._challenger = None
         self.history.table = self.index.state.table
 
     def rebuild_index(self) -> None:
-        """The index in use is in doubt: make it again, from the history."""
+        """Make the index in use, whose contents are in doubt, again from the history."""
         self.abandon()
         if isinstance(self.index, LazyIndex):
             self.index.renew()
@@ -357,9 +354,9 @@ class Chooser:
                 index.state.release(pages)
 
     def fill_index(self) -> None:
-        """Have an index that is still empty hold the history that is there."""
+        """Insert the history into an index that is still empty."""
         history = self.history
-        if self.is_fixed:  # it does so when it is first asked
+        if self.is_fixed:  # it fills itself when it is first asked
             return
         if history.total - history.first >= BULK_BUILD_ROWS:
             self.build()
@@ -367,7 +364,7 @@ class Chooser:
             self.index.insert(history.first, history.total - history.first, 1, None)
 
     def build(self) -> None:
-        """After a large load: choose by what is there, and build at once."""
+        """Choose an index by the data after a large load, and build it at once."""
         history = self.history
         self._job = self._challenger = None
         if self.requested_index != "flat":
@@ -392,9 +389,10 @@ class Chooser:
         scan.build()
 
     def _take(self, index: Index, reason: str) -> None:
+        """Put another index to use."""
         self.index, self.reason = index, reason
         self.history.table = index.state.table
-        self._settle()
+        self._restart_clock()
         self.changes += 1
 
 
@@ -407,7 +405,7 @@ def _finish(job: Generator[int, None, Rows]) -> Rows:
 
 
 def _release_memory(index: Index) -> Job:
-    """The memory of an index that is no longer needed, a few megabytes at a time."""
+    """Release the memory of an index that is no longer needed, a few megabytes at a time."""
     for region, used in index.state.dismantle():
         for start in range(0, used, _SLICE_BYTES):
             region.release(start, min(start + _SLICE_BYTES, region.size))

@@ -1,14 +1,10 @@
-"""The engine: which past inputs were near this one, and did they get a different answer?
+"""Find past inputs that are near a new one and got a different output, then remember it.
 
-It answers the paper's Problem 1 (Gupta et al. 2025, "Monitoring Robustness and Individual
-Fairness") for a growing history: compare, then remember. It knows vectors, outputs and row numbers;
-names, times, tables and disks are others' business. What it is given is checked before anything
-changes; what it answers is frozen.
-
+This is Problem 1 of Gupta et al. 2025 ("Monitoring Robustness and Individual Fairness").
 Invariant: a rejected decision, or batch, leaves no trace.
-Cost: memory grows with the history and with the number of distinct labels; `forget` gives back.
-Not here: how decisions get in (admission.py), how neighbours are found (indexes), what is near
-(search/kernels/distance.py), and locks: one caller at a time (monitor/monitor.py).
+Cost: memory grows with the history and with the number of distinct labels; `forget` frees it.
+Not here: checking and storing decisions (admission.py), finding neighbours (search/indexes), what
+is near (search/kernels/distance.py), locks: one caller at a time (monitor/monitor.py).
 """
 
 import os
@@ -26,9 +22,9 @@ from likewise.search.engine.admission import Admission
 from likewise.search.engine.chooser import BULK_BUILD_ROWS, REVIEW_INTERVAL, Index, SingleBestIndex
 from likewise.search.engine.engine_report import explanation_of
 from likewise.search.engine.protocol import ReportsMissingRows
-from likewise.search.engine.wildcards import WildcardMask, WildcardMasks
+from likewise.search.engine.wildcards import WildcardMask
 from likewise.search.kernels import table as t
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.context import VerdictContext
 from likewise.verdict.index_report import Explanation
 from likewise.verdict.verdicts import Verdict, Verdicts
@@ -40,10 +36,10 @@ _ALONE: Rows = np.zeros(2, np.int64)  # offsets of a batch of one without witnes
 
 
 class Engine(Admission):
-    """Judges vectors.
+    """Judges vectors against a growing history.
 
-    In every call, `first` is the row at which the past of a decision begins (`firsts`: of each of a
-    batch), and `left_open` says which coordinates match everything (wildcards.py).
+    In every call, `first` is the row at which the past of a decision begins (`firsts`: for each
+    decision of a batch), and `left_open` says which coordinates match everything (wildcards.py).
     """
 
     # One decision
@@ -51,7 +47,7 @@ class Engine(Admission):
     def observe(
         self, x: Any, z: Any, first: int = 0, left_open: WildcardMask | None = None
     ) -> Verdict:
-        """Compare (x, z) with the past, then make it part of the past."""
+        """Compare the decision (x, z) with the past, then make it part of the past."""
         index = self._admit(x, z, remember=True)
         near = 0
         if self._neighbours is not None:  # first: if it fails, nothing is remembered yet
@@ -64,9 +60,9 @@ class Engine(Admission):
         row = self.rows
         self.rows = row + 1  # from here on the decision is remembered
         witnesses = index.witnesses(found) if found else NO_WITNESSES
-        like = -1
+        similar = -1
         if self.comparable:
-            like = self._found_like = self._find_comparable(index, row, witnesses, first)
+            similar = self._comparable_row = self._find_comparable(index, row, witnesses, first)
         if self._filed:
             self._note_touched(1)
         if self._busy or row % REVIEW_INTERVAL == 0:
@@ -74,22 +70,26 @@ class Engine(Admission):
         if first or left_open is not None or self._neighbours is not None or self._may_miss_rows:
             if self._neighbours is not None:
                 self._neighbours.confirm(1)
-            return self._build_verdict(row, witnesses, near, first, left_open, like, remember=True)
+            return self._build_verdict(
+                row, witnesses, near, first, left_open, similar, remember=True
+            )
         return Verdict(
-            row, witnesses, self._context_with(like) if self.comparable else self.verdict_context
+            row, witnesses, self._context_with(similar) if self.comparable else self.verdict_context
         )
 
     def check(
         self, x: Any, z: Any, first: int = 0, left_open: WildcardMask | None = None
     ) -> Verdict:
-        """The verdict on (x, z) as if it came now; nothing is remembered."""
+        """Return the verdict on (x, z) as if it came now; remember nothing."""
         fresh = self.index is None
         index = self._admit(x, z, remember=False)
         found = index.check()
         if found < 0:
             raise self._refusal(found, x, z)
         witnesses = index.witnesses(found) if found else NO_WITNESSES
-        like = self._find_comparable(index, self.rows, witnesses, first) if self.comparable else -1
+        similar = -1
+        if self.comparable:
+            similar = self._find_comparable(index, self.rows, witnesses, first)
         near = 0
         if self._neighbours is not None and not fresh:
             near = self._neighbours.check(index, first)
@@ -97,26 +97,29 @@ class Engine(Admission):
             self._note_touched(1)
         if fresh:
             left_open = None  # there is nothing to compare with
-        verdict = self._build_verdict(None, witnesses, near, first, left_open, like, remember=False)
+        verdict = self._build_verdict(
+            None, witnesses, near, first, left_open, similar, remember=False
+        )
         self.outputs.discard()  # type: ignore[union-attr]
         if fresh:
-            self.reset()  # a check settles nothing
+            self.reset()  # a check must not fix the shape or the storage of the history
         return verdict
 
     def _find_comparable(self, index: Index, row: int, witnesses: Witnesses, first: int) -> int:
-        """A like case of the decision that an index has judged last; -1 for none."""
+        """Return a near row of the decision that an index has judged last; -1 for none."""
         if witnesses is not NO_WITNESSES:
             last = int(witnesses.rows[-1])
             if last >= first:
                 return last
         return index.find_comparable(row, first)
 
-    def _context_with(self, like: int) -> VerdictContext:
-        """What every verdict has beside its witnesses, and whether there was a like case."""
+    def _context_with(self, similar: int) -> VerdictContext:
+        """Return the context of a verdict that says whether there was a similar case (a row)."""
         if self._verdict_contexts[0] is not self.verdict_context:
-            alone, alike = (self.verdict_context._replace(comparable=one) for one in (False, True))
-            self._verdict_contexts = self.verdict_context, alone, alike
-        return self._verdict_contexts[1 + (like >= 0)]
+            context = self.verdict_context
+            without, with_one = (context._replace(comparable=flag) for flag in (False, True))
+            self._verdict_contexts = context, without, with_one
+        return self._verdict_contexts[1 + (similar >= 0)]
 
     def _build_verdict(
         self,
@@ -125,32 +128,32 @@ class Engine(Admission):
         near: int,
         first: int,
         left_open: WildcardMask | None,
-        like: int,
+        similar: int,
         *,
         remember: bool,
     ) -> Verdict:
-        """A verdict with more beside it than its witnesses."""
+        """Return a verdict whose context says more than the usual."""
         if left_open is not None:
             witnesses, near = self._add_wildcard_matches(witnesses, near, first, left_open, row)
             if self.comparable:
-                like = self._find_comparable_with_wildcards(
-                    self.rows - remember, witnesses, first, left_open, like
+                similar = self._find_comparable_with_wildcards(
+                    self.rows - remember, witnesses, first, left_open, similar
                 )
             if remember:
                 self.wildcards.add(self.rows - 1, left_open)
         if first > 0 and len(witnesses) and witnesses.rows[0] < first:
             place = self.rows if row is None else row
-            witnesses = self._from(first, place, witnesses)
-        beside = self._context_with(like) if self.comparable else self.verdict_context
+            witnesses = self._select_from(first, place, witnesses)
+        context = self._context_with(similar) if self.comparable else self.verdict_context
         if self._neighbours is not None:
-            raised = self._alarm is not None and near >= self._alarm
-            beside = beside._replace(neighbours=near, alarm=raised)
-        for lacking in self._missing_row_counts():
-            beside = beside._replace(incomplete=int(lacking[0]))
-        return Verdict(row, witnesses, beside)
+            alarm = self._alarm is not None and near >= self._alarm
+            context = context._replace(neighbours=near, alarm=alarm)
+        for missing in self._missing_row_counts():
+            context = context._replace(incomplete=int(missing[0]))
+        return Verdict(row, witnesses, context)
 
-    def _from(self, first: int, row: int, witnesses: Witnesses) -> Witnesses:
-        """Witnesses of a written row that come from `first` on, given all that an index found.
+    def _select_from(self, first: int, row: int, witnesses: Witnesses) -> Witnesses:
+        """Return those witnesses of a written row that come from row `first` on.
 
         An index that names only the best of all may know of another one there.
         """
@@ -161,36 +164,37 @@ class Engine(Admission):
     def _add_wildcard_matches(
         self, witnesses: Witnesses, near: int, first: int, left_open: WildcardMask, row: int | None
     ) -> tuple[Witnesses, int]:
-        """Witnesses and neighbours of one decision, rows that leave something open among them."""
+        """Return witnesses and neighbour count of a decision, rows with wildcards included."""
         assert self.history is not None and self.index is not None
         place = self.rows if row is None else row
         if self._neighbours is not None and (left_open.any() or len(self.wildcards)):
             index = self._neighbours.index_up_to(self.history.total)
             begin = int(self._neighbours.bounds(place, 1, first)[0])
             near = self.wildcards.count(self.history, index, place, left_open, begin)
-        found = self.wildcards.judge(self.history, self.index, place, left_open, witnesses)
-        return found, near
+        return self.wildcards.judge(self.history, self.index, place, left_open, witnesses), near
 
     def _find_comparable_with_wildcards(
-        self, row: int, witnesses: Witnesses, first: int, left_open: WildcardMask, like: int
+        self, row: int, witnesses: Witnesses, first: int, left_open: WildcardMask, similar: int
     ) -> int:
-        """A like case, given what an index found, rows that leave something open among them."""
+        """Return a near row, rows with wildcards included; `similar` is the one the index found."""
         assert self.history is not None and self.index is not None
         if len(witnesses) and witnesses.rows[-1] >= first:
             return int(witnesses.rows[-1])
-        return self.wildcards.find_comparable(self.history, self.index, row, left_open, first, like)
+        return self.wildcards.find_comparable(
+            self.history, self.index, row, left_open, first, similar
+        )
 
     def find_near_rows(self, row: int, first: int, left_open: WildcardMask | None) -> Rows:
-        """All rows from `first` on that are near a row, or what was checked last, in order.
+        """Return all rows from `first` on that are near a row, or the decision checked last.
 
-        row: that of the decision, or of the next one where it was only checked
+        row: the decision's own row, or the next free one if it was only checked
         """
         assert self.history is not None and self.index is not None
-        found = self.index.find_near_rows(row)
-        self.history.note_touched(len(found))
+        rows = self.index.find_near_rows(row)
+        self.history.note_touched(len(rows))
         if left_open is not None:
-            found = self.wildcards.find_near(self.history, self.index, row, left_open, found)
-        return found[found.searchsorted(first) :]
+            rows = self.wildcards.find_near(self.history, self.index, row, left_open, rows)
+        return rows[rows.searchsorted(first) :]
 
     # Many decisions
 
@@ -199,12 +203,12 @@ class Engine(Admission):
         x: Any,
         z: Any,
         firsts: Rows | None = None,
-        left_open: WildcardMasks | None = None,
+        left_open: WildcardMask | None = None,
         threads: int | None = None,
     ) -> Verdicts:
-        """The same verdicts as `observe` would give one by one; all are remembered, or none.
+        """Judge a batch as `observe` would judge its decisions one by one; all are kept, or none.
 
-        threads: how many cores may share the work; all of them unless told otherwise.
+        threads: how many cores may share the work; None for all
         """
         count_threads = threads_of(threads)
         inputs, outputs = self.batch(x, z)
@@ -215,15 +219,17 @@ class Engine(Admission):
         index, count = self._write(inputs, outputs)
         first = self.rows
         if index is None or count == 0:
-            nobody = None if self._neighbours is None else np.empty(0, np.int64)
-            none = Verdicts(first, np.zeros(1, np.int64), NO_WITNESSES)
-            self.found_likes = _NONE
-            return self._complete_verdicts(none, nobody, None)
+            self.comparable_rows = _NONE
+            return self._complete_verdicts(
+                Verdicts(first, np.zeros(1, np.int64), NO_WITNESSES),
+                None if self._neighbours is None else _NONE,
+                None,
+            )
         assert self.history is not None
         begins: Rows | int = 0 if firsts is None else firsts
-        counts, found, lacks = [], [], list[Rows]()
+        counts, found, missing = [], [], list[Rows]()
         near: Rows | None = None
-        likes = np.full(count, -1, np.int64) if self.comparable else _NONE
+        comparable_rows = np.full(count, -1, np.int64) if self.comparable else _NONE
         sinces = np.zeros(count, np.int64) if firsts is None else np.array(firsts, np.int64)
         self.in_doubt = True
         with nullcontext() if count_threads == 1 else ThreadPoolExecutor(count_threads) as pool:
@@ -235,17 +241,17 @@ class Engine(Admission):
                 assert index is not None
                 size = index.next_batch_size(count - done)
                 if self._filed and not self._has_fixed_index:
-                    size = min(size, t.RECENT_MOST)  # what is read is let go of in time
+                    size = min(size, t.RECENT_MOST)  # so that mapped pages are released in time
                 judged, columns = index.judge(first + done, size, count_threads, pool)
                 counts.append(judged)
                 found.append(columns)
                 if self.comparable:
                     part = slice(done, done + size)
-                    likes[part] = _last_witnesses(judged, columns[0], sinces[part])
+                    comparable_rows[part] = _last_witnesses(judged, columns[0], sinces[part])
                     index.find_comparable_many(
-                        first + done, likes[part], sinces[part], count_threads, pool
+                        first + done, comparable_rows[part], sinces[part], count_threads, pool
                     )
-                lacks += self._missing_row_counts()
+                missing += self._missing_row_counts()
                 self.history.join(size)
                 if self._filed:
                     self._note_touched(size)
@@ -258,13 +264,14 @@ class Engine(Admission):
         if self._neighbours is not None:
             self._neighbours.confirm(count)
         self._count_written(count)
-        self.found_likes, verdicts = likes, Verdicts(first, offsets, witnesses)
+        self.comparable_rows = comparable_rows
+        verdicts = Verdicts(first, offsets, witnesses)
         if left_open is not None:
             verdicts, near = self._add_wildcard_matches_of_many(verdicts, near, begins, left_open)
-        return self._complete_verdicts(verdicts, near, firsts, lacks)
+        return self._complete_verdicts(verdicts, near, firsts, missing)
 
     def _observe_alone(self, x: Any, z: Any, firsts: Rows | None) -> Verdicts | None:
-        """A batch of one, without the cost of a batch; None if something in it is to be refused."""
+        """Judge a batch of one without the cost of a batch; None if it has to be refused."""
         if self._has_fixed_index:
             return None  # it may refuse after it has taken the row
         try:
@@ -273,23 +280,23 @@ class Engine(Admission):
             self.undo_refusal()
             return None
         if self.comparable:
-            self.found_likes = np.array([self._found_like])
+            self.comparable_rows = np.array([self._comparable_row])
         count = len(verdict.witnesses)
         offsets = np.array([0, count]) if count else _ALONE
         return Verdicts(
             self.rows - 1,
             offsets,
             verdict.witnesses,
-            comparable=self._comparable(),
+            comparable=self._has_comparable(),
             missing=self.verdict_context.missing,
             past=self.verdict_context.past,
             question=self.verdict_context.question,
         )
 
     def _add_wildcard_matches_of_many(
-        self, verdicts: Verdicts, near: Rows | None, begins: Rows | int, left_open: WildcardMasks
+        self, verdicts: Verdicts, near: Rows | None, begins: Rows | int, left_open: WildcardMask
     ) -> tuple[Verdicts, Rows | None]:
-        """The same for a batch, which the history has by now."""
+        """Extend the verdicts and neighbour counts of a batch, which the history already has."""
         assert self.history is not None and self.index is not None
         first, history, index = verdicts.first_row, self.history, self.index
         self.add_wildcards(first, left_open)
@@ -312,25 +319,28 @@ class Engine(Admission):
         if self.comparable:
             firsts = np.broadcast_to(begins, len(each)).tolist()
             for i, (witnesses, begin) in enumerate(zip(each, firsts, strict=True)):
-                self.found_likes[i] = self._find_comparable_with_wildcards(
-                    first + i, witnesses, begin, left_open[i], int(self.found_likes[i])
+                self.comparable_rows[i] = self._find_comparable_with_wildcards(
+                    first + i, witnesses, begin, left_open[i], int(self.comparable_rows[i])
                 )
         return Verdicts.of(first, each), near
 
     def _missing_row_counts(self) -> list[Rows]:
-        """How many past rows each of those judged last was not compared with, where any was not."""
-        return (
-            [cast(ReportsMissingRows, self.index).missing_row_counts] if self._may_miss_rows else []
-        )
+        """Return how many past rows each decision judged last was not compared with.
+
+        Empty where the index always has all rows.
+        """
+        if not self._may_miss_rows:
+            return []
+        return [cast(ReportsMissingRows, self.index).missing_row_counts]
 
     def _complete_verdicts(
         self,
         verdicts: Verdicts,
         near: Rows | None,
         firsts: Rows | None,
-        lacks: Sequence[Rows] = (),
+        missing: Sequence[Rows] = (),
     ) -> Verdicts:
-        """With what stands beside the witnesses; those from before the window are dropped."""
+        """Add the context to verdicts and drop witnesses from before the window."""
         if firsts is not None and len(firsts) and firsts[-1] > 0:
             within = verdicts.witnesses.rows >= firsts[verdicts.owners]
             if isinstance(self.index, SingleBestIndex) and not within.all():
@@ -344,39 +354,38 @@ class Engine(Admission):
             verdicts,
             neighbours=near,
             alarm_from=self._alarm,
-            comparable=self._comparable(),
+            comparable=self._has_comparable(),
             missing=self.verdict_context.missing,
-            incomplete=np.concatenate(lacks) if any(part.any() for part in lacks) else None,
+            incomplete=np.concatenate(missing) if any(part.any() for part in missing) else None,
             past=self.verdict_context.past,
             question=self.verdict_context.question,
         )
 
-    def _comparable(self) -> npt.NDArray[np.bool_] | None:
-        """Whether each decision of the last call had a like case, where that is asked."""
-        return self.found_likes >= 0 if self.comparable else None
+    def _has_comparable(self) -> npt.NDArray[np.bool_] | None:
+        """Return whether each decision of the last call had a near row; None if not asked."""
+        return self.comparable_rows >= 0 if self.comparable else None
 
-    def load(self, x: Any, z: Any, left_open: WildcardMasks | None = None) -> range:
-        """Remember decisions without judging them; their rows."""
+    def load(self, x: Any, z: Any, left_open: WildcardMask | None = None) -> range:
+        """Remember decisions without judging them; return their rows."""
         _, count = self._write(*self.batch(x, z))
         return self._load_written(count, left_open)
 
     def load_stored(
-        self, vectors: npt.NDArray[Any], outputs: Floats, opens: WildcardMasks | None
+        self, vectors: npt.NDArray[Any], outputs: Floats, left_open: WildcardMask | None
     ) -> range:
-        """`load`, of rows as they were kept, with outputs as numbers."""
+        """Load rows as they were stored, with outputs as numbers."""
         assert self.index is not None and self.history is not None
         bad, _ = self.index.workers.write(vectors, outputs)
         assert bad == 0
         self._inputs = self.history.rows
-        return self._load_written(len(vectors), opens)
+        return self._load_written(len(vectors), left_open)
 
-    def _load_written(self, count: int, left_open: WildcardMasks | None) -> range:
+    def _load_written(self, count: int, left_open: WildcardMask | None) -> range:
         first = self.rows
-        if count == 0:
-            return range(first, first)
-        self._insert(count)
-        if left_open is not None:
-            self.add_wildcards(first, left_open)
+        if count:
+            self._insert(count)
+            if left_open is not None:
+                self.add_wildcards(first, left_open)
         return range(first, first + count)
 
     def _insert(self, count: int) -> None:
@@ -396,20 +405,20 @@ class Engine(Admission):
         self._run_chooser(1)
         self._count_written(count)
 
-    def add_wildcards(self, first: int, left_open: WildcardMasks) -> None:
-        """Rows from `first` on, which the history has, leave these coordinates open."""
+    def add_wildcards(self, first: int, left_open: WildcardMask) -> None:
+        """Note which coordinates the remembered rows from `first` on leave open."""
         for i in np.flatnonzero(left_open.any(axis=1)).tolist():
             self.wildcards.add(first + i, left_open[i])
 
     # Forgetting
 
     def forget(self, rows: Rows) -> Rows:
-        """Erase rows: never a witness again. Those of them that were still remembered."""
+        """Erase rows, which are never witnesses again; return those that were still remembered."""
         if len(rows) == 0:
             return _NONE
         assert self.chooser is not None and self.history is not None
         fresh = np.unique(rows[self.history.remembered_flags()[rows] != 0])
-        self.forgetting = fresh  # if this is cut off, `settle` finishes it
+        self.rows_being_forgotten = fresh  # if this is interrupted, `settle` finishes it
         self.in_doubt = True
         try:
             with (
@@ -419,32 +428,33 @@ class Engine(Admission):
             ):
                 self.chooser.forget(fresh)
         except LikewiseError:  # by an index that cannot forget, before anything changed
-            self.forgetting = _NONE
+            self.rows_being_forgotten = _NONE
             self.in_doubt = False
             raise
         self.wildcards.erase(fresh)
-        self.forgetting = _NONE
+        self.rows_being_forgotten = _NONE
         self.in_doubt = False
         return fresh
 
     def explain(self) -> Explanation:
-        """What index is in use, why, and what it costs."""
-        told = explanation_of(self.rule, self.storage, self.chooser)
+        """Explain what index is in use, why, and what it costs."""
+        explanation = explanation_of(self.rule, self.storage, self.chooser)
         if self._neighbours is None:
-            return told
-        return replace(told, burst=f"{self.burst}; {self._neighbours}")
+            return explanation
+        return replace(explanation, burst=f"{self.burst}; {self._neighbours}")
 
 
 def _last_witnesses(counts: Rows, rows: Rows, sinces: Rows) -> Rows:
-    """The last witness of each decision of a batch; -1 if that is before the rows that count."""
-    likes = np.full(len(counts), -1, np.int64)
-    some = np.flatnonzero(counts)
-    likes[some] = rows[np.cumsum(counts)[some] - 1]
-    likes[likes < sinces] = -1
-    return likes
+    """Return the last witness of each decision of a batch; -1 if it is before the past begins."""
+    last = np.full(len(counts), -1, np.int64)
+    flagged = np.flatnonzero(counts)
+    last[flagged] = rows[np.cumsum(counts)[flagged] - 1]
+    last[last < sinces] = -1
+    return last
 
 
 def threads_of(threads: int | None) -> int:
+    """Return how many threads to use: the number given, or one for each core if it is None."""
     if threads is None:
         available = getattr(os, "sched_getaffinity", None)
         return len(available(0)) if available else os.cpu_count() or 1

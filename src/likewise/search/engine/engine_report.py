@@ -1,4 +1,4 @@
-"""What an engine says about itself: the index in use, its shape, its work, its memory."""
+"""Describe an engine: the index in use, its shape, its work and its memory."""
 
 from likewise.rule.rule import Rule
 from likewise.search.engine.chooser import Chooser
@@ -8,6 +8,7 @@ from likewise.verdict.index_report import Explanation
 
 
 def explanation_of(rule: Rule, storage: str, chooser: Chooser | None) -> Explanation:
+    """Return the explanation of an engine; `chooser` is None before the first decision."""
     if chooser is None:
         return Explanation(
             index="none",

@@ -1,15 +1,9 @@
-"""All pairs of near rows of a history, whatever their outputs, a chunk at a time.
-
-A second index stands over the history, to which every output is different (as in
-neighbour_count.py): its witnesses are the rows that are near. A tree is built once over all rows
-and asked for each, in the order of its leaves; a flat scan is filled while it is asked. Rows with
-places that match everything are compared by wildcards.py.
+"""Find all pairs of near rows of a history, whatever their outputs, a chunk at a time.
 
 Invariant: every pair of remembered rows within reach comes once, and all pairs of one later row
 come in the same chunk.
 Cost: one build, and one search for each row. A chunk has at most as many pairs as `most` or as the
-history has rows, whichever is more; of a flat scan it may have _FEW times as many as rows.
-Not here: which pairs count (monitor/memory.py).
+history has rows, whichever is more; from a flat scan, up to _FEW times as many as rows.
 """
 
 from collections import deque
@@ -21,25 +15,23 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.search.engine.chooser import BULK_BUILD_ROWS, Chooser
-from likewise.search.engine.neighbour_count import projection_of
+from likewise.search.engine.neighbour_count import choose_projection, make_near_index
 from likewise.search.engine.wildcards import Wildcards
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.flat_index import FlatScan
 from likewise.search.indexes.index_state import ThreadScratch
 from likewise.search.indexes.live_tree import BatchArrays, LiveTree
-from likewise.search.indexes.rotation import Rotation
-from likewise.search.indexes.sketch import UNSKETCHED_WIDTH, first_coordinates
 from likewise.search.kernels import decide as task
 from likewise.search.kernels import table as t
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 
-_PIECE = 1 << 14  # rows that a thread is given at a time
-_FEW = 24  # rows that a flat scan is asked for together, at least
+_PIECE = 1 << 14  # rows that a thread searches for at a time
+_FEW = 24  # rows that a flat scan searches for together, at least
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NearPairs:
-    """Some pairs of rows that are near, in three columns of the same length."""
+    """Pairs of near rows, in three columns of the same length."""
 
     later: Rows
     earlier: Rows
@@ -53,18 +45,22 @@ class NearPairs:
         return len(self.later)
 
     def select(self, chosen: npt.NDArray[np.bool_]) -> "NearPairs":
-        """Those that are chosen, in arrays of their own."""
+        """Return the chosen pairs in arrays of their own."""
         return NearPairs(self.later[chosen], self.earlier[chosen], self.distances[chosen])
 
 
 def find_near_pairs(
     chooser: Chooser, wildcards: Wildcards, *, most: int, threads: int
 ) -> Iterator[NearPairs]:
-    """The near pairs of a history, which must not change meanwhile."""
+    """Yield the near pairs of a history, which must not change meanwhile.
+
+    A tree is built once over all rows and searched in the order of its leaves; a flat scan is
+    filled while it is searched.
+    """
     history = chooser.history
     if history.live < 2:
         return
-    index = _any_output(chooser)
+    index = make_near_index(history, choose_projection(chooser))
     if isinstance(index, FlatScan):
         chunks = _search_flat(history, index, most, threads)
     else:
@@ -78,21 +74,8 @@ def find_near_pairs(
     yield from _compare_wildcard_rows(history, index, wildcards, most)
 
 
-def _any_output(chooser: Chooser) -> LiveTree | FlatScan:
-    """An empty index to which every output is different, of the kind that suits the history."""
-    history = chooser.history
-    if history.width <= UNSKETCHED_WIDTH:
-        return LiveTree(history, None, any_output=True)
-    if not isinstance(chooser.index, LiveTree | FlatScan):
-        return LiveTree(history, first_coordinates(history), any_output=True)
-    kept = projection_of(chooser.index)
-    if isinstance(kept, Rotation):
-        return FlatScan(history, kept, any_output=True)
-    return LiveTree(history, kept, any_output=True)
-
-
 def _search_tree(history: History, tree: LiveTree, most: int, threads: int) -> Iterator[NearPairs]:
-    """The pairs that a tree finds."""
+    """Yield the pairs that a tree finds."""
     first, total = history.first, history.total
     if total - first >= BULK_BUILD_ROWS:
         tree.build()
@@ -108,19 +91,20 @@ def _search_tree(history: History, tree: LiveTree, most: int, threads: int) -> I
     order = batch.order[: total - first]
     remembered = order[alive[order]]
     order[: len(remembered)] = remembered
-    desks = tree.workers.scratches(threads)
-    for desk in desks:
-        if desk is not tree.state.scratch:
-            desk.fit(tree.state)
-        batch.lay_out(desk.table, first)
-        desk.table[t.RESULT_CAPACITY] = max(most, total)  # a search stops where it may not suffice
+    scratches = tree.workers.scratches(threads)
+    for scratch in scratches:
+        if scratch is not tree.state.scratch:
+            scratch.fit(tree.state)
+        batch.lay_out(scratch.table, first)
+        # a search stops when the room for results may not suffice
+        scratch.table[t.RESULT_CAPACITY] = max(most, total)
 
-    def search(desk: ThreadScratch, piece: tuple[int, int]) -> tuple[int, NearPairs]:
-        """How far the work on a piece has come, and what it found."""
-        start, desk.table[t.STOP] = piece
-        desk.table[t.START] = start
-        stop = tree.workers.run_task_on(desk, task.SEARCH)
-        rows, near, _, _ = desk.results(int(desk.table[t.FOUND]))
+    def search(scratch: ThreadScratch, piece: tuple[int, int]) -> tuple[int, NearPairs]:
+        """Return how far the work on a piece has come, and the pairs that it found."""
+        start, scratch.table[t.STOP] = piece
+        scratch.table[t.START] = start
+        stop = tree.workers.run_task_on(scratch, task.SEARCH)
+        rows, near, _, _ = scratch.results(int(scratch.table[t.FOUND]))
         done = order[start:stop]
         return stop, NearPairs(first + np.repeat(done, batch.counts[done]), rows, near)
 
@@ -129,7 +113,7 @@ def _search_tree(history: History, tree: LiveTree, most: int, threads: int) -> I
     with ThreadPoolExecutor(threads) as pool:
         while waiting:
             pieces = [waiting.popleft() for _ in range(min(threads, len(waiting)))]
-            results = list(pool.map(search, desks, pieces))
+            results = list(pool.map(search, scratches, pieces))
             for (_, stop), (reached, _) in zip(reversed(pieces), reversed(results), strict=True):
                 if reached < stop:
                     waiting.appendleft((reached, stop))
@@ -139,7 +123,7 @@ def _search_tree(history: History, tree: LiveTree, most: int, threads: int) -> I
 
 
 def _search_flat(history: History, scan: FlatScan, most: int, threads: int) -> Iterator[NearPairs]:
-    """The pairs that a flat scan finds."""
+    """Yield the pairs that a flat scan finds."""
     start, total = history.first, history.total
     alive = history.remembered_flags() != 0
     with ThreadPoolExecutor(threads) as pool:
@@ -155,15 +139,15 @@ def _search_flat(history: History, scan: FlatScan, most: int, threads: int) -> I
 def _compare_wildcard_rows(
     history: History, index: LiveTree | FlatScan, wildcards: Wildcards, most: int
 ) -> Iterator[NearPairs]:
-    """The pairs of which one row, or both, have places that match everything."""
+    """Yield the pairs of which one row, or both, have wildcards."""
     waiting: list[NearPairs] = []
-    held = 0
+    pair_count = 0
     for row, rows, near in wildcards.near_pairs(history, index):
         waiting.append(NearPairs(np.full(len(rows), row), rows, near))
-        held += len(rows)
-        if held >= most:
+        pair_count += len(rows)
+        if pair_count >= most:
             yield _concatenate(waiting)
-            waiting, held = [], 0
+            waiting, pair_count = [], 0
     if waiting:
         yield _concatenate(waiting)
 

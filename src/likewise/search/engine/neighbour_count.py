@@ -1,19 +1,9 @@
-"""Near inputs among the last rows of a history, whatever their output: counted, not named.
+"""Count near inputs among the last rows of a history, whatever their output.
 
-A second index stands over the same history and holds its last rows only: a live tree, or a flat
-scan where the index in use is one. To it every past output is different (its delta is below every
-distance), so its witnesses are the neighbours: what is near is decided where it always is. It
-copies no input, so it cannot hold other values than the history does.
-
-Everything it holds follows from the history. So it never has to be saved or mended: when in doubt
-(something failed half-way, or all of it is too old), the next decision makes it anew.
-
-Invariant: counts range over the remembered rows from `bounds` on, exactly; the index may hold some
+Invariant: counts are exact over the remembered rows from `bounds` on; the index may hold some
 earlier ones.
-Cost: one more call of a kernel for each decision; codes or leading coordinates, and numbers, of
-`last` rows and of _REST more, or, while a part of a tree is being rebuilt, of some thousand. A
-batch holds _PAIRS neighbours at a time, or those of _LEAST decisions, if these are more (32 bytes
-each, some of it several times).
+Cost: one more kernel call for each decision; codes or leading coordinates, and row numbers, of
+`last` rows and of _REST more (of some thousand more while a part of a tree is being rebuilt).
 """
 
 from collections.abc import Iterator
@@ -29,10 +19,18 @@ from likewise.search.indexes.live_tree import LiveTree
 from likewise.search.indexes.rotation import Rotation
 from likewise.search.indexes.sketch import UNSKETCHED_WIDTH, first_coordinates
 from likewise.search.kernels import table as t
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
 
-_REST = 64  # rows that are let go of together
-_PAIRS = 1 << 19
+# A second index over the same history holds its last rows only: a live tree, or a flat scan where
+# the index in use is one. To it every past output is different (its delta is below every distance),
+# so its witnesses are the neighbours, and the usual comparison decides what is near. It copies no
+# input, so it cannot hold other values than the history does.
+#
+# Everything it holds follows from the history, so it is never saved or repaired: when in doubt
+# (a call was interrupted, or all of its rows are too old), the next decision makes a new one.
+
+_REST = 64  # rows that are dropped together
+_PAIRS = 1 << 19  # neighbours that a batch holds at a time: 32 bytes each, some several times
 _LEAST, _MOST = 16, 4096  # decisions of a batch that are counted together
 
 
@@ -44,18 +42,18 @@ class NeighbourCount:
         self.leave()
 
     def leave(self) -> None:
-        """There is no history any more."""
+        """Drop the index: there is no history any more."""
         self._chooser: Chooser | None = None
         self._index: LiveTree | FlatScan | None = None
         self._sure = False
 
     def enter(self, chooser: Chooser) -> None:
-        """A history begins. The index over its last rows is made when it is first needed."""
+        """Begin with a new history; the index over its last rows is made when first needed."""
         self._chooser = chooser
         self._start = self._next = 0  # the index covers the remembered rows [_start, _next)
 
     def settle(self) -> None:
-        """After a call that was cut off, where this may have been asked."""
+        """Put the index in order after a call that was interrupted."""
         if self._index is not None:
             self._index.settle()
 
@@ -65,22 +63,22 @@ class NeighbourCount:
         return self._chooser.history
 
     def bounds(self, row: int, count: int, firsts: Rows | int) -> Rows:
-        """The first row that counts for each of `count` rows, given where its window begins."""
+        """Return the first row that counts for each of `count` rows; windows begin at `firsts`."""
         return np.maximum(np.arange(row, row + count) - self.last, firsts)
 
     # One decision
 
-    def observe(self, asked: Index, first: int) -> int:
-        """Count, from row `first` on, for the decision laid out for an index that will remember it.
+    def observe(self, main_index: Index, first: int) -> int:
+        """Count from row `first` on for the decision that `main_index` is about to remember.
 
-        Below zero: refused. When it is remembered, say so (`joined`); until then all this is in
-        doubt.
+        Below zero if it is refused. Call `confirm` once it is remembered; until then the contents
+        of this index are in doubt.
         """
         row = self.history.total
         index = self.index_up_to(row)
-        index.given[:] = asked.given
-        if asked.state.table[t.GIVEN_RAW] == 0:
-            index.input[:] = asked.input
+        index.given[:] = main_index.given
+        if main_index.state.table[t.GIVEN_RAW] == 0:
+            index.input[:] = main_index.input
             index.state.table[t.GIVEN_RAW] = 0
         self._sure = False
         found = index.observe()
@@ -90,21 +88,21 @@ class NeighbourCount:
         return self._count_recent(index, row, found, first)
 
     def confirm(self, count: int) -> None:
-        """What was counted for last is remembered now."""
+        """Note that the decisions counted for last are remembered now."""
         self._next += count
         self._sure = True
         if self._next - self.last - self._start >= _REST:
             self._drop_old_rows()
 
-    def check(self, asked: Index, first: int) -> int:
-        """Count, from row `first` on, for the decision that an index has just checked."""
+    def check(self, main_index: Index, first: int) -> int:
+        """Count from row `first` on for the decision that `main_index` has just checked."""
         row = self.history.total
         index = self.index_up_to(row)
-        index.given[:] = asked.given
+        index.given[:] = main_index.given
         return self._count_recent(index, row, index.check(), first)
 
     def _count_recent(self, index: LiveTree | FlatScan, row: int, found: int, first: int) -> int:
-        """How many of those found are recent enough."""
+        """Return how many of the neighbours found are recent enough."""
         if found == 0:
             return 0
         self.history.note_touched(found)
@@ -123,7 +121,7 @@ class NeighbourCount:
         threads: int,
         pool: ThreadPoolExecutor | None,
     ) -> Rows:
-        """Count for written rows that an index will remember; then, say so (`joined`).
+        """Count for written rows that an index will remember; call `confirm` when it does.
 
         firsts: where the window of each begins
         """
@@ -134,13 +132,13 @@ class NeighbourCount:
         step = min(max(_PAIRS // (self.last + _REST), _LEAST), _MOST)
         start = 0
         while start < size:
-            some = min(step, index.next_batch_size(size - start))
-            found, (rows, *_) = index.judge(first + start, some, threads, pool)
-            owners = np.repeat(np.arange(some), found)
+            count = min(step, index.next_batch_size(size - start))
+            found, (rows, *_) = index.judge(first + start, count, threads, pool)
+            owners = np.repeat(np.arange(count), found)
             owners = owners[rows >= bounds[start + owners]]
-            counts[start : start + some] = np.bincount(owners, minlength=some)
-            self.history.note_touched(some + len(rows))
-            start += some
+            counts[start : start + count] = np.bincount(owners, minlength=count)
+            self.history.note_touched(count + len(rows))
+            start += count
             self._next = first + start
             self._drop_old_rows()
         self._next = first
@@ -149,7 +147,7 @@ class NeighbourCount:
     # The index over the last rows
 
     def index_up_to(self, row: int) -> LiveTree | FlatScan:
-        """The index, with all rows before this one that may be asked for."""
+        """Return the index with all rows before `row` that may be asked for."""
         index, history = self._index, self.history
         if (
             index is not None
@@ -160,23 +158,23 @@ class NeighbourCount:
             return index
         first = max(history.first, row - self.last)
         if index is None or not self._sure or not first < self._next <= row:
-            index = self._index = self._make_index()
+            index = self._index = make_near_index(history, self._choose_projection())
             self._start = self._next = min(first, row)
         index.state.follow()
         self._sure = False
         while self._next < row:
-            some = min(_MOST, row - self._next)
-            index.insert(self._next, some, 1, None)
-            history.note_touched(some)
-            self._next += some
+            count = min(_MOST, row - self._next)
+            index.insert(self._next, count, 1, None)
+            history.note_touched(count)
+            self._next += count
             self._drop_old_rows()
         self._sure = True
         return index
 
     def _drop_old_rows(self) -> None:
-        """Take out what is no longer among the last rows; put off while a tree is being mended.
+        """Take out what is no longer among the last rows, unless a tree is being rebuilt.
 
-        Since these rows are still remembered, a rebuild under way would bring them back.
+        These rows are still remembered, so a rebuild under way would bring them back.
         """
         index, stop = self._index, self._next - self.last
         assert index is not None
@@ -187,31 +185,16 @@ class NeighbourCount:
         index.remove(self._start + np.flatnonzero(alive))
         index.state.release_before(stop)
         self._start = stop
-        self._sure = (
-            sure and projection_of(index) is self._choose_projection()
-        )  # else `ready` builds another
+        # where the projection has changed, `index_up_to` makes another index
+        self._sure = sure and projection_of(index) is self._choose_projection()
 
     def _choose_projection(self) -> Rows | Rotation | None:
-        """What is to be kept of long inputs: the same as by the index in use, if that knows."""
         assert self._chooser is not None
-        if self.history.width <= UNSKETCHED_WIDTH:
-            return None
-        asked = self._chooser.index
-        if isinstance(asked, LiveTree | FlatScan):
-            return projection_of(asked)
-        return (
-            first_coordinates(self.history) if self._index is None else projection_of(self._index)
-        )
-
-    def _make_index(self) -> LiveTree | FlatScan:
-        kept = self._choose_projection()
-        if isinstance(kept, Rotation):
-            return FlatScan(self.history, kept, any_output=True)
-        return LiveTree(self.history, kept, any_output=True)
+        return choose_projection(self._chooser, self._index)
 
     @contextmanager
     def while_forgetting(self, rows: Rows) -> Iterator[None]:
-        """These rows are forgotten within; if that fails, all this is in doubt."""
+        """Take rows out while the body forgets them; if that fails, the index is in doubt."""
         sure, self._sure = self._sure, False
         if sure and self._index is not None:
             self._index.state.follow()
@@ -226,5 +209,27 @@ class NeighbourCount:
 
 
 def projection_of(index: LiveTree | FlatScan) -> Rows | Rotation | None:
-    """What an index holds of each row: some coordinates, a rotation of them, or None for all."""
+    """Return what an index holds of each row: some coordinates, a rotation, or None for all."""
     return index.rotation if isinstance(index, FlatScan) else index.coordinates
+
+
+def choose_projection(
+    chooser: Chooser, current: LiveTree | FlatScan | None = None
+) -> Rows | Rotation | None:
+    """Return what a near index should hold of each row: what the index in use holds, if known.
+
+    current: the near index so far
+    """
+    if chooser.history.width <= UNSKETCHED_WIDTH:
+        return None
+    for index in (chooser.index, current):
+        if isinstance(index, LiveTree | FlatScan):
+            return projection_of(index)
+    return first_coordinates(chooser.history)
+
+
+def make_near_index(history: History, projection: Rows | Rotation | None) -> LiveTree | FlatScan:
+    """Make an empty index to which every output is different, so that it finds all near rows."""
+    if isinstance(projection, Rotation):
+        return FlatScan(history, projection, any_output=True)
+    return LiveTree(history, projection, any_output=True)

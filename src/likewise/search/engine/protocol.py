@@ -1,8 +1,7 @@
-"""The contract of an index under an engine: what the engine and its chooser ask of one.
+"""The contract of an index under an engine: what the engine and its chooser ask of it.
 
-`LiveTree`, `FlatScan` and `PythonIndex` keep it over the history in this process; the index of a
-cluster keeps it over the same history and asks shards (sharding/sharded_index.py).
-
+`LiveTree`, `FlatScan` and `PythonIndex` implement it over the history in this process;
+sharding/sharded_index.py implements it over the same history by asking shards.
 Invariant: an index names every remembered row before a decision that is near and differs, and no
 other. Rows from the history's `total` on are invisible to it until they are inserted.
 """
@@ -13,17 +12,17 @@ from typing import Any, Protocol, runtime_checkable
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.index_state import IndexState
 from likewise.search.indexes.workers import Found, KernelRunner
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.witnesses import Witnesses
 
 
 class EngineIndex(Protocol):
-    """Stands over a history: decisions in, witnesses out."""
+    """Searches a history: takes decisions, returns their witnesses."""
 
     input: Floats
-    """Where an input is laid out that the storage does not take as it is."""
+    """Scratch array for an input that the storage cannot take as it is."""
     given: Floats
-    """Where an output is laid out."""
+    """Scratch array for the output of a decision."""
 
     @property
     def name(self) -> str: ...
@@ -39,64 +38,73 @@ class EngineIndex(Protocol):
 
     @property
     def sound(self) -> bool:
-        """False while what it holds may be wrong if the work on it is cut off."""
+        """False while an interruption may leave the index with wrong contents."""
 
     def observe(self) -> int:
-        """Judge and remember what is laid out; how many witnesses, or an error code."""
+        """Judge and remember the decision in the scratch arrays.
+
+        Return the number of witnesses, or an error code.
+        """
 
     def check(self) -> int:
-        """The same without remembering it."""
+        """Judge the decision in the scratch arrays without remembering it."""
 
     def witnesses(self, found: int) -> Witnesses:
-        """What the last `observe` or `check` found."""
+        """Return what the last `observe` or `check` found."""
 
     def find_comparable(self, row: int, since: int) -> int:
-        """A like case, from `since` on, of the row that was judged last; -1 for none."""
+        """Return a near row from `since` on of the row judged last, whatever its output.
+
+        -1 if there is none.
+        """
 
     def find_near_rows(self, row: int) -> Rows:
-        """All rows before a written one that are near it, whatever their outputs."""
+        """Return all rows before a written one that are near it, whatever their outputs."""
 
     def settle(self) -> None:
-        """After a call that was cut off between two kernels: have the table in order."""
+        """Put the table in order after a call that was interrupted between two kernels."""
 
     def next_batch_size(self, left: int) -> int:
-        """How many of the next rows of a batch to take together."""
+        """Return how many of the next rows of a batch to take together."""
 
     def judge(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> tuple[Rows, Found]:
-        """Insert and search written rows; how many witnesses of each, and all of them in order."""
+        """Insert and search written rows.
+
+        Return the number of witnesses of each, and all witnesses in order.
+        """
 
     def insert(self, first: int, size: int, threads: int, pool: Any) -> None:
-        """Have written rows; forgotten ones are left out."""
+        """Insert written rows; leave forgotten ones out."""
 
     def find_comparable_many(
         self,
         first: int,
-        likes: Rows,
+        comparable_rows: Rows,
         sinces: Rows,
         threads: int,
         pool: ThreadPoolExecutor | None,
     ) -> None:
-        """A like case of each row that was judged last, where there is none in `likes` yet."""
+        """Fill in a near row for each row judged last that has none in `comparable_rows` yet."""
 
     def remove(self, rows: Rows) -> None:
-        """Take remembered rows out."""
+        """Take remembered rows out of the index."""
 
     def depth(self) -> int: ...
 
     def leaves(self) -> int: ...
 
     def describe(self) -> str:
-        """What it has become, in a line."""
+        """Describe the index in one line."""
 
 
 @runtime_checkable
 class LazyIndex(Protocol):
-    """An index that takes over the history when it is next asked, and that nothing challenges."""
+    """An index that fills itself from the history when it is next asked; it is never replaced."""
 
     def renew(self) -> None:
-        """What it holds is in doubt: make sure of it before the next answer."""
+        """Check or rebuild the contents, which are in doubt, before the next answer."""
 
 
 @runtime_checkable
@@ -104,12 +112,12 @@ class ReportsMissingRows(Protocol):
     """An index that may have to answer without some of the past."""
 
     missing_row_counts: Rows
-    """Of the decisions judged last: how many past rows each was not compared with."""
+    """How many past rows each of the decisions judged last was not compared with."""
 
 
 @runtime_checkable
 class RemoteIndexFactory(Protocol):
-    """What makes the index over a history where that index is not a part of this process."""
+    """Makes the index over a history where that index lies outside this process."""
 
     def make_index(self, history: History) -> EngineIndex: ...
 

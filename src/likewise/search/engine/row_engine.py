@@ -1,16 +1,8 @@
-"""An engine of rows that come as numbers: what a shard of a cluster is made of.
+"""Judge rows that come as numbers: the engine of a shard of a cluster.
 
-Whoever calls has read and checked decisions already: inputs are of the storage's type, outputs are
-numbers or codes of labels. Rows are remembered without being judged (`add`), judged and remembered
-(`judge`), or only asked about (`search`); with the index and the comparison of any engine.
-
-`add` only writes rows down. The index takes all that were added together (`build`): where they are
-most of the history, it is chosen and built as after `Engine.load`, however many calls of `add`
-brought them.
-
-Invariant: `search` and `near` remember nothing; `judge` names for each row only rows before it.
-The index lacks at most the last `_added` rows, and none when a question is answered.
-Cost: one thread. A point that is only asked about is written behind the history, where no query
+Invariant: `search` and `find_near_points` remember nothing; `judge` names only earlier rows. The
+index lacks at most the last `_unindexed_rows` rows, and none when a question is answered.
+Cost: one thread. A point that is only searched for is written behind the history, where no query
 sees it, and overwritten by the next.
 Not here: which rows another shard has (sharding/placement.py).
 """
@@ -26,7 +18,7 @@ from likewise.search.engine.engine import Engine
 from likewise.search.indexes.flat_index import FlatScan
 from likewise.search.indexes.live_tree import LiveTree
 from likewise.search.indexes.workers import Found
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 
 _TOGETHER = 1 << 16  # rows inserted together
 
@@ -36,7 +28,13 @@ Answers = tuple[Rows, Rows, Floats, Floats]
 
 
 class RowEngine(Engine):
-    """Judges rows of numbers with one of the compiled indexes."""
+    """Judges rows of numbers with one of the compiled indexes.
+
+    The caller has read and checked decisions already: inputs are of the storage's type, outputs
+    are numbers or codes of labels. `add` only writes rows; `build` then indexes all that were
+    added. If they are most of the history, the index is chosen and built as after `Engine.load`,
+    however many calls of `add` brought them.
+    """
 
     _unindexed_rows = 0
     """How many of the last rows the index lacks."""
@@ -44,7 +42,7 @@ class RowEngine(Engine):
     def add(self, inputs: Inputs, outputs: Floats, gone: Rows | None = None) -> None:
         """Remember rows without judging them.
 
-        gone: those of them that are forgotten, by row; what they bring is not kept
+        gone: those of them that are forgotten, by row; their values are not stored
         """
         self.in_doubt = True  # until rows, and how many the index lacks, agree
         self._unindexed_rows += len(inputs)
@@ -58,7 +56,7 @@ class RowEngine(Engine):
             self.history.erase(gone)  # the index never had them
 
     def build(self) -> None:
-        """Have the index hold the rows that were added."""
+        """Index the rows that were added."""
         if self._unindexed_rows == 0:
             return
         history, chooser, stop = self.history, self.chooser, self.rows
@@ -78,18 +76,18 @@ class RowEngine(Engine):
         self.in_doubt = False
 
     def settle(self, rows: int) -> None:
-        """Have the first `rows` rows and no others; the index is made again if it lacks some."""
+        """Roll back to the first `rows` rows; rebuild the index if it lacks some."""
         self.in_doubt |= self._unindexed_rows > 0
         super().settle(rows)
         self._unindexed_rows = 0
 
     def forget(self, rows: Rows) -> Rows:
-        """Erase rows: never a witness again. Those of them that were still remembered."""
+        """Erase rows, which are never witnesses again; return those that were still remembered."""
         self.build()
         return super().forget(rows)
 
     def judge(self, inputs: Inputs, outputs: Floats) -> Answers:
-        """The witnesses of each among the rows before it; all are remembered."""
+        """Return the witnesses of each row among the rows before it, and remember all."""
         self._write_points(inputs, outputs)
         first, count = self.rows, len(inputs)
         parts = []
@@ -107,7 +105,7 @@ class RowEngine(Engine):
         return _join_answers(parts)
 
     def search(self, inputs: Inputs, outputs: Floats, before: Rows | None = None) -> Answers:
-        """The witnesses of each among all rows, or among those below `before`."""
+        """Return the witnesses of each point among all rows, or among those below `before`."""
         self._write_points(inputs, outputs)
         index, count, parts = self._compiled_index(), len(inputs), []
         done = 0
@@ -120,37 +118,42 @@ class RowEngine(Engine):
             return answers
         counts, rows, near, far = answers
         owners = np.repeat(np.arange(count), counts)
-        kept = rows < before[owners]
-        counts = np.bincount(owners[kept], minlength=count)
-        return counts, rows[kept], near[kept], far[kept]
+        chosen = rows < before[owners]
+        counts = np.bincount(owners[chosen], minlength=count)
+        return counts, rows[chosen], near[chosen], far[chosen]
 
     def find_comparable_rows(
-        self, inputs: Inputs, outputs: Floats, likes: Rows, sinces: Rows, first: int | None = None
+        self,
+        inputs: Inputs,
+        outputs: Floats,
+        comparable_rows: Rows,
+        sinces: Rows,
+        first: int | None = None,
     ) -> Rows:
-        """A like case of each, from `sinces` on, where there is none in `likes` yet; -1 for none.
+        """Return `comparable_rows`, completed by a near row from `sinces` on; -1 for none.
 
-        first: the row of the first of them, where they are remembered already
+        first: the row of the first of the points, if they are remembered already
         """
         if first is None:
             self._write_points(inputs, outputs)
             first = self.rows
-        likes, sinces = likes.copy(), np.ascontiguousarray(sinces, dtype=np.int64)
+        completed, sinces = comparable_rows.copy(), np.ascontiguousarray(sinces, dtype=np.int64)
         index, done = self._compiled_index(), 0
-        while done < len(likes):
-            size = index.next_batch_size(len(likes) - done)
+        while done < len(completed):
+            size = index.next_batch_size(len(completed) - done)
             part = slice(done, done + size)
             index.arrange_rows(first + done, size, 1, None)
-            index.find_comparable_many(first + done, likes[part], sinces[part], 1, None)
+            index.find_comparable_many(first + done, completed[part], sinces[part], 1, None)
             done += size
-        return likes
+        return completed
 
     def find_near_points(self, inputs: Inputs, outputs: Floats, before: int) -> Rows:
-        """All rows below `before` that are near a point, whatever their outputs."""
+        """Return all rows below `before` that are near a point, whatever their outputs."""
         self._write_points(inputs, outputs)
         index = self._compiled_index()
         index.arrange_rows(self.rows, 1, 1, None)
-        found = index.find_near_rows(self.rows)
-        return found[: found.searchsorted(before)]
+        rows = index.find_near_rows(self.rows)
+        return rows[: rows.searchsorted(before)]
 
     def _write_points(self, inputs: Inputs, outputs: Floats) -> None:
         """Write points behind the history, unseen, for the index to search for."""
@@ -167,17 +170,14 @@ class RowEngine(Engine):
 
 
 def _bad_point_error(at: int) -> BadDecision:
-    return BadDecision(f"point {at} of those sent to a shard is none that it can compare.")
+    return BadDecision(f"point {at} of those sent to a shard cannot be compared.")
 
 
 def _join_answers(parts: list[tuple[Rows, Found]]) -> Answers:
-    """The answers to several parts of a batch as one."""
+    """Join the answers to several parts of a batch."""
     if not parts:
         nothing = np.empty(0, np.int64)
         return nothing, nothing, np.empty(0), np.empty(0)
-    if len(parts) == 1:
-        counts, (rows, near, far, _) = parts[0]
-        return counts, rows, near, far
     counts = np.concatenate([counted for counted, _ in parts])
     columns = [np.concatenate([found[i] for _, found in parts]) for i in range(3)]
     return counts, columns[0], columns[1], columns[2]

@@ -1,12 +1,9 @@
-"""Memory that grows without moving.
-
-Address space is reserved once and becomes real page by page as it is written, so growth never
-copies: doubling an array of a million rows stalls for 20 ms, a fresh page costs microseconds.
-Where the system refuses to reserve that much, less is asked for, and `Region.grown` copies.
+"""Reserve memory that grows without moving.
 
 Invariant: a region reads as zero where nothing was written.
-Cost: what was written; the reservation itself is free.
-Not here: what is kept in it (search/indexes/index_state.py).
+Cost: what was written; the reservation itself is free. Doubling an array of a million rows would
+stall for 20 ms, a fresh page costs microseconds.
+Not here: what is stored in it (search/indexes/index_state.py).
 """
 
 import contextlib
@@ -17,13 +14,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+# Address space is reserved once and becomes real page by page as it is written, so growth never
+# copies. Where the system refuses to reserve that much, less is reserved, and `Region.enlarge`
+# copies.
+
 PAGE = mmap.PAGESIZE
 _SMALLEST = 1 << 16
 _RESERVE = 1 << 32  # bytes of address space for one value of each row
-_SHARE = 8  # reserve only what could be had so many times: others need address space too
-_AHEAD = 1 << 17  # bytes made ready together in long regions: one by one pages cost twice as much
-_NORESERVE = 0x4000 if sys.platform == "linux" else 0  # which mmap names from Python 3.13 on
-_POPULATE = 23 if sys.platform == "linux" else None  # MADV_POPULATE_WRITE, which mmap does not name
+_SHARE = 8  # reserve only what is available so many times: others need address space too
+_AHEAD = 1 << 17  # bytes prepared together in long regions: single pages cost twice as much
+_NORESERVE = 0x4000 if sys.platform == "linux" else 0  # in mmap from Python 3.13 on
+_POPULATE = 23 if sys.platform == "linux" else None  # MADV_POPULATE_WRITE, missing in mmap
 
 
 def _map(size: int) -> mmap.mmap:
@@ -35,7 +36,7 @@ def _map(size: int) -> mmap.mmap:
 
 
 def reservable(most: int) -> int:
-    """How many bytes to reserve for one purpose: `most`, or what the system leaves room for."""
+    """Return how many bytes to reserve for one purpose: `most`, or what the system allows."""
     size = most
     while size > _SMALLEST and not can_reserve([_SHARE * size]):
         size //= 2
@@ -43,7 +44,7 @@ def reservable(most: int) -> int:
 
 
 class Region:
-    """A stretch of zeroed memory, reserved at a length and replaceable by a longer one."""
+    """A block of zeroed memory, reserved at a length and replaceable by a longer one."""
 
     def __init__(self, size: int) -> None:
         self.size = -(-max(size, _SMALLEST) // PAGE) * PAGE
@@ -60,7 +61,7 @@ class Region:
         self.begins = 0  # nothing lies before
 
     def enlarge(self, size: int, used: int) -> "Region":
-        """A longer region that begins with the first `used` bytes of this one."""
+        """Return a longer region that begins with the first `used` bytes of this one."""
         longer = Region(size)
         longer.begins = self.begins
         part = slice(self.begins, min(used, self.size))
@@ -68,9 +69,9 @@ class Region:
         return longer
 
     def prepare(self, start: int, stop: int) -> None:
-        """Have bytes ready to be written: in one go they cost a fraction of page by page.
+        """Prepare bytes for writing: in one go they cost a fraction of page by page.
 
-        A hint: where the system does not know it, pages become ready when they are written.
+        This is a hint: without it, pages become ready when they are written.
         """
         if stop <= self._prepared:
             return
@@ -83,15 +84,15 @@ class Region:
             self._prepared = stop
 
     def read(self, count: int) -> bytes:
-        """A copy of the first `count` bytes."""
+        """Return a copy of the first `count` bytes."""
         return self._map[:count]
 
     def view(self, dtype: Any, count: int) -> npt.NDArray[Any]:
-        """The first `count` items."""
+        """Return the first `count` items."""
         return self.memory[: count * np.dtype(dtype).itemsize].view(dtype)
 
     def release(self, start: int, stop: int) -> None:
-        """Give whole pages back; they read as zero afterwards. start and stop lie on pages."""
+        """Return whole pages to the system; they read as zero then. start and stop lie on pages."""
         if stop <= start:
             return
         if start <= self.begins:
@@ -103,18 +104,18 @@ class Region:
 
 
 def can_reserve(sizes: list[int]) -> bool:
-    """Whether the system lets us reserve all of these at once."""
-    held = []
+    """Return whether the system lets us reserve all of these sizes at once."""
+    maps = []
     try:
         for size in sizes:
-            held.append(_map(size))
+            maps.append(_map(size))
     except (OSError, ValueError, OverflowError):
         return False
     return True
 
 
 class GrowingRows:
-    """A few numbers for each row of a history, in memory that grows without moving."""
+    """Holds a few numbers for each row of a history, in memory that grows without moving."""
 
     def __init__(self, dtype: Any, width: int) -> None:
         self.dtype = np.dtype(dtype)
@@ -130,27 +131,26 @@ class GrowingRows:
         return region.view(self.dtype, rows * self.width).reshape(rows, self.width)
 
     def room(self, first: int, count: int) -> npt.NDArray[Any]:
-        """Where rows from `first` on are to be written."""
+        """Return the part to which rows from `first` on are to be written."""
         if first + count > len(self._view):
             size, used = (first + count) * self._row_bytes, first * self._row_bytes
             self._region = self._region.enlarge(max(size, 2 * self._region.size), used)
-            self._view = self._view_rows(
-                self._region
-            )  # if this is cut off, the next call grows again
+            # if this is interrupted, the next call grows again
+            self._view = self._view_rows(self._region)
         return self._view[first : first + count]
 
     def first(self, count: int) -> npt.NDArray[Any]:
-        """The first `count` rows."""
+        """Return the first `count` rows."""
         return self._view[:count]
 
     def release(self, row: int) -> None:
-        """Give back the memory of rows before that one."""
+        """Return the memory of rows before `row` to the system."""
         size = row * self._row_bytes // PAGE * PAGE
         self._region.release(self._region.begins, size)
 
 
 class Growing:
-    """One number for each row of a history, in memory that grows without moving."""
+    """Holds one number for each row of a history, in memory that grows without moving."""
 
     def __init__(self, dtype: Any) -> None:
         self._rows = GrowingRows(dtype, 1)
@@ -160,9 +160,9 @@ class Growing:
         self._rows.room(first, count)[:, 0] = values
 
     def first(self, count: int) -> npt.NDArray[Any]:
-        """Of the first `count` rows."""
+        """Return the values of the first `count` rows."""
         return self._rows.first(count)[:, 0]
 
     def release(self, row: int) -> None:
-        """Give back the memory of rows before that one."""
+        """Return the memory of rows before `row` to the system."""
         self._rows.release(row)

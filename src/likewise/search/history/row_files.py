@@ -1,11 +1,8 @@
-"""Rows in a file, mapped into memory: only what is read or written is resident.
-
-The file holds rows and nothing else, one after the other in the storage type, so anything that can
-read raw arrays can read it. Space on disk is claimed before it is written to: a full disk is
-noticed before a decision is taken, and never in the middle of one.
+"""Store rows in a file that is mapped into memory: only what is read or written is resident.
 
 Invariant: mapped pages stay below RESIDENT, plus what one call touches; the file keeps everything.
-It is opened once, and is nobody else's from then on: whatever is in it afterwards is ours to undo.
+It is locked from the first open on, so all later contents are this process's to undo. Space on disk
+is reserved before a decision is taken, so a full disk never interrupts one.
 Not here: what the rows mean, and durability (nothing is forced to disk).
 """
 
@@ -27,16 +24,19 @@ except ImportError:  # a system that has no such locks
     fcntl = None  # type: ignore[assignment]
 
 RESIDENT = 16 << 20
-_STEP = 64 << 20  # bytes claimed at a time, or an eighth of the file where that is more
+_STEP = 64 << 20  # bytes reserved at a time, or an eighth of the file where that is more
 
 
 class RowFile:
-    """A growing file of rows, of `row_bytes` each from `begin` on."""
+    """A growing file that holds rows of equal length and nothing else, in the storage type.
+
+    Anything that can read raw arrays can read it.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.row_bytes = 1
-        self.rows = 0  # for which there is room
+        self.rows = 0  # rows for which there is room
         self._touched = 0
         self._file = -1
         self._map: mmap.mmap | None = None
@@ -48,8 +48,7 @@ class RowFile:
         except OSError as error:
             raise BadFile(
                 f"rows is {str(path)!r}, which cannot be written: {explain_os_error(error)}."
-                " Nothing was"
-                " stored.",
+                " Nothing was stored.",
                 path=path,
             ) from None
         try:
@@ -57,7 +56,7 @@ class RowFile:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise BadFile(
-                f"rows is {str(self.path)!r}, where another monitor keeps its rows; expected the"
+                f"rows is {str(self.path)!r}, which another monitor uses for its rows; expected the"
                 " name of a new file. Nothing was changed.",
                 path=self.path,
             ) from None
@@ -66,18 +65,18 @@ class RowFile:
 
     def _in_use(self) -> BadFile:
         return BadFile(
-            f"rows is {str(self.path)!r}, which is there already and is not empty;"
+            f"rows is {str(self.path)!r}, which exists already and is not empty;"
             " expected the name of a new file. Nothing was changed.",
             path=self.path,
         )
 
     def begin(self, row_bytes: int) -> None:
-        """Have no rows, and rows of so many bytes from here on."""
+        """Empty the file; from now on its rows have `row_bytes` bytes."""
         self.empty()
         self.row_bytes = row_bytes
 
     def empty(self) -> None:
-        """Have no rows."""
+        """Drop all rows."""
         self.memory = np.empty(0, dtype=np.uint8)
         self._map = None
         self.rows = self._touched = 0
@@ -89,7 +88,7 @@ class RowFile:
         return int(self.memory.ctypes.data)
 
     def grow(self, rows: int) -> None:
-        """Have room for that many rows; mapped pages are let go."""
+        """Make room for that many rows; release mapped pages."""
         size = max(rows * self.row_bytes, self.size + max(_STEP, self.size // 8))
         size = -(-size // self.row_bytes) * self.row_bytes
         try:
@@ -115,7 +114,7 @@ class RowFile:
         return self.rows * self.row_bytes
 
     def note_touched(self, rows: int) -> None:
-        """So many rows were read or written: let go of mapped pages once they are too many."""
+        """Count rows that were read or written; release mapped pages once they are too many."""
         self._touched += rows * self.row_bytes
         if self._touched > RESIDENT:
             self._touched = 0
@@ -123,7 +122,7 @@ class RowFile:
                 self._map.madvise(mmap.MADV_DONTNEED)
 
     def close(self, rows: int) -> None:
-        """Keep `rows` rows, and let go of the file."""
+        """Cut the file to its first rows, and close it."""
         if self._file < 0:
             return
         self.memory = np.empty(0, dtype=np.uint8)
@@ -132,7 +131,7 @@ class RowFile:
         self.release()
 
     def release(self) -> None:
-        """Leave the file as it is."""
+        """Close the file and leave it as it is."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)
@@ -142,5 +141,5 @@ class RowFile:
             self.release()
 
     def view(self, dtype: Any, count: int) -> npt.NDArray[Any]:
-        """The first `count` items."""
+        """Return the first `count` items."""
         return self.memory[: count * np.dtype(dtype).itemsize].view(dtype)

@@ -1,12 +1,9 @@
-"""What is remembered: inputs, outputs, and which of them are still there.
-
-A history knows nothing of how neighbours are found; one or two indexes stand over it. Its numbers
-and addresses are the first slots of a table (search/kernels/table.py): `table` is that of the
-index in use, whose kernels count the rows, and `copy_to` hands them to another.
+"""Store the history: inputs, outputs, and which of them are still remembered.
 
 Invariant: rows from `total` on are no part of the history, whatever is written there.
-Cost: what was written; capacity is only reserved (reserved_memory.py), or lies in a file
+Cost: what was written; capacity is only reserved (reserved_memory.py), or in a file
 (row_files.py).
+Not here: how neighbours are found (search/indexes).
 """
 
 from typing import Any
@@ -23,9 +20,9 @@ from likewise.search.kernels.compile import address_of
 from likewise.search.kernels.remove import erase_rows
 from likewise.search.outputs import OutputCodec
 
-_RESERVE = 1 << 38  # bytes of address space one monitor asks for at first
+_RESERVE = 1 << 38  # bytes of address space that one monitor reserves at first
 _LEAST = 1024  # rows
-_BESIDE = 2048  # bytes that indexes may need for each row
+_INDEX_BYTES = 2048  # that indexes may need for each row
 
 STORAGES = {
     "float64": t.FLOAT64,
@@ -44,7 +41,11 @@ Table = npt.NDArray[np.int64]
 
 
 class History:
-    """Decisions in order of arrival, under one rule."""
+    """Holds decisions in order of arrival, under one rule.
+
+    Its numbers and addresses are the first slots of a table (search/kernels/table.py): `table` is
+    that of the index in use, whose kernels count the rows; `copy_to` copies them to another's.
+    """
 
     def __init__(
         self,
@@ -81,9 +82,8 @@ class History:
         if file is not None:
             file.begin(self.row_bytes)
         self._regions: dict[int, Region] = {}
-        self._forgotten_by_page: dict[
-            int, int
-        ] = {}  # forgotten rows by page of rows, while some are left
+        # by page of rows, how many are forgotten, until all of them are
+        self._forgotten_by_page: dict[int, int] = {}
         self.first = 0  # every row before is forgotten
         self.reserved = 0
         self.rows: npt.NDArray[Any] = np.empty((0, *shape), dtype=self.dtype)
@@ -109,7 +109,7 @@ class History:
     # Memory
 
     def sizes(self) -> dict[int, int]:
-        """Bytes per row of each array in memory."""
+        """Return the bytes per row of each array in memory."""
         sizes = {t.OUTPUTS: 8 * self.out_width, t.ALIVE: 1}
         if self.cosine:
             sizes[t.NORMS] = 8
@@ -118,11 +118,11 @@ class History:
         return sizes
 
     def _affordable(self) -> int:
-        """As many rows as a large reservation holds; fewer where the system refuses it."""
-        return max(_LEAST, reservable(_RESERVE) // (sum(self.sizes().values()) + _BESIDE))
+        """Return how many rows a large reservation holds, or a smaller one if that is refused."""
+        return max(_LEAST, reservable(_RESERVE) // (sum(self.sizes().values()) + _INDEX_BYTES))
 
     def _reserve(self, rows: int) -> None:
-        """Have arrays for so many rows. The last step says so: until then the old length counts."""
+        """Reserve arrays for so many rows; until the last step, the old length counts."""
         for slot, size in self.sizes().items():
             old = self._regions.get(slot)
             self._regions[slot] = (
@@ -132,7 +132,7 @@ class History:
         self.reserved = rows
 
     def restore_addresses(self) -> None:
-        """Point the table at the arrays again, after a call that was cut off."""
+        """Point the table at the arrays again, after a call that was interrupted."""
         self.table[t.WEIGHTS] = self.weights.ctypes.data
         for slot, region in self._regions.items():
             self.table[slot] = region.address
@@ -146,24 +146,24 @@ class History:
         self.rows = memory.view(self.dtype, rows * self.width).reshape(rows, *self.shape)
 
     def ensure(self, more: int) -> bool:
-        """Have room for that many more rows. Whether anything moved."""
-        want = self.total + more
-        if want <= self.capacity:
+        """Make room for that many more rows; return whether anything moved."""
+        rows = self.total + more
+        if rows <= self.capacity:
             return False
-        if want > self.reserved:
-            self._reserve(max(want, 2 * self.reserved))
-        if self.file is not None and want > self.file.rows:
-            self.file.grow(want)
+        if rows > self.reserved:
+            self._reserve(max(rows, 2 * self.reserved))
+        if self.file is not None and rows > self.file.rows:
+            self.file.grow(rows)
         self._map_rows()
         return True
 
     def prepare(self, more: int) -> None:
-        """Have memory ready for that many more rows."""
+        """Prepare memory for that many more rows."""
         for slot, size in self.sizes().items():
             self._regions[slot].prepare(size * self.total, size * (self.total + more))
 
     def copy_to(self, table: Table) -> None:
-        """Let an index's table know this history."""
+        """Copy the slots of this history to an index's table."""
         table[: t.HISTORY] = self.table[: t.HISTORY]
 
     def region(self, slot: int) -> Any:
@@ -171,7 +171,7 @@ class History:
 
     @property
     def used_bytes(self) -> int:
-        """Memory in use."""
+        """Memory in use, in bytes."""
         return sum(self.sizes().values()) * self.total
 
     @property
@@ -179,46 +179,47 @@ class History:
         return 0 if self.file is None else self.total * self.row_bytes
 
     def note_touched(self, rows: int) -> None:
-        """So many rows were read or written."""
+        """Count rows that were read or written, where they lie in a file."""
         if self.file is not None:
             self.file.note_touched(rows)
 
     # Rows
 
     def can_store(self, dtype: np.dtype[Any]) -> bool:
-        """Whether values of that type can be written as they are: every one fits the storage."""
+        """Return whether every value of that type fits the storage as it is."""
         return self.storage not in ("int64", "uint64") and np.can_cast(dtype, self.dtype, "safe")
 
     def outputs(self, staged: int = 0) -> npt.NDArray[np.float64]:
-        """What each row was given, as numbers; also of rows that are written behind the last."""
+        """Return the outputs of all rows, as numbers, and of `staged` rows written behind them."""
         total = int(self.table[t.TOTAL]) + staged
         numbers = self._regions[t.OUTPUTS].view(np.float64, total * self.out_width)
         return numbers.reshape(total, self.out_width)
 
     def remembered_flags(self) -> npt.NDArray[np.uint8]:
-        """One for each row that is remembered, 0 for forgotten ones."""
+        """Return 1 for each remembered row, 0 for forgotten ones."""
         return self._regions[t.ALIVE].view(np.uint8, self.total)
 
     def sample(self, most: int) -> npt.NDArray[np.int64]:
-        """Remembered rows, evenly spread over the history, at most so many."""
+        """Return at most so many remembered rows, evenly spread over the history."""
         alive, first = self.remembered_flags(), self.first
         rows = np.linspace(first, self.total - 1, min(most, self.total - first)).astype(np.int64)
         rows = rows[alive[rows] != 0]
-        if len(rows) < most // 2:  # many are forgotten: look at all
-            kept = first + np.flatnonzero(alive[first:])
-            rows = kept[np.linspace(0, len(kept) - 1, min(most, len(kept))).astype(np.int64)]
+        if len(rows) < most // 2:  # many are forgotten: choose among all remembered ones
+            remembered = first + np.flatnonzero(alive[first:])
+            places = np.linspace(0, len(remembered) - 1, min(most, len(remembered)))
+            rows = remembered[places.astype(np.int64)]
         return rows
 
     def erase(self, rows: npt.NDArray[np.int64]) -> list[int]:
-        """Overwrite rows that no index holds; whole pages of them go back to the system.
+        """Overwrite rows that no index holds; return whole pages of them to the system.
 
-        The pages that are gone now, by number: each PAGE rows long.
+        Return the numbers of the pages that are gone now, each PAGE rows long.
         """
         erase_rows(address_of(self.table), address_of(rows), len(rows))
         self.table[t.LIVE] -= len(rows)
         pages, counts = np.unique(rows // PAGE, return_counts=True)
-        for page, gone in zip(pages.tolist(), counts.tolist(), strict=True):
-            self._forgotten_by_page[page] = self._forgotten_by_page.get(page, 0) + gone
+        for page, count in zip(pages.tolist(), counts.tolist(), strict=True):
+            self._forgotten_by_page[page] = self._forgotten_by_page.get(page, 0) + count
         whole = [page for page in pages.tolist() if self._forgotten_by_page[page] == PAGE]
         for page in whole:  # after so many rows, every array of rows ends on a page
             del self._forgotten_by_page[page]
@@ -230,14 +231,14 @@ class History:
         return whole
 
     def join(self, count: int) -> None:
-        """Written rows become part of the history."""
+        """Make written rows part of the history."""
         self.table[t.TOTAL] += count
         self.table[t.LIVE] += count
 
     def settle(self, rows: int, forgetting: npt.NDArray[np.int64]) -> None:
-        """Have the first `rows` rows and no others, and none of those that are being forgotten.
+        """Roll back to the first rows, and erase those that are being forgotten.
 
-        Whatever else a call that was cut off has left behind is found out from the rows themselves.
+        Everything else that an interrupted call left behind is derived from the rows themselves.
         """
         self.restore_addresses()
         self.table[t.TOTAL] = rows
@@ -245,13 +246,12 @@ class History:
         alive = self.remembered_flags().view(np.bool_)
         self.table[t.LIVE] = np.count_nonzero(alive)
         self.first = int(alive.argmax()) if alive.any() else rows
-        gone = np.flatnonzero(~alive)
-        pages, counts = np.unique(gone // PAGE, return_counts=True)
-        known = zip(pages.tolist(), counts.tolist(), strict=True)
-        self._forgotten_by_page = {page: count for page, count in known if count < PAGE}
+        pages, counts = np.unique(np.flatnonzero(~alive) // PAGE, return_counts=True)
+        by_page = zip(pages.tolist(), counts.tolist(), strict=True)
+        self._forgotten_by_page = {page: count for page, count in by_page if count < PAGE}
 
     def begin_at(self, row: int) -> None:
-        """Of an empty history: the rows before `row` count as forgotten."""
+        """Begin an empty history at `row`: the rows before it count as forgotten."""
         page = row // PAGE
         for slot, size in self.sizes().items():
             self._regions[slot].release(0, page * PAGE * size)

@@ -1,21 +1,9 @@
-"""A live tree that answers with one past decision: the nearest that differs, or the steepest.
-
-To the monitor it is a live tree like any other, whose decisions have one witness or none. The tree
-is told that no outputs are different, so its own search ends at the roots; the hunt follows
-(search/kernels/nearest.py), among the rows before each.
-
-A hunt has no radius of its own, so no rule can say how long a unit of the codes should be. What
-makes a good tree is that the distance at which a hunt ends is some ten units long: much more, and
-codes of far points coincide; much less, and they say little. So the unit is chosen by what the last
-hunts found: their median becomes half of the reach. Until the first are done it is the rule's own
-epsilon. The unit changes speed, never an answer.
-
-The tree knows no first row. Where the best of all comes before the rows that count, those are gone
-through one by one (`among`).
+"""Find one past decision with a live tree: the nearest that differs, or the steepest.
 
 Invariant: at most one witness for each decision, and it comes before it.
-Cost: as LiveTree; choosing another unit builds the trees anew (0.2 s for a million rows), once at
-some hundred rows, then at most each time the history has grown sixteenfold, if the unit is off.
+Cost: as LiveTree; choosing another unit of the codes rebuilds the trees (0.2 s for a million rows),
+once at some hundred rows, then at most each time the history has grown sixteenfold.
+Not here: the search itself (search/kernels/nearest.py).
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -26,25 +14,38 @@ import numpy as np
 from likewise.search.geometry import geometry, grid_of
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.live_tree import LiveTree
-from likewise.search.indexes.workers import Found, KernelRunner
+from likewise.search.indexes.workers import Found, KernelRunner, join_found
 from likewise.search.kernels import propose as task
 from likewise.search.kernels import table as t
 from likewise.search.kernels.nearest import search_best
 from likewise.search.kernels.propose import propose
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.witnesses import Witnesses
 
+# To the monitor this is a live tree like any other, whose decisions have one witness or none. The
+# tree is set so that no outputs are different, so its own search ends at the roots; then the best
+# row is searched for among the rows before each.
+#
+# That search has no radius of its own, so no rule can say how long a unit of the codes should be.
+# In a good tree, the distance at which a search ends is some ten units long: if much longer, codes
+# of far points coincide; if much shorter, they exclude little. So the unit is chosen by what the
+# last searches found: their median becomes half of the reach. Until then the unit follows from the
+# rule's epsilon. The unit changes speed, never an answer.
+#
+# The tree knows no first row. Where the best of all comes before the rows that count, those are
+# compared one by one (`find_best`).
+
 _BATCH = -1  # instead of a row: the rows of a batch
-_FIRST_LOOK = 256  # rows from which hunts say how long a unit should be
-_GROWTH = 16  # times as many, before the next look
-_OFF = 3.0  # times too long or too short: worth building anew
-_SHARE = 0.5  # of the reach: where the median hunt should end
+_FIRST_REVIEW = 256  # rows from which results say how long a unit should be
+_GROWTH = 16  # times as many rows before the next review
+_OFF = 3.0  # times too long or too short: worth a rebuild
+_SHARE = 0.5  # of the reach: where the median search should end
 _LEAST, _MOST = 1e-150, 1e150  # what a rule's epsilon can be
 
 
 class NearestTree(LiveTree):
-    """One past decision for each: the nearest that differs, or the steepest."""
+    """Finds one past decision for each: the nearest that differs, or the steepest."""
 
     def __init__(
         self,
@@ -62,14 +63,14 @@ class NearestTree(LiveTree):
         self._numbers[t.BEST_LIMIT] = limit
         self._numbers[t.EXPONENT] = exponent
         self._table[t.QUESTION] = question
-        self._look_at = _FIRST_LOOK
-        self._found = np.full(t.RECENT_MOST, np.nan)
+        self._next_review = _FIRST_REVIEW
+        self._distances = np.full(t.RECENT_MOST, np.nan)  # of the last witnesses
         self._noted = 0
         self._unit = history.rule.epsilon
         self._measure(self._unit)
         self._best_workers = KernelRunner(self.state, lambda address: search_best(address, _BATCH))
         self._batch.lay_out(self._table, 0)
-        search_best(self._address, _BATCH)  # nothing to do yet, but compiled
+        search_best(self._address, _BATCH)  # so that no later decision waits for its compilation
 
     # One decision
 
@@ -78,8 +79,8 @@ class NearestTree(LiveTree):
         if found < 0:
             return found
         total = self._table.item(t.TOTAL)
-        if total > self._look_at:
-            self._reconsider()
+        if total > self._next_review:
+            self._review_unit()
         answer: int = search_best(self._address, total - 1)
         return answer
 
@@ -89,31 +90,31 @@ class NearestTree(LiveTree):
 
     def witnesses(self, found: int) -> Witnesses:
         answer = super().witnesses(found)
-        self._found[self._noted % t.RECENT_MOST] = answer.first[1]
+        self._distances[self._noted % t.RECENT_MOST] = answer.first[1]
         self._noted += 1
         return answer
 
     def find_best(self, row: int, first: int) -> Witnesses:
-        """The steepest of the rows from `first` on to a written row, without the tree.
+        """Return the steepest of the rows from `first` on to a written row, without the tree.
 
         The row was judged before: it is a remembered one, or what was observed or checked last.
         """
-        desk, table, history = self.state.scratch, self._table, self.state.history
+        scratch, table, history = self.state.scratch, self._table, self.state.history
         assert table[t.QUESTION] == t.STEEPEST
         width, given, numbers = history.out_width, self.given.copy(), self._numbers.copy()
         numbers[t.REACH], numbers[t.DELTA] = np.inf, 0.0
         if row < history.total:
             outputs = history.region(t.OUTPUTS).view(np.float64, (row + 1) * width)
             self.given[:] = outputs[row * width :]
-        desk.set_candidates(np.arange(first, row))
+        scratch.set_candidates(np.arange(first, row))
         table[t.FIRST], table[t.STOP] = row, row - first
-        try:  # if this is cut off, `State.settle` brings the table back
+        try:  # if this is interrupted, `IndexState.settle` restores the table
             table[t.NUMBERS], table[t.TASK] = numbers.ctypes.data, task.DECIDE
             found = propose(self._address)
         finally:
             table[t.NUMBERS], table[t.TASK] = self._numbers.ctypes.data, 0
             self.given[:] = given
-        rows, near, far, _ = desk.results(found)
+        rows, near, far, _ = scratch.results(found)
         slopes = SlopeQuestion(float(numbers[t.EXPONENT])).slopes(near, far)
         best = np.lexsort((rows, -far, -slopes))[: int((slopes > 0).any())]
         return Witnesses(rows[best], near[best], far[best])
@@ -123,37 +124,29 @@ class NearestTree(LiveTree):
     def judge(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> tuple[Rows, Found]:
-        if first >= self._look_at:  # before rows come in that are no part of the history yet
-            self._reconsider()
+        if first >= self._next_review:  # before rows come in that are no part of the history yet
+            self._review_unit()
         return super().judge(first, size, threads, pool)
 
     def _search(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> tuple[Rows, Found]:
-        batch = self._batch
-
-        def lay_out(table: Rows) -> None:
-            batch.lay_out(table, first)
-
-        work = self._best_workers.make_task_work(
-            0
-        )  # which task it is, the kernel is told by the row
-        parts = self._best_workers.run_in_parallel(size, threads, pool, lay_out, work)
-        place = np.empty(size, dtype=np.int64)
-        place[batch.order[:size]] = np.arange(size)
-        rows, near, far, owners = (
-            np.concatenate(column)[place] for column in zip(*parts, strict=True)
+        rows, near, far, owners = join_found(
+            # task 0: this kernel takes its task from the row argument
+            self._best_workers.run_in_parallel(0, size, threads, pool, self._lay_out_from(first))
         )
-        some = rows >= 0
-        rows, near, far, owners = rows[some], near[some], far[some], owners[some]
-        last = near[-t.RECENT_MOST :]
-        self._found[: len(last)] = last
-        return some.astype(np.int64), (rows, near, far, owners)
+        places = np.empty(size, dtype=np.int64)
+        places[self._batch.order[:size]] = np.arange(size)
+        answered = rows[places] >= 0
+        places = places[answered]
+        last = near[places][-t.RECENT_MOST :]
+        self._distances[: len(last)] = last
+        return answered.astype(np.int64), (rows[places], near[places], far[places], owners[places])
 
     # The unit of the codes
 
     def _measure(self, epsilon: float) -> None:
-        """Make the codes fit radii of about epsilon."""
+        """Set the unit of the codes for radii of about epsilon."""
         history, coordinates = self.state.history, self.coordinates
         rule = replace(history.rule, epsilon=min(max(epsilon, _LEAST), _MOST))
         shape = geometry(rule, history.width, 0.0, coordinates)
@@ -162,15 +155,15 @@ class NearestTree(LiveTree):
         self._numbers[t.GRAIN] = grid_of(rule.metric) / shape.tree_reach
         self.state.layout.settings[t.CODE_SCALE][:] = shape.code_scale
 
-    def _reconsider(self) -> None:
-        """Choose another unit if the last hunts ended far from where they should."""
-        self._look_at = _GROWTH * self.state.history.total
-        ends = self._found[np.isfinite(self._found) & (self._found > 0)]
-        if len(ends) == 0:
+    def _review_unit(self) -> None:
+        """Choose another unit if the last searches ended far from where they should."""
+        self._next_review = _GROWTH * self.state.history.total
+        distances = self._distances[np.isfinite(self._distances) & (self._distances > 0)]
+        if len(distances) == 0:
             return
-        wanted = float(np.median(ends)) / _SHARE
-        if not self._unit / _OFF <= wanted <= self._unit * _OFF:
+        unit = float(np.median(distances)) / _SHARE
+        if not self._unit / _OFF <= unit <= self._unit * _OFF:
             self.sound = False  # until all codes have the new unit
-            self._measure(wanted)
+            self._measure(unit)
             self.build()
             self.sound = True

@@ -1,8 +1,7 @@
-"""FAISS's flat scan: the paper's first monitor, without its cap on the number of neighbours.
+"""Adapt FAISS's flat scan: the paper's first monitor, without its cap on neighbours.
 
-FAISS keeps float32 and compares in its own way, so it is asked for a little more than the radius:
-its answer proposes, and never decides.
-
+FAISS stores float32 and compares in its own way, so it searches slightly beyond the radius: its
+answer proposes, and never decides.
 Invariant: the margin exceeds the rounding of both points to float32 and of the sums over them.
 Cost: every row, for every decision.
 """
@@ -16,14 +15,14 @@ import numpy.typing as npt
 
 from likewise.search.indexes.protocol import GrowingPoints, Point, Points, Rows, Space
 
-_CUT = np.float32(1e15)  # so that squares stay finite; cutting off never lengthens a gap
-_LARGEST = 3e38  # that FAISS takes; no square of what was cut off comes near it
+_CUT = np.float32(1e15)  # so that squares stay finite; clamping never lengthens a gap
+_LARGEST = 3e38  # that FAISS takes; no square of a clamped value comes near it
 _FIRST = 64  # neighbours asked for at first, where FAISS cannot be asked for a radius
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """One query is no work for several threads: on a busy machine they wait for each other."""
+def _single_thread() -> Iterator[None]:
+    """Search with one thread: several would wait for each other on a busy machine."""
     threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     try:
@@ -33,7 +32,7 @@ def _alone() -> Iterator[None]:
 
 
 class Brute:
-    """An IndexFlat, and the rows in it."""
+    """Wraps an IndexFlat, and holds the rows in it."""
 
     def __init__(self, space: Space) -> None:
         kinds = {"linf": faiss.METRIC_Linf, "l1": faiss.METRIC_L1, "l2": faiss.METRIC_L2}
@@ -65,12 +64,12 @@ class Brute:
         query = self._single(point[None])
         wide = (reach + self._slip * self._farthest) * self._relative
         if self._metric == "l2":
-            with _alone():
+            with _single_thread():
                 _, _, found = self._index.range_search(query, min(wide * wide, _LARGEST))
             return np.asarray(rows[found])
         while True:
             k = min(self._asked, len(rows))
-            with _alone():
+            with _single_thread():
                 gaps, found = self._index.search(query, k)
             near = int(np.searchsorted(gaps[0], wide, side="right"))
             if near < k or k == len(rows):

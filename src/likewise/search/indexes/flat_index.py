@@ -1,14 +1,13 @@
-"""The flat scan, as Python sees it: for l2 and cosine where a tree would visit everything.
+"""Drive the kernels of the flat scan, for l2 and cosine where a tree would visit everything.
 
 The kernel scans codes of rotated coordinates (search/kernels/flat.py): for one decision all blocks
 in turn, for a batch each block for several decisions while it is in the cache.
-
-Invariant: what sits in the blocks is what is remembered, whatever the rotation.
+Invariant: the blocks hold exactly the remembered rows, whatever the rotation.
 Cost: every block whose outputs may differ, mostly only its first coordinates.
 """
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,14 @@ from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.index_state import IndexState, TableLayout
 from likewise.search.indexes.live_tree import ignore_outputs, outputs_ignored, trees_for
 from likewise.search.indexes.rotation import Rotation
-from likewise.search.indexes.workers import CHECK, PLANT, Found, KernelRunner
+from likewise.search.indexes.workers import CHECK, PLANT, Found, KernelRunner, join_found
 from likewise.search.kernels import flat as task
 from likewise.search.kernels import table as t
 from likewise.search.kernels.compile import address_of
 from likewise.search.kernels.flat import flat
 from likewise.search.kernels.flat_blocks import EXTENT, unseat_rows
 from likewise.search.kernels.rotate_encode import FRONT, STEP
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.witnesses import Witnesses
 
 _BATCH = 1024  # rows judged together
@@ -33,6 +32,7 @@ _TAIL = 64  # bytes: the codes behind the front fill whole cache lines
 
 
 def layout_for(history: History, rotation: Rotation) -> TableLayout:
+    """Return the arrays of a flat scan along a rotation's directions."""
     slack = history.rule.slack_for(history.storage)
     shape = geometry(history.rule, history.width, slack)
     width, axes = rotation.directions.shape
@@ -69,17 +69,17 @@ def layout_for(history: History, rotation: Rotation) -> TableLayout:
 
 
 def code_bytes(axes: int) -> tuple[int, int]:
-    """How many codes of a point are kept by coordinate, and how many in one piece; padded."""
+    """Return how many codes of a point are stored by coordinate, and how many in one piece."""
     front = -(-min(axes, FRONT) // STEP) * STEP
     return front, -(-max(0, axes - FRONT) // _TAIL) * _TAIL
 
 
 class FlatScan:
-    """Blocks of points in leading rotated coordinates."""
+    """Scans blocks of points in leading rotated coordinates."""
 
     name = "flat"
     shape = "flat scan"
-    sound = True  # between two kernels it always is
+    sound = True  # its contents are right after every kernel call
 
     def __init__(self, history: History, rotation: Rotation, *, any_output: bool = False) -> None:
         layout = layout_for(history, rotation)
@@ -96,14 +96,16 @@ class FlatScan:
         self._lay_out(self._table)
         self.workers.run_task(PLANT)
 
-    def _lay_out(self, table: Rows) -> None:
+    def _lay_out(self, table: Rows, first: int = 0) -> None:
+        """Point a table at the batch whose first row is `first`."""
+        table[t.FIRST] = first
         for slot, array in self._batch.arrays.items():
             table[slot] = array.ctypes.data
 
     # One decision
 
     def observe(self) -> int:
-        """Judge and remember what is in row TOTAL, or `input`, and `given`."""
+        """Judge and remember the decision in row TOTAL, or `input`, and `given`."""
         found: int = flat(self._address)
         if found == t.FULL:
             self.state.ensure(1, 2 * EXTENT)
@@ -111,7 +113,7 @@ class FlatScan:
         return found
 
     def check(self) -> int:
-        """The same without remembering it."""
+        """Judge that decision without remembering it."""
         found = self.workers.run_task(CHECK)
         if found == t.FULL:
             self.state.ensure(1, 2 * EXTENT)
@@ -119,16 +121,16 @@ class FlatScan:
         return found
 
     def witnesses(self, found: int) -> Witnesses:
-        """What the last `observe` or `check` found."""
+        """Return what the last `observe` or `check` found."""
         return Witnesses(*self.state.scratch.result_bytes(found))
 
     def find_comparable(self, row: int, since: int) -> int:
-        """A like case, from `since` on, of the row that was judged last; -1 for none."""
+        """Return a near row from `since` on of the row judged last; -1 for none."""
         self._table[t.FIRST], self._table[t.SINCE] = row, since
         return self.workers.run_task(task.LIKE)
 
     def find_near_rows(self, row: int) -> Rows:
-        """All rows before a written one that are near it, whatever their outputs."""
+        """Return all rows before a written one that are near it, whatever their outputs."""
         self._batch.order[0] = 0
         self._table[t.FIRST], self._table[t.START], self._table[t.STOP] = row, 0, 1
         self.workers.run_task(task.TURN)
@@ -139,61 +141,50 @@ class FlatScan:
     def find_comparable_many(
         self,
         first: int,
-        likes: Rows,
+        comparable_rows: Rows,
         sinces: Rows,
         threads: int,
         pool: ThreadPoolExecutor | None,
     ) -> None:
-        """A like case of each row that was judged last, where there is none in `likes` yet.
+        """Fill in a near row for each row judged last that has none in `comparable_rows` yet.
 
         sinces: the first row that counts for each
         """
+        addresses = address_of(comparable_rows), address_of(sinces)
 
         def lay_out(table: Rows) -> None:
-            self._laid_out(first)(table)
-            table[t.COMPARABLE_ROWS], table[t.SINCES] = likes.ctypes.data, sinces.ctypes.data
+            self._lay_out(table, first)
+            table[t.COMPARABLE_ROWS], table[t.SINCES] = addresses
 
-        self.workers.run_in_parallel(
-            len(likes), threads, pool, lay_out, self.workers.make_task_work(task.LIKES)
-        )
+        self.workers.run_in_parallel(task.LIKES, len(comparable_rows), threads, pool, lay_out)
 
     def settle(self) -> None:
-        """After a call that was cut off between two kernels: the next finds the table in order."""
+        """Put the table in order after a call that was interrupted between two kernels."""
         self.state.settle()
         self._lay_out(self._table)
 
     # Many decisions
 
     def next_batch_size(self, left: int) -> int:
-        """How many of the next rows to take together."""
+        """Return how many of the next rows to take together."""
         return min(left, _BATCH)
 
     def insert(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
-        """Rotate and seat written rows; forgotten ones are left out."""
+        """Rotate written rows and put them into blocks; forgotten ones are left out."""
         for start in range(0, size, _BATCH):
             self._insert(first + start, min(_BATCH, size - start), threads, pool)
 
     def arrange_rows(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> None:
-        """Rotate written rows, equal labels side by side."""
-        table, batch = self._table, self._batch
+        """Rotate written rows, sorted so that equal labels are side by side."""
         outputs = self.state.history.region(t.OUTPUTS)
         width = self.state.history.out_width
         given = outputs.view(np.float64, (first + size) * width)[first * width :: width]
-        batch.order[:size] = np.argsort(given, kind="stable")
-        table[t.FIRST] = first
-        turn = self.workers.make_task_work(task.TURN)
-        self.workers.run_in_parallel(size, threads, pool, self._laid_out(first), turn)
-
-    def _laid_out(self, first: int) -> Callable[[Rows], None]:
-        """What lays a table out for the rows from `first` on."""
-
-        def lay_out(table: Rows) -> None:
-            self._lay_out(table)
-            table[t.FIRST] = first
-
-        return lay_out
+        self._batch.order[:size] = np.argsort(given, kind="stable")
+        self._table[t.FIRST] = first
+        lay_out = partial(self._lay_out, first=first)
+        self.workers.run_in_parallel(task.TURN, size, threads, pool, lay_out)
 
     def _insert(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
         self.arrange_rows(first, size, threads, pool)
@@ -206,35 +197,36 @@ class FlatScan:
     def judge(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> tuple[Rows, Found]:
-        """Seat and search written rows; witnesses of each, and all of them in order."""
+        """Insert and search written rows; return the witness counts, and all witnesses in order."""
         self._insert(first, size, threads, pool)
         return self._search(first, size, threads, pool)
 
     def search_unindexed(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> tuple[Rows, Found]:
-        """Search for written rows that are not to be seated; as `judge` answers."""
+        """Search for written rows without inserting them; return what `judge` returns."""
         self.arrange_rows(first, size, threads, pool)
         return self._search(first, size, threads, pool)
 
     def _search(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> tuple[Rows, Found]:
-        search = self.workers.make_task_work(task.SEARCH)
-        parts = self.workers.run_in_parallel(size, threads, pool, self._laid_out(first), search)
-        rows, near, far, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
+        lay_out = partial(self._lay_out, first=first)
+        rows, near, far, owners = join_found(
+            self.workers.run_in_parallel(task.SEARCH, size, threads, pool, lay_out)
+        )
         order = np.lexsort((rows, owners))
         counts = self._batch.counts[:size].copy()
         return counts, (rows[order], near[order], far[order], owners[order])
 
     def build(self) -> None:
-        """Seat the whole history anew."""
+        """Put the whole history into new blocks."""
         self.workers.run_task(PLANT)
         with ThreadPoolExecutor(2) as pool:
             self.insert(0, self.state.history.total, 2, pool)
 
     def remove(self, rows: Rows) -> None:
-        """Take remembered rows out."""
+        """Take remembered rows out of their blocks."""
         unseat_rows(self._address, address_of(rows), len(rows))
 
     def depth(self) -> int:
@@ -249,7 +241,7 @@ class FlatScan:
 
 
 class _Batch:
-    """What the tasks of one batch hand each other."""
+    """Holds what the tasks of one batch hand each other."""
 
     def __init__(self, codes: int) -> None:
         self.order = np.zeros(_BATCH, dtype=np.int64)

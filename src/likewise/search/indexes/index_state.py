@@ -1,8 +1,7 @@
-"""The memory behind an index: its arrays, their sizes, and the table that points at them.
+"""Manage the memory of an index: its arrays, their sizes, and the table that points at them.
 
-An index says how many bytes each of its arrays needs per row, per node and per block; the state
-reserves them, makes them longer when asked, and lends each thread a desk.
-
+An index says how many bytes each of its arrays needs per row, per node and per block; `IndexState`
+reserves them and extends them, and `ThreadScratch` gives each thread scratch memory.
 Invariant: the table's capacities are true of every array it points at, the history's included.
 Cost: what is used; capacity is only reserved (search/history/reserved_memory.py).
 """
@@ -18,7 +17,7 @@ from likewise.search.history.stored_decisions import History, Table
 from likewise.search.kernels import table as t
 from likewise.search.kernels.compile import address_of
 
-_RESULTS = 1 << 24  # witnesses one thread can hold before they are taken away, or all rows
+_RESULTS = 1 << 24  # witnesses that one thread can hold, or as many as there are rows
 _FILL = 80  # rows in a block, about
 _WITNESS_SLOTS = (t.RESULT_ROWS, t.RESULT_INPUT, t.RESULT_OUTPUT)
 _RESULT_SLOTS = (*_WITNESS_SLOTS, t.OWNERS)
@@ -28,14 +27,14 @@ _NO_DISTANCES = np.empty(0)
 
 @dataclass(frozen=True)
 class TableLayout:
-    """What an index keeps: bytes per row, node and block by slot; settings by slot."""
+    """Describes the arrays of an index: bytes per row, node and block by slot; settings by slot."""
 
     axes: int
     per_row: dict[int, int]
     per_node: dict[int, int]
     per_block: dict[int, int]
     rows_per_block: int
-    """How many rows a block is sure to hold on average, with room for the worst."""
+    """A lower bound on the average number of rows in a block, even in the worst case."""
     settings: dict[int, npt.NDArray[Any]]
     numbers: dict[int, int]
     per_scratch_node: dict[int, int] = field(default_factory=dict)
@@ -44,7 +43,7 @@ class TableLayout:
 
 
 class IndexState:
-    """All arrays of one index, in memory that grows without moving."""
+    """Holds all arrays of one index, in memory that grows without moving."""
 
     def __init__(self, history: History, layout: TableLayout, trees: int) -> None:
         self.history = history
@@ -74,18 +73,18 @@ class IndexState:
     # Sizes
 
     def _bytes_per_item(self) -> tuple[dict[int, int], dict[int, int], dict[int, int]]:
-        """By slot, for each row, node and block."""
+        """Return bytes by slot for each row, each node and each block."""
         layout = self.layout
         ranges = {t.LOW: 8 * self.range_width, t.HIGH: 8 * self.range_width}
         per_node, per_block = layout.per_node, layout.per_block
-        if per_node.keys() & {t.PARENT}:
+        if t.PARENT in per_node:
             per_node = per_node | ranges
-        else:  # without a tree, ranges are kept by block
+        else:  # without a tree, each block has a range
             per_block = per_block | ranges
         return layout.per_row, per_node, per_block
 
     def _sizes(self) -> list[tuple[dict[int, int], int]]:
-        """Bytes per item, and items used: for rows, nodes and blocks."""
+        """Return bytes per item, and items used: for rows, nodes and blocks."""
         (per_row, per_node, per_block), used = self._bytes, self.table
         return [
             (per_row, int(used[t.TOTAL])),
@@ -95,7 +94,7 @@ class IndexState:
 
     @property
     def used_bytes(self) -> int:
-        """Memory in use, scratch for a rebuild included where there has been one."""
+        """Memory in use, with the scratch of rebuilds if there has been one."""
         idle = () if self.table[t.REBUILDS] > 0 else self.layout.idle
         return sum(
             size * used
@@ -107,7 +106,7 @@ class IndexState:
     # Growing
 
     def _reserve(self, rows: int, blocks: int) -> None:
-        """Have arrays of these lengths. The last steps say so: until then the old lengths count."""
+        """Reserve arrays of these lengths; until the last steps, the old lengths count."""
         for (sizes, used), items in zip(self._sizes(), (rows, 2 * blocks, blocks), strict=True):
             for slot, size in sizes.items():
                 old = self._regions.get(slot)
@@ -122,7 +121,7 @@ class IndexState:
         self.table[t.BLOCK_CAPACITY] = blocks
 
     def settle(self) -> None:
-        """Point the table at every array again, after a call that was cut off."""
+        """Point the table at every array again, after a call that was interrupted."""
         for slot, array in self._settings.items():
             self.table[slot] = array.ctypes.data
         for slot, region in self._regions.items():
@@ -139,20 +138,19 @@ class IndexState:
             self.table[t.PLACE_BYTES] = self.table[t.ROW_BYTES]
 
     def ensure(self, more_rows: int, more_blocks: int) -> None:
-        """Have room for that many more rows and blocks, at twice the size if need be."""
-        moved = self.history.ensure(more_rows)
-        if moved:
+        """Make room for that many more rows and blocks; double the size if need be."""
+        if self.history.ensure(more_rows):
             self.follow()
         blocks = int(self.table[t.BLOCK_CAPACITY])
-        want = max(int(self.table[t.BLOCKS]), int(self.table[t.NODES]) // 2) + more_blocks + 2
-        if want > blocks:
-            while blocks < want:
+        needed = max(int(self.table[t.BLOCKS]), int(self.table[t.NODES]) // 2) + more_blocks + 2
+        if needed > blocks:
+            while blocks < needed:
                 blocks *= 2
             self._reserve(self.rows, blocks)
             self.scratch.fit(self)
 
     def prepare(self, more_rows: int) -> None:
-        """Have memory ready for that many more rows, those still unseen included."""
+        """Prepare memory for that many more rows, including those written but not joined."""
         blocks = more_rows // _FILL + 2
         for (sizes, used), more in zip(self._sizes(), (more_rows, 2 * blocks, blocks), strict=True):
             for slot, size in sizes.items():
@@ -160,7 +158,7 @@ class IndexState:
                     self._regions[slot].prepare(size * used, size * (used + more))
 
     def follow(self) -> None:
-        """Take over what the history has become: its numbers, its addresses, its capacity."""
+        """Take over the history's current numbers, addresses and capacity."""
         if self.history.table is not self.table:
             self.history.copy_to(self.table)
         if self.rows != self.history.reserved:
@@ -169,14 +167,14 @@ class IndexState:
         self._point_at_places()
 
     def release(self, pages: list[int]) -> None:
-        """Give back what is kept of rows that are erased, by pages of PAGE rows."""
+        """Release the memory of erased rows, by pages of PAGE rows."""
         for slot, size in self.layout.per_row.items():
             if slot not in self.layout.idle:
                 for page in pages:
                     self._regions[slot].release(page * PAGE * size, (page + 1) * PAGE * size)
 
     def release_before(self, row: int) -> None:
-        """Give back what is kept of rows before that one, as far as it fills whole pages."""
+        """Release the memory of rows before `row`, as far as it fills whole pages."""
         for slot, size in self.layout.per_row.items():
             if slot not in self.layout.idle:
                 region = self._regions[slot]
@@ -186,15 +184,15 @@ class IndexState:
         return self._regions[slot] if slot in self._regions else self.history.region(slot)
 
     def nodes(self, slot: int) -> npt.NDArray[np.int64]:
-        """A node array of whole numbers."""
+        """Return a node array of whole numbers."""
         return self._regions[slot].view(np.int64, int(self.table[t.NODES]))
 
     def blocks(self, slot: int) -> npt.NDArray[np.int64]:
-        """A block array of whole numbers."""
+        """Return a block array of whole numbers."""
         return self._regions[slot].view(np.int64, int(self.table[t.BLOCKS]))
 
     def dismantle(self) -> list[tuple[Region, int]]:
-        """The memory of an index no longer in use, and how much of it was used."""
+        """Return the regions of an index no longer in use, and how much of each was used."""
         return [
             (self._regions[slot], size * used)
             for sizes, used in self._sizes()
@@ -203,7 +201,7 @@ class IndexState:
 
 
 class ThreadScratch:
-    """One thread's scratch memory, and a table of its own that points at it."""
+    """Holds one thread's scratch memory, and a table that points at it."""
 
     def __init__(self, state: IndexState, table: Table | None = None) -> None:
         self.table = state.table if table is None else table
@@ -237,17 +235,13 @@ class ThreadScratch:
         self.fit(state)
 
     def fit(self, state: IndexState) -> None:
-        """Take over the state's addresses and counters; make the scratch as long as they need."""
+        """Take over the state's addresses and counters; extend the scratch memory to match."""
         if self.table is not state.table:
             self.table[:] = state.table
-        rows, nodes, blocks = (
-            state.rows,
-            int(state.table[t.NODE_CAPACITY]),
-            int(state.table[t.BLOCK_CAPACITY]),
-        )
-        results = max(rows, self._results)
+        nodes, blocks = int(state.table[t.NODE_CAPACITY]), int(state.table[t.BLOCK_CAPACITY])
+        results = max(state.rows, self._results)
         sizes = {slot: size * (nodes + 2) for slot, size in state.layout.per_scratch_node.items()}
-        sizes |= {t.FOUND_BLOCKS: 8 * blocks, t.CANDIDATES: 8 * rows}
+        sizes |= {t.FOUND_BLOCKS: 8 * blocks, t.CANDIDATES: 8 * state.rows}
         sizes |= dict.fromkeys(_RESULT_SLOTS, 8 * results)
         for slot, size in sizes.items():
             if slot not in self._large or self._large[slot].size < size:
@@ -258,24 +252,24 @@ class ThreadScratch:
         self.table[t.RESULT_CAPACITY] = results
 
     def splits(self) -> npt.NDArray[np.int64]:
-        """Nodes that were split and not tended yet."""
+        """Return the nodes that were split since the tree was last maintained."""
         return self.small[t.PARTED][: int(self.table[t.PARTED_COUNT])].copy()
 
     def set_split_nodes(self, nodes: npt.NDArray[np.int64]) -> None:
-        """Let these be the nodes that were split."""
+        """Set the nodes that were split."""
         self.small[t.PARTED][: len(nodes)] = nodes
         self.table[t.PARTED_COUNT] = len(nodes)
 
     def set_candidates(self, rows: npt.NDArray[np.int64]) -> None:
-        """Lay out candidates for the kernel."""
+        """Write candidates where the kernel reads them."""
         self._large[t.CANDIDATES].view(np.int64, len(rows))[:] = rows
 
     def found_rows(self, count: int) -> npt.NDArray[np.int64]:
-        """The rows of the first `count` results, until the next search."""
+        """Return the rows of the first `count` results; valid until the next search."""
         return self._large[t.RESULT_ROWS].view(np.int64, count)
 
     def result_bytes(self, count: int) -> tuple[bytes, bytes, bytes]:
-        """Copies of the first `count` results: rows, and both distances."""
+        """Return copies of the first `count` results: rows and both distances."""
         rows, near, far = map(self._large.__getitem__, _WITNESS_SLOTS)
         return rows.read(8 * count), near.read(8 * count), far.read(8 * count)
 
@@ -287,7 +281,7 @@ class ThreadScratch:
         npt.NDArray[np.float64],
         npt.NDArray[np.int64],
     ]:
-        """Copies of the first `count` results: rows, both distances, owners."""
+        """Return copies of the first `count` results: rows, both distances, owners."""
         if count == 0:
             return _NO_ROWS, _NO_DISTANCES, _NO_DISTANCES, _NO_ROWS
         rows, near, far, owners = (self._large[slot] for slot in _RESULT_SLOTS)

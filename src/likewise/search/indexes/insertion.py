@@ -1,12 +1,9 @@
-"""Insertion into a live tree by several threads at once.
+"""Insert a batch into a live tree with several threads.
 
-Rows of a batch are sorted by the way that leads to their leaf. Cut where that way changes, the
-pieces have no leaf in common, so each thread may fill and split its own; nodes and blocks for that
-it takes from a stretch of its own. What lies above is told afterwards, by one thread.
-
-Invariant: the tree holds what inserting one by one would have put there, if in other leaves.
-Not here: one thread (live_tree.py), and trees that are being rebuilt, which one thread inserts
-into.
+Rows are sorted by the path to their leaf and cut where it changes, so pieces have no leaf in common
+and each thread fills and splits its own, with nodes and blocks of its own. One thread then updates
+the nodes above. Invariant: the tree holds the same rows as after single insertions.
+Not here: one thread (live_tree.py), and trees that are being rebuilt, where one thread inserts.
 """
 
 from collections.abc import Callable
@@ -21,12 +18,12 @@ from likewise.search.indexes.index_state import IndexState, ThreadScratch
 from likewise.search.indexes.workers import KernelRunner
 from likewise.search.kernels import decide as task
 from likewise.search.kernels import table as t
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
 
 _PIECES = 4  # for each thread
 _LEAST_ROWS = 2048  # in a piece, else one thread is as fast
-_SPLIT_ROWS = 48  # rows for which a thread is given one more leaf
-_SPARE = 128  # leaves that it is given besides
+_SPLIT_ROWS = 48  # rows for which a thread gets one more leaf
+_SPARE = 128  # further leaves that it gets
 
 Piece = tuple[int, int]
 
@@ -34,18 +31,15 @@ Piece = tuple[int, int]
 def pieces_of(paths: npt.NDArray[np.uint64], threads: int) -> list[Piece]:
     """Cut ascending paths into a few parts for each thread, never between two equal ones."""
     count = len(paths)
-    cuts = {0, count}
     parts = min(threads * _PIECES, count // _LEAST_ROWS)
-    for k in range(1, parts):
-        cuts.add(int(np.searchsorted(paths, paths[count * k // parts])))
-    ordered = sorted(cuts)
-    return list(pairwise(ordered))
+    cuts = {int(np.searchsorted(paths, paths[count * k // parts])) for k in range(1, parts)}
+    return list(pairwise(sorted(cuts | {0, count})))
 
 
 def has_spare_blocks(state: IndexState, rows: int, threads: int) -> bool:
-    """Whether many blocks are free: then one thread inserts, and uses them up.
+    """Return whether many blocks are free: then one thread should insert, and use them up.
 
-    Several would take new ones, and a history that forgets as much as it takes would grow.
+    Several threads would take new ones, and a history that forgets as much as it takes would grow.
     """
     following, block = state.blocks(t.NEXT), int(state.table[t.FREE_BLOCK])
     for _ in range(2 * _leaves_for(rows, threads)):
@@ -56,7 +50,7 @@ def has_spare_blocks(state: IndexState, rows: int, threads: int) -> bool:
 
 
 def _leaves_for(rows: int, threads: int) -> int:
-    """For how many new leaves a thread is given room."""
+    """Return how many new leaves a thread gets room for."""
     return rows // threads // _SPLIT_ROWS + _SPARE
 
 
@@ -69,36 +63,36 @@ def insert_together(
 ) -> tuple[list[Piece], list[Rows]]:
     """Insert routed rows, each piece by one of the threads.
 
-    The parts that are left, for want of room, and the nodes that were split: they are to be tended.
+    Return the parts left over for lack of room, and the nodes that were split, for maintenance.
     """
     state = workers.state
     threads = min(threads, len(pieces))
     leaves = _leaves_for(pieces[-1][1], threads)
     state.ensure(0, threads * leaves + 256)
-    desks = workers.scratches(threads)
-    for desk in desks[1:]:
-        desk.fit(state)
-    for desk in desks[1:]:
-        _give(state, desk, leaves)
+    scratches = workers.scratches(threads)
+    for scratch in scratches[1:]:
+        scratch.fit(state)
+    for scratch in scratches[1:]:
+        _reserve_leaves(state, scratch, leaves)
     waiting = iter(pieces)
 
-    def work(desk: ThreadScratch) -> list[tuple[int, int, int]]:
-        """Insert pieces: of each its start, how far that came, and its end."""
-        lay_out(desk.table)
-        desk.table[t.PARTED_COUNT] = 0
+    def work(scratch: ThreadScratch) -> list[tuple[int, int, int]]:
+        """Insert pieces; return the start of each, how far the work came, and the end."""
+        lay_out(scratch.table)
+        scratch.table[t.PARTED_COUNT] = 0
         done = []
         for start, stop in waiting:
-            desk.table[t.START], desk.table[t.STOP] = start, stop
-            reached = workers.run_task_on(desk, task.APART)
+            scratch.table[t.START], scratch.table[t.STOP] = start, stop
+            reached = workers.run_task_on(scratch, task.APART)
             done.append((start, reached, stop))
             if reached < stop:  # its room is used up
                 break
         return done
 
-    done = [piece for found in pool.map(work, desks) for piece in found]
-    for desk in desks[1:]:
-        _take_back(state, desk)
-    splits = [desk.splits() for desk in desks]
+    done = [piece for pieces_done in pool.map(work, scratches) for piece in pieces_done]
+    for scratch in scratches[1:]:
+        _free_unused(state, scratch)
+    splits = [scratch.splits() for scratch in scratches]
     for nodes in splits:
         state.scratch.set_split_nodes(nodes)
         workers.run_task(task.COUNT)
@@ -110,21 +104,21 @@ def insert_together(
     return left + list(waiting), splits
 
 
-def _give(state: IndexState, desk: ThreadScratch, leaves: int) -> None:
-    """Let a thread have nodes and blocks for so many new leaves."""
+def _reserve_leaves(state: IndexState, scratch: ThreadScratch, leaves: int) -> None:
+    """Reserve nodes and blocks for a thread's new leaves."""
     for used, limit, free, size in (
         (t.NODES, t.NODE_CAPACITY, t.FREE_PAIR, 2 * leaves),
         (t.BLOCKS, t.BLOCK_CAPACITY, t.FREE_BLOCK, leaves),
     ):
         first = int(state.table[used])
-        desk.table[used], desk.table[limit] = first, first + size
-        desk.table[free] = -1
+        scratch.table[used], scratch.table[limit] = first, first + size
+        scratch.table[free] = -1
         state.table[used] = first + size
 
 
-def _take_back(state: IndexState, desk: ThreadScratch) -> None:
+def _free_unused(state: IndexState, scratch: ThreadScratch) -> None:
     """Free what a thread did not use of its nodes and blocks."""
-    table = desk.table
+    table = scratch.table
     pairs = np.arange(int(table[t.NODES]), int(table[t.NODE_CAPACITY]), 2)
     axis = state.nodes(t.AXIS)
     axis[pairs] = axis[pairs + 1] = -1

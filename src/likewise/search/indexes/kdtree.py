@@ -1,7 +1,7 @@
-"""SciPy's k-d tree, as a static index: the paper's second monitor.
+"""Adapt SciPy's k-d tree as a static index: the paper's second monitor.
 
 Cells are halved where they are widest, not at the median: where many values are equal, as with
-categories, medians part nothing, and searches were some ten times slower.
+categories, medians separate nothing, and searches were some ten times slower.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ _P = {"linf": np.inf, "l1": 1.0, "l2": 2.0}
 
 
 class KDTree:
-    """A cKDTree over a matrix of points."""
+    """Wraps a cKDTree over a matrix of points."""
 
     def __init__(self, points: Points, space: Space) -> None:
         self._tree = cKDTree(points, leafsize=_LEAF, balanced_tree=False)

@@ -1,9 +1,7 @@
-"""The live tree as one index among others, for wrappers that look only at a part of the inputs.
+"""Adapt the live tree to the contract of an index, for wrappers that index parts of the inputs.
 
-The tree is asked for inputs that are near whatever their outputs, so all rows get one output and
-every query another. Adding a row asks with that same one, which no row differs from: the search
-ends at the root.
-
+All rows get one output and every query another, so that a query finds all near rows. Adding a row
+searches with the rows' output, from which no row differs: that search ends at the root.
 Invariant: the tree's radius is at least every reach that was asked for.
 """
 
@@ -18,7 +16,7 @@ _ADDED, _ASKED = 0.0, 1.0
 
 
 class LiveTreeIndex:
-    """A live tree over points in units of the radius."""
+    """Wraps a live tree over points in units of the radius."""
 
     def __init__(self, space: Space) -> None:
         self._space = space

@@ -1,16 +1,15 @@
-"""The live tree, as Python sees it: decisions in, counts of witnesses out.
+"""Drive the kernels of the live tree: a k-d tree that splits as it grows.
 
 The tree holds all coordinates of an input, or a sketch: a few of them, since every metric's
 distance over some coordinates is at most the distance over all. Whole rows decide either way.
-
-Invariant: rows from TOTAL on are invisible to every query.
 Cost: one kernel call for a decision; for a batch a few per block, searches spread over the threads.
 Not here: which coordinates (search/indexes/sketch.py), what is near (search/kernels/distance.py).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from likewise.search.geometry import geometry
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.index_state import IndexState, TableLayout
 from likewise.search.indexes.insertion import has_spare_blocks, insert_together, pieces_of
-from likewise.search.indexes.workers import CHECK, PLANT, Found, KernelRunner
+from likewise.search.indexes.workers import CHECK, PLANT, Found, KernelRunner, join_found
 from likewise.search.kernels import decide as task
 from likewise.search.kernels import table as t
 from likewise.search.kernels.compile import address_of
@@ -28,16 +27,16 @@ from likewise.search.kernels.decide import decide
 from likewise.search.kernels.maintain_tree import maintain_tree
 from likewise.search.kernels.rebuild import start_bulk
 from likewise.search.kernels.remove import remove_rows
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.witnesses import Witnesses
 
 _BLOCK_ROWS = 1 << 16  # rows of a batch inserted, then searched, together
-_RESHAPING_ROWS = 1 << 12  # the same while the tree is being reshaped, which undoes the routing
+_RESHAPING_ROWS = 1 << 12  # instead, while the tree is being reshaped, which undoes the routing
 _MAINTENANCE_BUDGET = 2048  # rows a rebuild may touch between two decisions: some 30 microseconds
-_WITHOUT_END = 1 << 60
-_TEND, _FULL = t.NEEDS_MAINTENANCE, t.FULL
-_LEAST_ROUTED = 8192  # rows for each thread: finding a leaf takes so little that fewer do not pay
-_LEAST_SEARCHED = 2048  # the same for searching
+_UNLIMITED = 1 << 60
+_NEEDS_MAINTENANCE, _FULL = t.NEEDS_MAINTENANCE, t.FULL
+_LEAST_ROUTED = 8192  # rows for each thread: finding a leaf is so fast that fewer do not pay
+_LEAST_SEARCHED = 2048  # rows for each thread in a search
 _LABEL_TREES = 4  # labels with a tree of their own; all further ones share one more
 
 _PER_NODE = {t.AXIS: 8, t.SPLIT: 8, t.LEFT: 8, t.PARENT: 8, t.LEAVES: 8, t.TRIED: 8, t.BUILT: 8}
@@ -45,21 +44,21 @@ _STACKS = {t.STACK: 16, t.STACK_SUM: 16, t.STACK_AXIS: 16, t.STACK_OFFSET: 16}
 
 
 def trees_for(output: int) -> int:
-    """How many trees, or groups of blocks, a forest has."""
+    """Return how many trees, or groups of blocks, an index has for this kind of output."""
     return _LABEL_TREES + 1 if output == t.LABEL else 1
 
 
 def ignore_outputs(state: IndexState) -> None:
-    """Let every past output be different: each distance is above delta, and no range says no."""
+    """Make every past output count as different, for good: no distance is at most delta."""
     state.layout.settings[t.NUMBERS][t.DELTA] = -1.0
     state.table[t.RANGE_WIDTH] = 0
 
 
 @contextmanager
 def outputs_ignored(state: IndexState) -> Iterator[None]:
-    """Let every output be different for the calls within.
+    """Make every past output count as different for the calls within.
 
-    If this is cut off, `State.settle` brings the numbers back.
+    If this is interrupted, `IndexState.settle` restores the numbers.
     """
     numbers = state.layout.settings[t.NUMBERS].copy()
     numbers[t.DELTA] = -1.0
@@ -71,7 +70,7 @@ def outputs_ignored(state: IndexState) -> Iterator[None]:
 
 
 def layout_for(history: History, coordinates: Rows | None) -> TableLayout:
-    """The arrays of a live tree over some coordinates, or over all."""
+    """Return the arrays of a live tree over some coordinates, or over all."""
     slack = history.rule.slack_for(history.storage)
     shape = geometry(history.rule, history.width, slack, coordinates)
     axes = history.width if coordinates is None else len(coordinates)
@@ -103,7 +102,10 @@ def layout_for(history: History, coordinates: Rows | None) -> TableLayout:
 
 
 class LiveTree:
-    """A bucket k-d tree that splits as it grows."""
+    """A bucket k-d tree that splits as it grows.
+
+    Invariant: rows from TOTAL on are invisible to every query.
+    """
 
     name = "live"
 
@@ -123,11 +125,9 @@ class LiveTree:
         self._most = _BLOCK_ROWS
         self._batch = BatchArrays(0)
         self.sound = True
-        """False while what it holds may be wrong if the work on it is cut off."""
+        """False while an interruption may leave the tree with wrong contents."""
         self.workers.run_task(PLANT)
-        maintain_tree(
-            self._address, 0
-        )  # nothing to do yet, but compiled: no later decision waits for that
+        maintain_tree(self._address, 0)  # so that no later decision waits for its compilation
 
     @property
     def shape(self) -> str:
@@ -136,21 +136,21 @@ class LiveTree:
     # One decision
 
     def observe(self) -> int:
-        """Judge and remember what is in row TOTAL, or `input`, and `given`.
+        """Judge and remember the decision in row TOTAL, or `input`, and `given`.
 
-        The number of witnesses, or an error code.
+        Return the number of witnesses, or an error code.
         """
         found: int = decide(self._address)
-        if found >= _TEND:
+        if found >= _NEEDS_MAINTENANCE:
             maintain_tree(self._address, _MAINTENANCE_BUDGET)
-            return found - _TEND
+            return found - _NEEDS_MAINTENANCE
         if found == _FULL:
             self.state.ensure(1, 256)
             return self.observe()
         return found
 
     def check(self) -> int:
-        """The same without remembering it."""
+        """Judge that decision without remembering it."""
         found = self.workers.run_task(CHECK)
         if found == _FULL:
             self.state.ensure(1, 256)
@@ -158,16 +158,16 @@ class LiveTree:
         return found
 
     def witnesses(self, found: int) -> Witnesses:
-        """What the last `observe` or `check` found."""
+        """Return what the last `observe` or `check` found."""
         return Witnesses(*self.state.scratch.result_bytes(found))
 
     def find_comparable(self, row: int, since: int) -> int:
-        """A like case, from `since` on, of the row that was judged last; -1 for none."""
+        """Return a near row from `since` on of the row judged last; -1 for none."""
         self._table[t.FIRST], self._table[t.SINCE] = row, since
         return self.workers.run_task(task.LIKE)
 
     def find_near_rows(self, row: int) -> Rows:
-        """All rows before a written one that are near it, whatever their outputs."""
+        """Return all rows before a written one that are near it, whatever their outputs."""
         batch = BatchArrays(1)
         batch.lay_out(self._table, row)
         self._table[t.START], self._table[t.STOP] = 0, 1
@@ -176,20 +176,20 @@ class LiveTree:
         return self.state.scratch.found_rows(int(self._table[t.FOUND])).copy()
 
     def settle(self) -> None:
-        """After a call that was cut off between two kernels: the next finds the table in order."""
+        """Put the table in order after a call that was interrupted between two kernels."""
         self.state.settle()
-        maintain_tree(self._address, 0)  # the nodes noted for it may fill their list
+        maintain_tree(self._address, 0)  # the list of split nodes may be full
 
     # Many decisions
 
     def next_batch_size(self, left: int) -> int:
-        """How many of the next rows to take together."""
+        """Return how many of the next rows to take together."""
         return min(self._most, max(2048, self.state.history.total // 2), left)
 
     def judge(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> tuple[Rows, Found]:
-        """Insert and search written rows; witnesses of each, and all of them in order."""
+        """Insert and search written rows; return the witness counts, and all witnesses in order."""
         moves = int(self._table[t.MOVES])
         self.insert(first, size, threads, pool)
         self._most = _BLOCK_ROWS if moves == self._table[t.MOVES] else _RESHAPING_ROWS
@@ -198,21 +198,16 @@ class LiveTree:
     def arrange_rows(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> None:
-        """Lead written rows to their leaves, and put them in the order of these."""
+        """Find the leaves of written rows, and sort the rows by leaf."""
         table = self._table
         if len(self._batch.order) < size:
             self._batch = BatchArrays(size)
-        batch = self._batch
-
-        def lay_out(table: Rows) -> None:
-            batch.lay_out(table, first)
-
+        lay_out = self._lay_out_from(first)
         lay_out(table)
         self.state.prepare(size)
         if threads > 1 and table[t.PARTED_COUNT] > 0:
             maintain_tree(self._address, _MAINTENANCE_BUDGET)
-        route = self.workers.make_task_work(task.ROUTE)
-        self.workers.run_in_parallel(size, threads, pool, lay_out, route, least=_LEAST_ROUTED)
+        self.workers.run_in_parallel(task.ROUTE, size, threads, pool, lay_out, _LEAST_ROUTED)
         table[t.ROUTED] = table[t.MOVES]
         table[t.STOP] = size
         self.workers.run_task(task.SORT)
@@ -220,7 +215,7 @@ class LiveTree:
     def search_unindexed(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> tuple[Rows, Found]:
-        """Search for written rows that are not to be inserted; as `judge` answers."""
+        """Search for written rows without inserting them; return what `judge` returns."""
         self.arrange_rows(first, size, threads, pool)
         return self._search(first, size, threads, pool)
 
@@ -228,17 +223,15 @@ class LiveTree:
         """Put written rows into the tree; forgotten ones are left out."""
         self.arrange_rows(first, size, threads, pool)
         table, batch = self._table, self._batch
-
-        def lay_out(table: Rows) -> None:
-            batch.lay_out(table, first)
-
         left = [(0, size)]
         alone = threads == 1 or table[t.JOB_PHASE] != 0
         if not alone and not has_spare_blocks(self.state, size, threads):
             assert pool is not None
             pieces = pieces_of(batch.paths[batch.order[:size]], threads)
             if len(pieces) > 1:
-                left, splits = insert_together(self.workers, pieces, threads, pool, lay_out)
+                left, splits = insert_together(
+                    self.workers, pieces, threads, pool, self._lay_out_from(first)
+                )
                 for nodes in splits:
                     self.state.scratch.set_split_nodes(nodes)
                     maintain_tree(self._address, _MAINTENANCE_BUDGET)
@@ -251,64 +244,62 @@ class LiveTree:
                 if table[t.PARTED_COUNT] == t.PARTED_MOST or table[t.JOB_PHASE] != 0:
                     maintain_tree(self._address, _MAINTENANCE_BUDGET)
 
+    def _lay_out_from(self, first: int) -> Callable[[Rows], None]:
+        """Return a function that points a table at the batch whose first row is `first`."""
+        return partial(self._batch.lay_out, first=first)
+
     def _search(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> tuple[Rows, Found]:
-        """Search for rows just inserted. Results come in working order, and leave in row order."""
-        batch = self._batch
-
-        def lay_out(table: Rows) -> None:
-            batch.lay_out(table, first)
-
-        search = self.workers.make_task_work(task.SEARCH)
-        parts = self.workers.run_in_parallel(
-            size, threads, pool, lay_out, search, least=_LEAST_SEARCHED
+        """Search for rows sorted by leaf; return the results in order of rows."""
+        rows, near, far, owners = join_found(
+            self.workers.run_in_parallel(
+                task.SEARCH, size, threads, pool, self._lay_out_from(first), _LEAST_SEARCHED
+            )
         )
-        rows, near, far, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
-        found = batch.counts[:size].copy()
+        counts = self._batch.counts[:size].copy()
         if len(rows) == 0:
-            return found, (rows, near, far, owners)
-        order = batch.order[:size]
-        ends = np.cumsum(found[order])
+            return counts, (rows, near, far, owners)
+        order = self._batch.order[:size]
+        ends = np.cumsum(counts[order])
         starts = np.empty(size, dtype=np.int64)
-        starts[order] = ends - found[order]
-        some = np.flatnonzero(found)
-        take = _ranges(starts[some], found[some])
-        return found, (rows[take], near[take], far[take], owners)
+        starts[order] = ends - counts[order]
+        flagged = np.flatnonzero(counts)
+        places = _ranges(starts[flagged], counts[flagged])
+        return counts, (rows[places], near[places], far[places], owners)
 
     def find_comparable_many(
         self,
         first: int,
-        likes: Rows,
+        comparable_rows: Rows,
         sinces: Rows,
         threads: int,
         pool: ThreadPoolExecutor | None,
     ) -> None:
-        """A like case of each row that was judged last, where there is none in `likes` yet.
+        """Fill in a near row for each row judged last that has none in `comparable_rows` yet.
 
         sinces: the first row that counts for each
         """
         batch = self._batch
-        found, since = address_of(likes), address_of(sinces)
+        addresses = address_of(comparable_rows), address_of(sinces)
 
         def lay_out(table: Rows) -> None:
             batch.lay_out(table, first)
-            table[t.COMPARABLE_ROWS], table[t.SINCES] = found, since
+            table[t.COMPARABLE_ROWS], table[t.SINCES] = addresses
 
-        work = self.workers.make_task_work(task.LIKES)
         self.workers.run_in_parallel(
-            len(likes), threads, pool, lay_out, work, least=_LEAST_SEARCHED
+            task.LIKES, len(comparable_rows), threads, pool, lay_out, _LEAST_SEARCHED
         )
 
     def measure_search(self, first: int, size: int) -> None:
-        """Search for rows of the tree, only to see what that costs."""
+        """Search for rows of the tree, only to measure what that costs."""
         if len(self._batch.order) < size:
             self._batch = BatchArrays(size)
         self._batch.order[:size] = np.arange(size)
         self._search(first, size, 1, None)
 
     def build(self) -> None:
-        """Make the trees anew from the whole history."""
+        """Rebuild the trees from the whole history."""
         self._finish_rebuild()
         for root in range(int(self._table[t.TREES])):
             start_bulk(self._address, root)
@@ -317,16 +308,16 @@ class LiveTree:
     def _finish_rebuild(self) -> None:
         while self._table[t.JOB_PHASE] != 0:
             self.state.ensure(0, 4096 + self.state.history.total // 32)
-            maintain_tree(self._address, _WITHOUT_END)
+            maintain_tree(self._address, _UNLIMITED)
 
     def remove(self, rows: Rows) -> None:
-        """Take remembered rows out."""
+        """Take remembered rows out of the tree."""
         remove_rows(self._address, address_of(rows), len(rows))
 
     # Looking at it
 
     def depth(self) -> int:
-        """Nodes on the longest way from a root to a leaf."""
+        """Return the number of nodes on the longest path from a root to a leaf."""
         axis, left = self.state.nodes(t.AXIS), self.state.nodes(t.LEFT)
         level = np.arange(int(self._table[t.TREES]))
         depth = 0
@@ -340,15 +331,15 @@ class LiveTree:
         return int(self.state.nodes(t.LEAVES)[: int(self._table[t.TREES])].sum())
 
     def describe(self) -> str:
-        held = "all" if self.coordinates is None else f"{len(self.coordinates)}"
+        count = "all" if self.coordinates is None else f"{len(self.coordinates)}"
         return (
-            f"{self.leaves():,} leaves, depth {self.depth()}, {held} coordinates,"
+            f"{self.leaves():,} leaves, depth {self.depth()}, {count} coordinates,"
             f" {self._table[t.LIFTS]:,} planes lifted, {self._table[t.REBUILDS]:,} subtrees rebuilt"
         )
 
 
 class BatchArrays:
-    """What the tasks of one block hand each other."""
+    """Holds what the tasks of one batch hand each other."""
 
     def __init__(self, rows: int) -> None:
         self.leaves = np.zeros(rows, dtype=np.int64)
@@ -369,7 +360,7 @@ class BatchArrays:
 
 
 def _ranges(starts: Rows, lengths: Rows) -> Rows:
-    """starts[0], starts[0] + 1, … for lengths[0] numbers, then the same for the next."""
+    """Return starts[0], starts[0] + 1, … (lengths[0] numbers), then the next range, and so on."""
     ends = np.cumsum(lengths)
     steps = np.ones(int(ends[-1]), dtype=np.int64)
     steps[0] = starts[0]

@@ -1,16 +1,6 @@
-"""Make a build-once index usable on a stream.
+"""Use a build-once index on a stream: rebuild it every `tau` rows (Gupta et al. 2025, Algorithm 1).
 
-Keeps a built index over the long past and a scan over the latest rows; every `tau` rows it merges
-them and rebuilds. (Gupta et al. 2025, Algorithm 1.) With tau="auto" the period is the one that
-makes the paper's T(tau) smallest, for costs measured while running:
-
-    T(tau) = (f(n + tau) + tau g(n) + sum of h(i) for i = 1 … tau) / tau
-
-f is a build, taken as proportional to the number of rows; g a search of the built index; h(i) a
-scan of i rows, a constant and c per row. The best tau is then sqrt(2 f(n) / c), chosen again at
-every rebuild.
-
-Invariant: each added row is in exactly one of the two.
+Invariant: each added row is either in the built index or among the latest rows, which are scanned.
 Cost: a query pays one lookup and a scan of at most `tau` rows; a rebuild stalls one decision.
 """
 
@@ -36,8 +26,17 @@ from likewise.search.indexes.protocol import (
     rows_answered,
 )
 
+# With tau="auto" the period is the one that makes the paper's T(tau) smallest, for costs measured
+# while running:
+#
+#     T(tau) = (f(n + tau) + tau g(n) + sum of h(i) for i = 1 … tau) / tau
+#
+# f is a build, taken as proportional to the number of rows; g a search of the built index; h(i) a
+# scan of i rows, a constant and c per row. The best tau is then sqrt(2 f(n) / c), chosen again at
+# every rebuild.
+
 STATIC = {"kdtree": "kdtree.KDTree", "snn": "snn.SortedProjections"}
-"""By name: module and class."""
+"""Module and class of each static index, by name."""
 
 
 def load_index(home: str) -> Any:
@@ -47,17 +46,17 @@ def load_index(home: str) -> Any:
 
 
 def static_maker(static: str | MakeStatic) -> MakeStatic:
-    """What builds a static index, from its name or as it is."""
-    made: MakeStatic = load_index(STATIC[static]) if isinstance(static, str) else static
-    return made
+    """Return what builds a static index, from its name or from a function."""
+    make: MakeStatic = load_index(STATIC[static]) if isinstance(static, str) else static
+    return make
 
 
 _FIRST = 64  # rows before the first build, and the shortest period that is chosen
-_KEEP = 0.99  # of what a search is known to take when it is measured again
+_KEEP = 0.99  # weight of the old average when another search is measured
 
 
 class Periodic:
-    """Algorithm 1 for a static index: `Monitor(rule, index=Periodic("kdtree", tau=500))`."""
+    """Applies Algorithm 1 to a static index: `Monitor(rule, index=Periodic("kdtree", tau=500))`."""
 
     def __init__(self, static: str | MakeStatic, tau: int | str = "auto") -> None:
         if tau != "auto" and (not isinstance(tau, int) or isinstance(tau, bool) or tau < 1):
@@ -76,7 +75,7 @@ class Periodic:
 
 @dataclass
 class CostLine:
-    """A constant and so much per row, fitted to measurements; old periods count less and less."""
+    """Fits a constant and a cost per row to measurements; old periods count less and less."""
 
     sums: Point = field(default_factory=lambda: np.zeros(5))
 
@@ -88,27 +87,26 @@ class CostLine:
 
     @property
     def per_row(self) -> float:
-        one, x, xx, y, xy = self.sums.tolist()
-        spread = one * xx - x * x
-        return max((one * xy - x * y) / spread, 0.0) if spread > 1e-9 * one * xx else 0.0
+        n, x, xx, y, xy = self.sums.tolist()
+        spread = n * xx - x * x
+        return max((n * xy - x * y) / spread, 0.0) if spread > 1e-9 * n * xx else 0.0
 
     @property
     def constant(self) -> float:
-        one, x, _, y, _ = self.sums.tolist()
-        return max((y - self.per_row * x) / one, 0.0) if one else 0.0
+        n, x, _, y, _ = self.sums.tolist()
+        return max((y - self.per_row * x) / n, 0.0) if n else 0.0
 
 
 @dataclass
 class Costs:
-    """Seconds, measured while running."""
+    """Holds costs in seconds, measured while running."""
 
     build_row: float = 0.0
     search: float = 0.0
     scan: CostLine = field(default_factory=CostLine)
 
     def note(self, search: float, scan: float, rows: int) -> None:
-        known = self.search or search
-        self.search = _KEEP * known + (1.0 - _KEEP) * search
+        self.search = _KEEP * (self.search or search) + (1.0 - _KEEP) * search
         self.scan.add(rows, scan)
 
     def note_build(self, per_row: float) -> None:
@@ -116,19 +114,19 @@ class Costs:
         self.scan.fade()
 
     def predict_seconds(self, rows: int, tau: int) -> float:
-        """T(tau): seconds per decision at that history length."""
+        """Return T(tau), the seconds per decision at that history length."""
         scans = self.scan.constant + self.scan.per_row * (tau + 1) / 2
         return self.build_row * (rows + tau) / tau + self.search + scans
 
     def best_tau(self, rows: int, tau: int) -> int:
-        """The tau of the smallest T; twice the present one while scans cost no more than none."""
+        """Return the tau with the smallest T; twice the current one while scans cost nothing."""
         if self.scan.per_row == 0.0:
             return 2 * tau
         return max(_FIRST, round(math.sqrt(2.0 * self.build_row * rows / self.scan.per_row)))
 
 
 class PeriodicIndex:
-    """A built index and the rows since."""
+    """Combines a built index with a scan of the rows added since."""
 
     def __init__(self, space: Space, make: MakeStatic, tau: int | str) -> None:
         self._space = space
@@ -178,8 +176,8 @@ class PeriodicIndex:
         return 1e6 * self.costs.predict_seconds(self._added.count, self.tau)
 
     def explain(self) -> str:
-        how = "given" if self._fixed else "chosen"
+        origin = "given" if self._fixed else "chosen"
         return (
-            f"tau {self.tau:,} ({how}), {self.builds:,} builds;"
+            f"tau {self.tau:,} ({origin}), {self.builds:,} builds;"
             f" T(tau) predicts {self.predicted_us:,.1f} µs per decision"
         )

@@ -1,9 +1,9 @@
-"""An index: where to look for neighbours, never the last word on who is one.
+"""The contract of an index written in Python: it proposes neighbours, the kernels decide.
 
 Points come to an index prepared: weights are multiplied in, cosine has become l2 on the unit
 sphere, the origin lies at the first point, and lengths are in units of the radius. So there are
-three metrics (linf, l1, l2) and one radius, a little above 1: the little makes up for every
-rounding on the way, so an index may compare as it likes.
+three metrics (linf, l1, l2) and one radius slightly above 1, which makes up for every rounding on
+the way: an index may compare in any way.
 """
 
 from collections.abc import Callable
@@ -24,18 +24,19 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Space:
-    """Where points lie: so many coordinates, and how their distance is measured."""
+    """Says how many coordinates points have, and how their distance is measured."""
 
     metric: Metric
     width: int
 
 
+@runtime_checkable
 class Index(Protocol):
-    """Promise: `candidates(point, reach)` includes every added row within `reach` of the point.
+    """An index whose `candidates(point, reach)` include every added row within `reach` of a point.
 
-    Outputs play no part: rows with the same answer belong to it, too, since a verdict may have to
-    say whether anything at all was near. A needless row costs time. A missing row is a missed
-    violation. `add` never refuses a point.
+    Outputs play no part: rows with the same answer belong to the candidates, too, since a verdict
+    may have to say whether anything at all was near. A needless row costs time. A missing row is a
+    missed violation. `add` never refuses a point.
     """
 
     def add(self, row: int, point: Point) -> None: ...
@@ -45,21 +46,21 @@ class Index(Protocol):
 
 @runtime_checkable
 class BulkIndex(Protocol):
-    """An index that does better with many rows at once than one by one."""
+    """An index that adds many rows at once faster than one by one."""
 
     def add_many(self, rows: Rows, points: Points) -> None: ...
 
 
 @runtime_checkable
 class ExplainableIndex(Protocol):
-    """An index that can say in a line what has become of it."""
+    """An index that can describe its state in one line."""
 
     def explain(self) -> str: ...
 
 
 @runtime_checkable
 class RebuiltIndex(Protocol):
-    """An index that is built anew every `tau` rows."""
+    """An index that is rebuilt every `tau` rows."""
 
     tau: int
 
@@ -68,9 +69,26 @@ class RebuiltIndex(Protocol):
 
 
 class StaticIndex(Protocol):
-    """Built once over a matrix of points; the same promise for positions in that matrix."""
+    """An index that is built once over a matrix of points.
+
+    `within` keeps the promise of `Index.candidates` for positions in that matrix.
+    """
 
     def within(self, point: Point, reach: float) -> Rows: ...
+
+
+@runtime_checkable
+class LimitedIndex(Protocol):
+    """A factory of indexes that serves some metrics only."""
+
+    metrics: tuple[str, ...]
+
+
+@runtime_checkable
+class WrappingIndex(Protocol):
+    """A factory of indexes that works through another index."""
+
+    inner: Any
 
 
 MakeIndex: TypeAlias = Callable[[Space], Index]
@@ -78,7 +96,7 @@ MakeStatic: TypeAlias = Callable[[Points, Space], StaticIndex]
 
 
 def add_all(index: Index, rows: Rows, points: Points) -> None:
-    """Add many rows, together where the index can."""
+    """Add many rows, all at once where the index can."""
     if isinstance(index, BulkIndex):
         index.add_many(rows, points)
         return
@@ -87,9 +105,9 @@ def add_all(index: Index, rows: Rows, points: Points) -> None:
 
 
 def rows_answered(answer: Any) -> Rows:
-    """What an index answered, as row numbers; raise BadRule if it is anything else.
+    """Return an index's answer as row numbers; raise BadRule if it is anything else.
 
-    A mask in particular: read as numbers, its truths would be the rows 0 and 1.
+    A mask in particular is refused: read as numbers, its values would be the rows 0 and 1.
     """
     rows = np.asarray(answer)
     if rows.size == 0 and rows.ndim == 1:
@@ -98,13 +116,13 @@ def rows_answered(answer: Any) -> Rows:
         raise BadRule(
             f"the index answered with a {type(answer).__name__} of type {type_name(rows.dtype)} and"
             f" shape {rows.shape}; expected row numbers, in one dimension. Nothing was stored:"
-            " where it has a mask, let it answer with the rows that the mask selects."
+            " instead of a mask, let it return the rows that the mask selects."
         )
     return rows.astype(np.int64, copy=False)
 
 
 def distances(space: Space, points: Points, point: Point) -> Point:
-    """From one point to many; to propose by, not to decide."""
+    """Return distances from one point to many, good enough to propose, not to decide."""
     gaps = np.abs(points - point)
     if space.metric == "linf":
         return np.asarray(gaps.max(axis=1, initial=0.0))
@@ -114,12 +132,12 @@ def distances(space: Space, points: Points, point: Point) -> Point:
 
 
 def rounding_error(space: Space) -> float:
-    """Above any relative error of a distance computed in float64, in whatever order."""
+    """Return a bound on the relative error of a distance computed in float64, in any order."""
     return (space.width + 16) * 2.0**-50
 
 
 class GrowingPoints:
-    """Rows and their points, in arrays that double when they are full."""
+    """Holds rows and their points, in arrays that double when they are full."""
 
     def __init__(self, width: int) -> None:
         self._rows: Rows = np.empty(64, dtype=np.int64)

@@ -1,10 +1,9 @@
-"""An index written in Python, behind the same face as the compiled ones.
+"""Adapt an index written in Python to the contract of the compiled ones.
 
-Turns rows into points (see protocol.py), asks the index for candidates, lets the kernel decide.
-
+Turns rows into points (protocol.py), asks the index for candidates, lets the kernel decide.
 Invariant: the index holds every remembered row, or there is none and the next decision makes one:
-after forgetting, since an index may keep copies, and after a call of it was cut off.
-Cost: some Python for each decision; what the index itself costs comes on top.
+after forgetting, since an index may keep copies, and after one of its calls was interrupted.
+Cost: some Python for each decision, and what the index itself costs.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -30,15 +29,15 @@ from likewise.search.indexes.workers import Found, KernelRunner
 from likewise.search.kernels import propose as task
 from likewise.search.kernels import table as t
 from likewise.search.kernels.propose import propose
-from likewise.tables.rows import Floats, Rows
+from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.witnesses import Witnesses
 
-_CUT = 1e150  # coordinates are cut off here, which never lengthens a gap; squares stay finite
+_CUT = 1e150  # coordinates are clamped here, which never lengthens a gap; squares stay finite
 _BATCH = 1024  # rows made into points together
 
 
 def state_over(history: History) -> IndexState:
-    """The table and the desk of an index that keeps nothing of its own beside a history."""
+    """Return the table and scratch memory of an index that has no arrays of its own."""
     rule = history.rule
     numbers = np.zeros(t.NUMBERS_COUNT)
     numbers[t.REACH] = geometry(rule, history.width, rule.slack_for(history.storage)).reach
@@ -71,7 +70,7 @@ class PythonIndex:
         self._table = self.state.table
         self._table[t.WANTS_LATEST], self._table[t.LATEST] = wants_comparable, -1
         self._latest: Rows = np.empty(0, np.int64)
-        """Of the rows judged last: the latest row near each, -1 for none."""
+        """The latest row near each of the rows judged last, -1 for none."""
         self._make = make
         weights = history.weights[: history.width]
         self._scale = weights if rule.metric in ("linf", "l1") else np.sqrt(weights)
@@ -80,14 +79,14 @@ class PythonIndex:
         self._origin: Point | None = None
         self._farthest = 0.0
         self.index: Index | None = None
-        self._added = 0  # rows, forgotten ones aside
+        self._added = 0  # rows before this one are in the index, unless forgotten
         self.sound = True
-        """False while the index is asked: cut off there, it may be in any state."""
+        """False during calls of the index: if interrupted there, it may be in any state."""
 
     # Points
 
     def points(self, first: int, count: int) -> Points:
-        """Written rows as points; the first row of all is the origin."""
+        """Return written rows as points; the first row of all is the origin."""
         history = self.state.history
         rows = history.rows[first : first + count].reshape(count, -1).astype(np.float64)
         history.note_touched(count)
@@ -105,15 +104,15 @@ class PythonIndex:
         return rows
 
     def _reach(self) -> float:
-        """The radius, and what the roundings of both points may add to a distance."""
+        """Return the radius plus what the roundings of both points may add to a distance."""
         width = self.space.width
-        many = {"linf": 1.0, "l1": float(width), "l2": float(np.sqrt(width))}[self.space.metric]
-        return 1.0 + 2.0**-40 + self._farthest * many * (width + 8) * 2.0**-50
+        factor = {"linf": 1.0, "l1": float(width), "l2": float(np.sqrt(width))}[self.space.metric]
+        return 1.0 + 2.0**-40 + self._farthest * factor * (width + 8) * 2.0**-50
 
     # The index
 
     def _complete_index(self) -> Index:
-        """The index, over the whole history."""
+        """Return the index over the whole history; make and fill it if need be."""
         if self.index is None:
             self._added = self.state.history.first
             self.index = self._make(self.space)
@@ -127,9 +126,9 @@ class PythonIndex:
         self.sound = False
         for start in range(first, stop, _BATCH):
             rows = np.arange(start, min(start + _BATCH, stop))
-            kept = alive[rows] != 0
+            remembered = alive[rows] != 0
             points = self.points(start, len(rows))
-            add_all(self.index, rows[kept], points[kept])
+            add_all(self.index, rows[remembered], points[remembered])
         self._added = stop
         self.sound = True
 
@@ -139,21 +138,21 @@ class PythonIndex:
         self._add(first, first + size)
 
     def remove(self, rows: Rows) -> None:
-        """An index may keep copies of what is to be forgotten: another one takes its place."""
+        """Replace the index, which may keep copies of what is to be forgotten."""
         if self.index is None:
             return
-        another = self._make(self.space)  # may refuse: an index that was given as an object
+        another = self._make(self.space)  # raises if the index was given as an object
         self.index, self._added = None, self.state.history.first
         self.index = another
 
     def settle(self) -> None:
-        """After a call that was cut off: is the index what it was before?"""
+        """Put the table in order after an interruption; drop the index if it has too many rows."""
         self.state.settle()
         if self._added > self.state.history.total:
             self.index = None
 
     def renew(self) -> None:
-        """The index is in doubt: the next decision makes another."""
+        """Drop the index, whose contents are in doubt; the next decision makes another."""
         self.index = None
         self.state.settle()
         self.sound = True
@@ -161,7 +160,7 @@ class PythonIndex:
     # One decision
 
     def observe(self) -> int:
-        """Judge and remember what is in row TOTAL, or `input`, and `given`."""
+        """Judge and remember the decision in row TOTAL, or `input`, and `given`."""
         found, point = self._judge_given()
         if point is not None:
             row = int(self._table[t.TOTAL])
@@ -174,7 +173,7 @@ class PythonIndex:
         return found
 
     def check(self) -> int:
-        """The same without remembering it."""
+        """Judge that decision without remembering it."""
         return self._judge_given()[0]
 
     def _judge_given(self) -> tuple[int, Point | None]:
@@ -203,16 +202,16 @@ class PythonIndex:
         return self.workers.run_task(task.DECIDE)
 
     def witnesses(self, found: int) -> Witnesses:
-        """What the last `observe` or `check` found."""
+        """Return what the last `observe` or `check` found."""
         return Witnesses(*self.state.scratch.result_bytes(found))
 
     def find_comparable(self, row: int, since: int) -> int:
-        """A like case, from `since` on, of the row that was judged last; -1 for none."""
+        """Return a near row from `since` on of the row judged last; -1 for none."""
         latest = int(self._table[t.LATEST])
         return latest if latest >= since else -1
 
     def find_near_rows(self, row: int) -> Rows:
-        """All rows before a written one that are near it, whatever their outputs."""
+        """Return all rows before a written one that are near it, whatever their outputs."""
         with outputs_ignored(self.state):
             found = self._decide(row, self.points(row, 1)[0]) if row else 0
         return self.state.scratch.found_rows(found).copy()
@@ -222,26 +221,26 @@ class PythonIndex:
     def find_comparable_many(
         self,
         first: int,
-        likes: Rows,
+        comparable_rows: Rows,
         sinces: Rows,
         threads: int,
         pool: ThreadPoolExecutor | None,
     ) -> None:
-        """A like case of each row that was judged last, where there is none in `likes` yet.
+        """Fill in a near row for each row judged last that has none in `comparable_rows` yet.
 
         sinces: the first row that counts for each
         """
-        found = (likes < 0) & (self._latest >= sinces)
-        likes[found] = self._latest[found]
+        found = (comparable_rows < 0) & (self._latest >= sinces)
+        comparable_rows[found] = self._latest[found]
 
     def next_batch_size(self, left: int) -> int:
-        """How many of the next rows to take together: all, so that all or none are remembered."""
+        """Return how many of the next rows to take: all, so that all or none are remembered."""
         return left
 
     def judge(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> tuple[Rows, Found]:
-        """Search for written rows, and add them, one after the other."""
+        """Search for written rows and add them, one after the other."""
         counts = np.zeros(size, dtype=np.int64)
         self._latest = np.full(size, -1, np.int64)
         parts = [self.state.scratch.results(0)]
@@ -272,10 +271,10 @@ class PythonIndex:
         return 1
 
     def leaves(self) -> int:
-        """Each row is its own."""
+        """Return the number of rows: each counts as a leaf of its own."""
         return self.state.history.total
 
     def describe(self) -> str:
         if self.index is None or self._added < self.state.history.total:
-            return "made anew with the next decision"
+            return "rebuilt with the next decision"
         return self.index.explain() if isinstance(self.index, ExplainableIndex) else "as given"

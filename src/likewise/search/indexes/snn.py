@@ -1,9 +1,7 @@
-"""Sorting along the first principal direction: Chen and Güttel's SNN, as a static index.
+"""Implement Chen and Güttel's SNN as a static index: points sorted along a principal direction.
 
-A projection never lengthens a distance, so whatever is near lies in a window of the sorted
-projections. There, squared distances come from one product with the query and from squared lengths
-kept beforehand. (The published package is not kept up; this is written here.)
-
+A projection never lengthens a distance, so all near points lie in a window of the projections; one
+product with the query gives their distances. (The published package is no longer maintained.)
 Invariant: the window and the product's threshold are widened by more than their roundings.
 Cost: a sort to build; a product with the points in the window to search.
 """
@@ -16,7 +14,7 @@ _ROUNDS = 8  # of power iteration: any direction is exact, a good one makes the 
 
 
 class SortedProjections:
-    """Points in the order of their projections."""
+    """Holds points in the order of their projections."""
 
     def __init__(self, points: Points, space: Space) -> None:
         self._centre = points.mean(axis=0)
@@ -46,7 +44,7 @@ class SortedProjections:
 
 
 def _principal(spread: Points) -> Point:
-    """The direction of largest variance, about; of unit length, or a little less."""
+    """Return roughly the direction of largest variance, of unit length or slightly less."""
     width = spread.shape[1]
     direction = np.random.default_rng(0).normal(size=width)
     with np.errstate(all="ignore"):

@@ -1,11 +1,9 @@
-"""Share coordinates out among several indexes, and keep what all of them propose.
+"""Split coordinates among several indexes; candidates are the rows that all of them propose.
 
 For linf two points are near if they are near in every coordinate, so also in every part of them:
-the rows proposed by all parts hold every near one. (Gupta et al. 2025, Algorithm 2.)
-
+the rows proposed by all parts include every near one. (Gupta et al. 2025, Algorithm 2.)
 Invariant: every row is in every part.
-Cost: as many searches as parts, side by side in threads; SciPy and the kernels let go of the
-interpreter's lock while they search.
+Cost: one search per part, in parallel threads; SciPy and the kernels release the interpreter lock.
 """
 
 import os
@@ -33,7 +31,7 @@ _PART_WIDTH = 1024  # coordinates below which another part is not worth its thre
 
 
 class Split:
-    """Algorithm 2 around any index: `Monitor(rule, index=Split("kdtree", parts=4))`."""
+    """Applies Algorithm 2 to any index: `Monitor(rule, index=Split("kdtree", parts=4))`."""
 
     metrics = ("linf",)
 
@@ -50,7 +48,7 @@ class Split:
         return f"Split({self.inner!r}, parts={self.parts!r})"
 
     def __call__(self, space: Space) -> "SplitIndex":
-        from likewise.search.indexes.registry import maker_of  # names refer back to this module
+        from likewise.search.indexes.registry import maker_of
 
         make = self._make = self._make or maker_of(self.inner)
         parts = self.parts
@@ -63,7 +61,7 @@ class Split:
 
 
 class SplitIndex:
-    """Indexes over parts of the coordinates."""
+    """Searches several indexes, each over a part of the coordinates."""
 
     def __init__(self, parts: list[tuple[slice, Index]]) -> None:
         self._parts = parts
@@ -91,10 +89,9 @@ class SplitIndex:
         if self._pool is None:
             return search(self._parts[0])
         others = self._pool.map(search, self._parts[1:])
-        found = [search(self._parts[0]), *others]
-        found.sort(key=len)
-        common = np.unique(found[0])
-        for rows in found[1:]:
+        proposals = sorted([search(self._parts[0]), *others], key=len)
+        common = np.unique(proposals[0])
+        for rows in proposals[1:]:
             if len(common) == 0:
                 break
             common = common[np.isin(common, rows)]

@@ -1,4 +1,4 @@
-"""Adding a row to the tree, while a rebuild may be under way.
+"""Add a row to the tree, while a rebuild may be under way.
 
 Invariant: a row added below the subtree being rebuilt is in that rebuild's log until it is applied.
 """
@@ -20,7 +20,7 @@ _ROOM = 64  # nodes and blocks kept free for one insertion and one such piece
 
 @small
 def has_room(table: Any, rows: int) -> bool:
-    """Whether that many more rows, and one insertion's worth of nodes and blocks, fit."""
+    """Return whether so many more rows, and the nodes and blocks of one insertion, fit."""
     return (
         table[t.TOTAL] + rows <= table[t.ROW_CAPACITY]
         and table[t.NODES] + 2 * _ROOM <= table[t.NODE_CAPACITY]
@@ -30,17 +30,17 @@ def has_room(table: Any, rows: int) -> bool:
 
 @kernel
 def note_split(table: Any, node: int) -> None:
-    """Keep in mind a node above which the tree may need balancing."""
+    """Note a node above which the tree may need balancing."""
     ints(table, t.PARTED)[table[t.PARTED_COUNT]] = node
     table[t.PARTED_COUNT] += 1
 
 
 @kernel
 def insert(table: Any, row: int, node: int, point: Any, codes: Any, apart: bool) -> int:
-    """Add a row at or below `node`. The node that was split for it, or -1.
+    """Add a row at or below `node`; return the node that was split for it, or -1.
 
-    Apart from other threads, nodes above `node` are not told: splits, of which there are at most
-    two, are noted in PARTED and counted later.
+    With `apart`, beside other threads, nodes above `node` are not updated: splits, of which there
+    are at most two, are noted in PARTED and counted later.
     """
     above = ints(table, t.PARENT)[node] if apart else -1
     left = ints(table, t.LEFT)
@@ -80,7 +80,7 @@ def _log(table: Any, row: int) -> None:
 
 @kernel
 def add(table: Any, row: int, node: int, point: Any, codes: Any) -> bool:
-    """Add a written row at or below `node`. Whether the tree now wants tending."""
+    """Add a written row at or below `node`; return whether the tree now needs maintenance."""
     parted = insert(table, row, node, point, codes, False)
     if parted >= 0:
         note_split(table, parted)

@@ -1,9 +1,4 @@
-"""Balance without moving a point: planes that cut nothing can be lifted.
-
-Arrivals that drift or come sorted grow a tree on one side only. A plane further down may serve
-higher up if every subtree beside the path to it lies wholly on one side of it; then the subtrees
-are regrouped under that plane and no point moves (on a single axis this is the familiar rotation).
-Sorted arrivals have such a plane at every other split; drift blurred by noise has few.
+"""Balance the tree without moving a point: lift planes that cut nothing.
 
 Invariant: every point stays on its side of every plane above it.
 Cost: a few microseconds, once in a subtree's growth by an eighth; no point is read.
@@ -19,13 +14,18 @@ from likewise.search.kernels.compile import kernel, step, view
 from likewise.search.kernels.table import box_of, floats, ints
 from likewise.search.kernels.tree import spare_pair
 
+# Arrivals that drift or come sorted grow a tree on one side only. A plane further down may serve
+# higher up if every subtree beside the path to it lies wholly on one side of it; then the subtrees
+# are regrouped under that plane and no point moves (on a single axis this is the familiar
+# rotation). Sorted arrivals have such a plane at every other split; drift blurred by noise has few.
+
 _RATIO = 3  # a side with this many times the other's leaves is too heavy
-_PATH = 24  # how far down a plane is looked for
+_PATH = 24  # how many levels down a plane is searched for
 
 
 @kernel
 def _side(table: Any, node: int, axis: int, split: float) -> int:
-    """On which side of a plane a subtree lies: 0 left, 1 right, -1 both. Empty ones lie left."""
+    """Return on which side of a plane a subtree lies: 0 left (if empty, too), 1 right, -1 both."""
     box = box_of(table, node)
     if box[table[t.AXES] + axis] < split:
         return 0
@@ -34,7 +34,7 @@ def _side(table: Any, node: int, axis: int, split: float) -> int:
 
 @kernel
 def copy_node(table: Any, source: int, target: int) -> None:
-    """Put one node's content in another slot, and tell its children; the parent stays."""
+    """Copy a node to another slot and update its children; the slot keeps its parent."""
     table[t.MOVES] += 1
     axis = ints(table, t.AXIS)
     left = ints(table, t.LEFT)
@@ -64,7 +64,7 @@ def copy_node(table: Any, source: int, target: int) -> None:
 
 @kernel
 def summarise(table: Any, node: int) -> None:
-    """Leaves, range and box of an inner node from its children's."""
+    """Compute leaves, range and box of an inner node from its children's."""
     first = ints(table, t.LEFT)[node]
     leaves = ints(table, t.LEAVES)
     leaves[node] = leaves[first] + leaves[first + 1]
@@ -85,15 +85,16 @@ def summarise(table: Any, node: int) -> None:
 
 @step
 def _note(table: Any, number: int) -> Any:
-    """One of a few short lists."""
+    """Return one of a few short lists."""
     return view(table[t.NOTES] + number * t.NOTES_WIDTH * 8, np.int64)
 
 
 @kernel
 def _liftable(table: Any, path: Any, length: int) -> int:
-    """Leaves on the heavier side if the plane of path[length] were lifted to path[0]; -1 if not.
+    """Return the leaves on the heavier side if the plane of path[length] were lifted to path[0].
 
-    path[k + 1] is a child of path[k]; what lies beside the path must be clean.
+    -1 if it cannot be lifted. path[k + 1] is a child of path[k]; all subtrees beside the path must
+    be clean.
     """
     axis = ints(table, t.AXIS)
     left = ints(table, t.LEFT)
@@ -121,8 +122,8 @@ def _liftable(table: Any, path: Any, length: int) -> int:
 def _lift(table: Any, path: Any, length: int, spare: int) -> None:
     """Make the plane of path[length] that of path[0], and regroup what lies beside the path.
 
-    The path's nodes fall into two chains, by the side on which what hangs beside them lies; each
-    chain ends in the plane's own child of that side. `spare` is a free pair for keeping those two.
+    The path's nodes form two chains, by the side on which the subtrees beside them lie; each chain
+    ends in the plane's own child of that side. `spare` is a free pair that holds those two.
     """
     axis = ints(table, t.AXIS)
     splits = floats(table, t.SPLIT)
@@ -179,7 +180,7 @@ def _lift(table: Any, path: Any, length: int, spare: int) -> None:
 
 @kernel
 def is_lopsided(table: Any, node: int) -> bool:
-    """Whether one side of an inner node has far more leaves than the other."""
+    """Return whether one side of an inner node has far more leaves than the other."""
     first = ints(table, t.LEFT)[node]
     one = ints(table, t.LEAVES)[first]
     two = ints(table, t.LEAVES)[first + 1]
@@ -188,7 +189,7 @@ def is_lopsided(table: Any, node: int) -> bool:
 
 @kernel
 def level(table: Any, node: int, spare: int) -> bool:
-    """Lift the best plane to an unbalanced node, if one helps. `spare`: a pair not in use."""
+    """Lift the best plane to an unbalanced node, if one helps; `spare` is a pair not in use."""
     axis = ints(table, t.AXIS)
     left = ints(table, t.LEFT)
     leaves = ints(table, t.LEAVES)
@@ -216,7 +217,7 @@ def level(table: Any, node: int, spare: int) -> bool:
 
 @kernel
 def rebalance(table: Any, node: int) -> int:
-    """Look at all nodes above a fresh split that grew by an eighth; its depth."""
+    """Balance all nodes above a fresh split that grew by an eighth; return its depth."""
     spare = spare_pair(table)
     leaves = ints(table, t.LEAVES)
     tried = ints(table, t.TRIED)

@@ -1,10 +1,9 @@
-"""A batch of decisions: written, led to their leaves, sorted by leaf, inserted, searched.
+"""Process a batch of decisions: write, find leaves, sort by leaf, insert, search.
 
 Every row is searched only against rows before it, so inserting the whole batch first changes no
-witness. Neighbours in the tree are worked on one after the other, which keeps their blocks in
-cache; leading rows to leaves and searching only read the tree, so threads can share that work.
-
-Invariant: the order of work within a batch is invisible in its verdicts.
+witness. Neighbours in the tree follow each other, which keeps their blocks in the cache; finding
+leaves and searching only read the tree, so threads can share that work.
+Invariant: the order of work within a batch has no effect on its verdicts.
 """
 
 from typing import Any
@@ -21,14 +20,14 @@ from likewise.search.kernels.split import count_split, fetch_rows
 from likewise.search.kernels.table import BLOCK, bytes_of, floats, ints
 from likewise.search.kernels.tree import cover_child, tree_of
 
-_AHEAD = 8  # rows between asking for a leaf and inserting into it
+_AHEAD = 8  # rows between prefetching a leaf and inserting into it
 _TREE_BITS = 4  # of a path, for the root
-_LANES = 8  # rows led to their leaves together
+_LANES = 8  # rows whose leaves are found together
 
 
 @step
 def write_rows(table: Any) -> int:
-    """Write rows START to STOP behind the history, unseen as yet. 0, or why not (FOUND: which)."""
+    """Write rows START to STOP behind the history; return 0, or an error code (FOUND: which)."""
     width = table[t.WIDTH]
     out_width = table[t.OUT_WIDTH]
     stored = floats(table, t.OUTPUTS)
@@ -50,7 +49,7 @@ def write_rows(table: Any) -> int:
 
 @step
 def route_rows(table: Any) -> int:
-    """The leaf of each written row, and the turns that lead there, first turn highest.
+    """Find the leaf of each written row, and the turns that lead there, first turn highest.
 
     A few rows descend side by side: each step waits for memory, and the waits overlap.
     """
@@ -92,7 +91,7 @@ def route_rows(table: Any) -> int:
 
 @kernel
 def _fetch_row(table: Any, row: int) -> None:
-    """Ask for the position of a row of the batch, and for its output."""
+    """Prefetch the position of a row of the batch, and its output."""
     start = table[t.PLACES] + row * table[t.PLACE_BYTES]
     prefetch(start)
     prefetch(start + min(table[t.PLACE_BYTES], 256) - 1)
@@ -101,7 +100,7 @@ def _fetch_row(table: Any, row: int) -> None:
 
 @step
 def fetch_leaf(table: Any, node: int, coming: int) -> None:
-    """Ask for what inserting that many rows into a leaf will touch."""
+    """Prefetch what inserting that many rows into a leaf will touch."""
     block = ints(table, t.LEFT)[node]
     slot = ints(table, t.COUNT)[block]
     lanes = table[t.CODES] + block * table[t.AXES] * BLOCK + slot
@@ -116,7 +115,7 @@ def fetch_leaf(table: Any, node: int, coming: int) -> None:
 
 @kernel
 def _fetch_ahead(table: Any, k: int, stop: int) -> None:
-    """Ask for what the next rows in the working order, up to `stop`, and their leaves need."""
+    """Prefetch the next rows in the working order, up to `stop`, and their leaves."""
     axis = ints(table, t.AXIS)
     order = ints(table, t.WORK_ORDER)
     leaf_of = ints(table, t.LEAF_OF)
@@ -133,10 +132,10 @@ def _fetch_ahead(table: Any, k: int, stop: int) -> None:
 
 @step
 def insert_rows(table: Any) -> int:
-    """Insert routed rows in the working order, until the tree wants tending or memory is short.
+    """Insert routed rows in the working order, until the tree needs maintenance or memory.
 
-    How far the work has come; it goes on from there. Where tending has moved nodes since the rows
-    were routed, they start at the root again.
+    Return how far the work has come; the next call continues there. Where maintenance has moved
+    nodes since the rows were routed, they start at the root again.
     """
     point = floats(table, t.POINT)
     codes = bytes_of(table, t.QCODES)
@@ -163,7 +162,7 @@ def insert_rows(table: Any) -> int:
 def insert_apart(table: Any) -> int:
     """Insert routed rows whose leaves no other thread touches, while memory and notes have room.
 
-    Nodes above those leaves are not told: `join_rows` does that. How far the work has come.
+    Nodes above those leaves are not updated: `join_rows` does that. Return how far the work came.
     """
     point = floats(table, t.POINT)
     codes = bytes_of(table, t.QCODES)
@@ -184,7 +183,7 @@ def insert_apart(table: Any) -> int:
 
 @step
 def join_rows(table: Any) -> int:
-    """Tell the nodes above the leaves of rows START to STOP what was inserted apart."""
+    """Update the nodes above the leaves of rows START to STOP, which were inserted apart."""
     order = ints(table, t.WORK_ORDER)
     leaf_of = ints(table, t.LEAF_OF)
     parent = ints(table, t.PARENT)
@@ -212,7 +211,7 @@ def count_splits(table: Any) -> int:
 def search_rows(table: Any) -> int:
     """Search for rows among the rows before each, in the working order, while results have room.
 
-    How far the work has come. COUNTS has the witnesses of each row, FOUND those of all of them.
+    Return how far the work has come. COUNTS has the number of witnesses of each row, FOUND of all.
     """
     width = table[t.OUT_WIDTH]
     given = floats(table, t.GIVEN)

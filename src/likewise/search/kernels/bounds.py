@@ -1,16 +1,8 @@
-"""How near a past decision must be to be of interest, and how near anything in a subtree can be.
+"""Compute how near a row must be to better the best match, and how near a subtree can be.
 
-A hunt looks for one past decision: the nearest whose output differs, or the one with the steepest
-slope, output distance / input distance ** p. Its `merit` is that of the best found so far: a
-distance, infinite at first, or a slope, 0 at first. All that search and pruning ask is one number:
-given how far away an output is, or can be, within which distance would an input matter?
-
-    nearest    merit itself where the output differs, nowhere otherwise
-    steepest   where far / d ** p >= merit: (far / merit) ** (1 / p)
-
-Invariant: whoever is at least as good as the best so far lies within that radius, as computed: ties
-are looked at too, and the earliest row keeps them. Where magnitudes are so small or so large that a
-quotient or a power loses its relative precision, the radius is taken wider instead.
+Invariant: every row at least as good as the best so far lies within the radius, as computed: ties
+are compared too, and the earliest row wins them. Where magnitudes are so small or so large that a
+quotient or a power loses its relative precision, a wider radius is taken.
 Not here: the traversal (nearest.py).
 """
 
@@ -23,6 +15,14 @@ from likewise.search.kernels.compile import small
 from likewise.search.kernels.distance import farthest_output, is_different
 from likewise.search.kernels.table import box_of, floats
 
+# A search for the best match looks for one past decision: the nearest whose output differs, or the
+# one with the steepest slope, output distance / input distance ** p. `merit` is that of the best
+# found so far: a distance, infinite at first, or a slope, 0 at first. Search and pruning need one
+# number: given how far away an output is, or can be, within which distance would an input matter?
+#
+#     nearest    merit itself where the output differs, nowhere otherwise
+#     steepest   where far / d ** p >= merit: (far / merit) ** (1 / p)
+
 _MARGIN = 1.0 + 1e-10  # as in search/geometry.py: far above the roundings on the way
 _TINY = 1e-150  # below this, squares of distances vanish: radii are not told apart there
 _FAINT = 1e-300  # below this, quotients lose their precision
@@ -33,7 +33,7 @@ _LARGEST = 1.01  # how far apart two probabilities can be, given how far off the
 
 @small
 def slope_of(near: float, far: float, exponent: float) -> float:
-    """far / near ** exponent; infinite at distance 0, and 0 where nothing differs."""
+    """Return far / near ** exponent; infinite at distance 0, and 0 where nothing differs."""
     if far == 0.0:
         return 0.0
     power = near if exponent == 1.0 else np.float64(near) ** exponent
@@ -46,7 +46,7 @@ def slope_of(near: float, far: float, exponent: float) -> float:
 
 @small
 def radius_of_interest(table: Any, far: float, merit: float, slot: int) -> float:
-    """Within which distance an input of that output distance could better the best, or equal it.
+    """Return within which distance an input of that output distance could equal the best.
 
     Below 0: nowhere. The best so far is in slot `slot` of the results.
     """
@@ -65,7 +65,7 @@ def radius_of_interest(table: Any, far: float, merit: float, slot: int) -> float
 
 @small
 def length_in_tree(table: Any, distance: float) -> float:
-    """No input within `distance`, as computed, lies farther than this in the tree.
+    """Return a length in the tree beyond which no input lies within `distance`, as computed.
 
     For cosine the squared straight distance is twice the cosine distance (search/geometry.py).
     """
@@ -78,7 +78,7 @@ def length_in_tree(table: Any, distance: float) -> float:
 
 @small
 def farthest_below(table: Any, node: int) -> float:
-    """The largest output distance that any row below `node` can have from GIVEN."""
+    """Return the largest output distance that any row below `node` can have from GIVEN."""
     width = table[t.RANGE_WIDTH]
     kind = table[t.OUTPUT]
     if width == 0:  # no ranges of so many probabilities: what any two can differ by
@@ -94,7 +94,7 @@ def farthest_below(table: Any, node: int) -> float:
 
 @small
 def box_bound(table: Any, node: int) -> float:
-    """The tree's distance (its square for l2 and cosine) from POINT to the box of a node."""
+    """Return the tree's distance (its square for l2 and cosine) from POINT to a node's box."""
     axes = table[t.AXES]
     metric = table[t.METRIC]
     point = floats(table, t.POINT)

@@ -1,20 +1,9 @@
 """Compile entry kernels ahead of time: one library for each entry and level of x86-64.
 
-    python -m likewise.search.kernels.building                    all entries, for this machine
-    python -m likewise.search.kernels.building decide maintain_tree        these entries
-    python -m likewise.search.kernels.building --level all        for every level of x86-64
-    python -m likewise.search.kernels.building --level aarch64    for another processor, with its
-    linker
-
-Numba makes LLVM's code of an entry and of all that it calls, for the level's processor. Here one
-function is added that takes whole numbers and answers one, everything else becomes internal, and
-LLVM emits an object, which the system's linker makes a library of. It needs nothing but the C
-library's `memset` and a few functions of its mathematics.
-
-Entries are dealt out to as many processes as there are cores, so that all end at about the same
-time. A library is put in its place as soon as it is linked.
-
-Not here: choosing and loading (native.py).
+python -m likewise.search.kernels.building                        all entries, for this machine
+python -m likewise.search.kernels.building decide maintain_tree   these entries
+python -m likewise.search.kernels.building --level all            for every level of x86-64
+python -m likewise.search.kernels.building --level aarch64        with that processor's linker
 """
 
 import argparse
@@ -37,6 +26,14 @@ from likewise.search.kernels.native import (
     levels_here,
     library_path,
 )
+
+# Numba makes LLVM's code of an entry and of all that it calls, for the level's processor. Here one
+# function is added that takes integers and returns one, everything else becomes internal, and LLVM
+# emits an object, which the system's linker makes a library of. It needs nothing but the C
+# library's `memset` and a few of its mathematical functions.
+#
+# Entries are distributed to as many processes as there are cores, so that all end at about the same
+# time. A library is put in its place as soon as it is linked. native.py chooses and loads them.
 
 _SECONDS = 900
 _COSTS = {
@@ -62,14 +59,14 @@ define i64 @likewise_{name}({parameters}) {{
 
 
 def _index(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
-    """An index as it is. Numba lets a negative one count from the end; a view has no end."""
+    """Return an index as it is; Numba's negative ones count from the end, which no view has."""
     from numba import types
 
     return context.cast(builder, index, kind, types.intp)
 
 
 def object_of(name: str, level: str) -> bytes:
-    """The object code of an entry, with all that it calls."""
+    """Return the object code of an entry, with all that it calls."""
     from llvmlite import binding as llvm
     from numba import njit, types
     from numba.np import arrayobj
@@ -101,12 +98,12 @@ def object_of(name: str, level: str) -> bytes:
 
 
 def _features(level: str) -> str:
-    """What the compiler is told of a level: registers of 512 bits are to be used where they are."""
+    """Return a level's compiler features: use registers of 512 bits where there are any."""
     return "-prefer-256-bit" if level == "x86-64-v4" else ""
 
 
 def _with_wrapper(made: Any, name: str, arguments: int) -> str:
-    """The module's text, with the function that others call; mathematics by its names in C."""
+    """Return the module's text with the wrapper function; mathematics by its names in C."""
     text: str = made.library.get_llvm_str()
     text = text.replace("numba_nextafterf", "nextafterf").replace("numba_nextafter", "nextafter")
     inner = made.fndesc.llvm_func_name
@@ -121,7 +118,7 @@ def _with_wrapper(made: Any, name: str, arguments: int) -> str:
 
 
 def linker(level: str) -> str | None:
-    """A command that makes a library of the level's objects, if there is one."""
+    """Return a command that links the level's objects, if there is one."""
     here = level in levels_here() or (level in LEVELS and bool(set(LEVELS) & set(levels_here())))
     names = ("cc", "gcc", "clang") if here else (f"{level}-linux-gnu-gcc", "ld.lld")
     return next(filter(None, map(shutil.which, names)), None)
@@ -137,7 +134,7 @@ def _seconds(names: list[str]) -> float:
 
 
 def _deal(work: list[tuple[str, str]], processes: int) -> list[tuple[str, list[str]]]:
-    """Share entries out to processes, the longest first, each to the process with least to do.
+    """Distribute entries to processes, the longest first, each to the one with least to do.
 
     A process has one level, because Numba has one processor for each process.
     """
@@ -152,7 +149,7 @@ def _deal(work: list[tuple[str, str]], processes: int) -> list[tuple[str, list[s
 
 
 def _compile(level: str, names: list[str], tell: TextIO) -> None:
-    """Compile and link some entries in a process of its own."""
+    """Compile and link some entries in another process."""
     processor = level
     if level == AARCH64:
         processor = "generic" if AARCH64 in levels_here() else "x86-64-v2"
@@ -180,7 +177,7 @@ def _compile(level: str, names: list[str], tell: TextIO) -> None:
 
 
 def build(levels: list[str], names: list[str], tell: TextIO) -> list[Path]:
-    """Make the libraries that are not there yet, and tell about it; return where all are."""
+    """Build the libraries that are missing, and report it; return the paths of all."""
     work = [(lv, name) for lv in levels for name in names if not library_path(lv, name).exists()]
     if work:
         cores, started = _cores(), time.monotonic()
@@ -211,7 +208,7 @@ def _build_here(level: str, name: str) -> None:
         subprocess.run(command, check=True, timeout=_SECONDS)
         made.chmod(0o755)
         made.rename(place)
-    for other in place.parent.glob(f"{name}-*.so"):  # built from text that is no more
+    for other in place.parent.glob(f"{name}-*.so"):  # built from other text
         if other != place:
             other.unlink()
 

@@ -1,20 +1,7 @@
-"""How a kernel is compiled, and how it reaches memory by address.
+"""Mark kernels for compilation, and let them reach memory by address.
 
-`entry` marks the few functions that Python calls: whole numbers in, among them the address of a
-table, and one number out. `kernel` marks the functions that they are made of, `step` some of those
-with a single caller, `small` those so short that a call would cost more than what they do. There
-are three ways to have them:
-
-    native   entries are functions of libraries that were compiled ahead of time (native.py)
-    jit      Numba compiles entries when they are first called, and keeps them on disk; where no
-             folder can be written to, each process compiles them again
-    plain    under NUMBA_DISABLE_JIT=1 the same functions run as plain Python: that is how a kernel
-             is debugged, so everything here has a plain form too
-
-Only entries get a wrapper and a place in the disk cache, and steps are not compiled on their own,
-because compiling is what a first use waits for. No fast-math: NaN must stay visible. No interpreter
-lock.
-
+Python calls `entry` functions: integers in, among them the address of a table, one integer out.
+They are made of `kernel` functions, of `step` (with a single caller) and of `small` ones.
 Invariant: a view reads and writes the memory at its address and owns none of it.
 Not here: who allocates that memory, and for how long (search/indexes/index_state.py).
 """
@@ -28,14 +15,26 @@ import numpy.typing as npt
 
 from likewise.search.kernels.native import choose_level, load_entry
 
+# There are three ways to run kernels:
+#
+#     native   entries are functions of libraries that were compiled ahead of time (native.py)
+#     jit      Numba compiles entries when they are first called, and caches them on disk; where no
+#              folder can be written to, each process compiles them again
+#     plain    under NUMBA_DISABLE_JIT=1 the same functions run as plain Python: that is how a
+#              kernel is debugged, so everything here has a plain form too
+#
+# Only entries get a wrapper and a place in the disk cache, and steps are not compiled on their own,
+# because compilation is what a first use waits for. `small` marks functions so short that a call
+# would cost more than what they do. No fast-math: NaN must stay visible. No interpreter lock.
+
 _level = choose_level()
 _PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 way = "native" if _level is not None else "plain" if _PLAIN else "jit"
-_BYTES = 1 << 46  # a view's nominal extent; its true one is the caller's business
+_BYTES = 1 << 46  # a view's nominal extent; its caller knows the true one
 
 
 def address_of(array: npt.NDArray[Any]) -> int:
-    """Where an array lies. It stays there as long as somebody holds it."""
+    """Return the address of an array; it stays valid as long as the array lives."""
     assert array.flags.c_contiguous
     return int(array.ctypes.data)
 
@@ -54,15 +53,15 @@ if TYPE_CHECKING or way != "jit":
         return load_entry(_level, function.__name__, function.__code__.co_argcount)
 
     def view(address: int, dtype: Any) -> Any:
-        """The array of `dtype` that starts at `address`."""
+        """Return the array of `dtype` that starts at `address`."""
         memory: Any = (ctypes.c_char * _BYTES).from_address(int(address))
         return np.frombuffer(memory, dtype=dtype)
 
     def prefetch(address: int) -> None:
-        """Ask for a cache line ahead of use: a hint, never needed for the answer."""
+        """Prefetch a cache line: a hint, never needed for the answer."""
 
     def view_slot(dtype: Any) -> Any:
-        """A function of a table and a slot: the array of `dtype` whose address the slot holds."""
+        """Return a function that returns the array whose address a table's slot holds."""
         return lambda table, slot: view(table[slot], dtype)
 
 else:

@@ -1,8 +1,7 @@
-"""The one kernel that decides: a single decision, or one task of a batch.
+"""Run the kernel of the live tree: a single decision, or one task of a batch.
 
 All tasks share one compiled function, so that searching and inserting are compiled once.
-
-Invariant: a task that answers below zero has changed nothing that anyone can see.
+Invariant: a task that answers below zero has changed nothing visible.
 """
 
 from typing import Any
@@ -35,7 +34,7 @@ APART, JOIN, COUNT, LIKE, LIKES = 8, 9, 10, 11, 12
 
 @step
 def _observe(table: Any, remember: bool) -> int:
-    """Judge the decision in INPUT and GIVEN; make it part of the past if told so."""
+    """Judge the decision in INPUT and GIVEN; with `remember`, make it part of the past."""
     if not has_room(table, 1):
         return t.FULL
     given = floats(table, t.GIVEN)
@@ -64,7 +63,7 @@ def _observe(table: Any, remember: bool) -> int:
 
 @entry
 def decide(address: int) -> int:
-    """Do the TASK of the table there; what it answers is said with the task."""
+    """Run the TASK of the table at `address`; the comments on tasks say what each returns."""
     table = view(address, np.int64)
     task = table[t.TASK]
     if task <= CHECK:

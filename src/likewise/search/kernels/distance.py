@@ -1,12 +1,8 @@
-"""Distances in float64, and the one comparison that decides.
+"""Compute distances in float64, and make the one comparison that decides.
 
 A sum runs in eight lanes: lane k adds the terms of coordinates k, k + 8, k + 16, … in that order,
 and the lanes are added in pairs at the end. So it vectorises, and a few lines of NumPy give the
-same bits. A row is read in chunks and may be abandoned early: the terms are non-negative and
-floating-point addition never lets a sum shrink, so a partial sum beyond the reach can only end
-beyond it.
-
-Invariant: `is_near` and `is_different` are the only places where near and different are decided.
+same bits. Invariant: only `is_near` and `is_different` decide what is near and what is different.
 """
 
 from typing import Any
@@ -21,19 +17,19 @@ from likewise.search.kernels.table import CHUNK, floats
 
 @small
 def is_near(distance: float, reach: float) -> bool:
-    """The one comparison of inputs: a closed ball."""
+    """Compare inputs: near means inside a closed ball."""
     return distance <= reach
 
 
 @small
 def is_different(distance: float, delta: float) -> bool:
-    """The one comparison of outputs: strict."""
+    """Compare outputs: different means strictly farther than delta."""
     return distance > delta
 
 
 @kernel
 def largest(values: Any, count: int) -> float:
-    """The largest of some non-negative numbers, in four lanes."""
+    """Return the largest of some non-negative numbers, in four lanes."""
     a = b = c = d = 0.0
     whole = count - count % 4
     for j in range(0, whole, 4):
@@ -50,7 +46,7 @@ def largest(values: Any, count: int) -> float:
 def gap_terms(metric: int, x: Any, y: Any, weights: Any, count: int) -> None:
     """Overwrite y with what each coordinate contributes; nothing where the weight is 0.
 
-    A gap may overflow, and 0 times infinity is no number: hence the question about the weight.
+    A gap may overflow, and 0 times infinity is no number: that is why the weight is checked.
     """
     if metric == t.L2:
         for j in range(count):
@@ -67,7 +63,12 @@ def gap_terms(metric: int, x: Any, y: Any, weights: Any, count: int) -> None:
 
 @kernel
 def _chunk_terms(table: Any, row: int, start: int, count: int) -> None:
-    """What `count` coordinates from `start` on contribute to the distance from QUERY, in PART."""
+    """Write to PART what `count` coordinates from `start` on contribute to the distance.
+
+    The distance is that from QUERY. A row is read in such chunks and may be abandoned early: the
+    terms are non-negative and floating-point addition never lets a sum shrink, so a partial sum
+    beyond the reach can only end beyond it.
+    """
     part = floats(table, t.PART)
     size = table[t.ROW_BYTES] // table[t.WIDTH]
     address = table[t.ROWS] + row * table[t.ROW_BYTES] + start * size
@@ -79,7 +80,7 @@ def _chunk_terms(table: Any, row: int, start: int, count: int) -> None:
 
 @kernel
 def _largest_term(table: Any, row: int, reach: float) -> float:
-    """The largest term; infinity once it exceeds the reach."""
+    """Return the largest term; infinity once it exceeds the reach."""
     width = table[t.WIDTH]
     most = 0.0
     for start in range(0, width, CHUNK):
@@ -93,7 +94,7 @@ def _largest_term(table: Any, row: int, reach: float) -> float:
 
 @kernel
 def _sum_of_terms(table: Any, row: int, limit: float) -> float:
-    """The sum of the terms, in eight lanes; infinity once it exceeds the limit."""
+    """Return the sum of the terms, in eight lanes; infinity once it exceeds the limit."""
     width = table[t.WIDTH]
     part = floats(table, t.PART)
     a = b = c = d = e = f = g = h = 0.0
@@ -119,7 +120,7 @@ def _sum_of_terms(table: Any, row: int, limit: float) -> float:
 
 @kernel
 def input_distance(table: Any, row: int, reach: float, norm: float) -> float:
-    """The rule's distance from QUERY to a stored row, or infinity once it must exceed `reach`.
+    """Return the rule's distance from QUERY to a row, or infinity once it must exceed `reach`.
 
     For cosine it is 1 - cos, from squared norms (QUERY's is `norm`): sqrt(s * s) is s to the bit,
     so equal inputs are at 0.
@@ -137,7 +138,7 @@ def input_distance(table: Any, row: int, reach: float, norm: float) -> float:
 
 @small
 def output_distance(kind: int, z: Any, others: Any, at: int, width: int) -> float:
-    """How different two outputs are; the second starts at others[at]."""
+    """Return how different two outputs are; the second starts at others[at]."""
     if kind == t.LABEL:
         return 0.0 if z[0] == others[at] else 1.0
     if kind == t.NUMBER:
@@ -162,7 +163,7 @@ def output_distance(kind: int, z: Any, others: Any, at: int, width: int) -> floa
 def farthest_output(
     kind: int, z: Any, low: Any, high: Any, at: int, width: int, corner: Any
 ) -> float:
-    """The largest distance from z of any output between low and high.
+    """Return the largest distance from z of any output between low and high.
 
     The corner farthest from z is judged by `output_distance` itself; every operation in it is
     monotone, rounding included, so no output inside the range can come out farther than the corner.
@@ -180,5 +181,5 @@ def farthest_output(
 def outputs_agree(
     kind: int, z: Any, low: Any, high: Any, at: int, width: int, corner: Any, delta: float
 ) -> bool:
-    """Whether no output between low and high can differ from z."""
+    """Return whether no output between low and high can differ from z."""
     return not is_different(farthest_output(kind, z, low, high, at, width, corner), delta)

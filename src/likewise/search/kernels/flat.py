@@ -1,15 +1,9 @@
-"""A flat scan over the codes of leading rotated coordinates: for embeddings, where no tree prunes.
-
-Points lie in blocks. Of the front coordinates a block keeps codes coordinate by coordinate: gaps
-are squared and added up for all points at once, and a block is abandoned when no point of it can
-still be near. Of the other coordinates each point keeps its codes in one piece, which is read for
-points that remain. What remains then is decided by its row. rotate_encode.py argues that nothing
-near is lost.
+"""Scan the codes of leading rotated coordinates: for embeddings, where no tree prunes.
 
 Cost: a scan reads the front codes of all points whose outputs may differ, mostly a part of them,
 64 bytes more for each point that remains, and few rows.
-Not here: what a code is (rotate_encode.py), how points get into blocks (flat_blocks.py), which
-rotation (search/indexes/rotation.py).
+Not here: codes, and why they lose nothing near (rotate_encode.py), how points get into blocks
+(flat_blocks.py), which rotation (search/indexes/rotation.py).
 """
 
 from typing import Any
@@ -35,6 +29,11 @@ from likewise.search.kernels.table import BLOCK, bytes_of, floats, ints
 OBSERVE, CHECK, PLANT, WRITE, TURN, SEAT, SEARCH = 0, 1, 2, 3, 4, 5, 6
 LIKE, LIKES = 7, 8
 
+# Points lie in blocks. A block stores the codes of the front coordinates coordinate by coordinate:
+# gaps are squared and added up for all points at once, and a block is abandoned when no point of it
+# can still be near. The codes of the other coordinates are stored point by point, and read for the
+# points that remain. Rows decide about those that remain then.
+
 _TOGETHER = 16  # rows of a batch that are searched for together, in
 _STRETCH = 32  # blocks at a time: half a megabyte
 _ALL = 65535  # no sum is above this
@@ -42,7 +41,7 @@ _ALL = 65535  # no sum is above this
 
 @small
 def _square(code: Any, other: Any) -> Any:
-    """The squared gap of two codes, as uint16."""
+    """Return the squared gap of two codes, as uint16."""
     gap = np.int16(np.int8(np.uint8(code - other)))
     return np.uint16(gap * gap)
 
@@ -51,8 +50,8 @@ def _square(code: Any, other: Any) -> Any:
 def scan_block(address: int, query: Any, front: int, limit: Any, sums: Any) -> int:
     """Add up squared gaps of codes, coordinate by coordinate, while a point may be near.
 
-    How many coordinates were looked at; negative if no point is left. Of four squares of -128 the
-    sum is 0 instead of 65,536, and larger sums stay at 65,535: a sum never exceeds the true one.
+    Return how many coordinates were read; negative if no point is left. The sum of four squares of
+    -128 is 0 instead of 65,536, and larger sums stay at 65,535: a sum never exceeds the true one.
     """
     for i in range(BLOCK):
         sums[i] = np.uint16(0)
@@ -79,7 +78,7 @@ def scan_block(address: int, query: Any, front: int, limit: Any, sums: Any) -> i
 
 @kernel
 def tail_sum(address: int, query: Any, front: int, tail: int) -> int:
-    """The squared gaps of a point's other coordinates, added up."""
+    """Return the sum of the squared gaps of a point's other coordinates."""
     codes = view(address, np.uint8)
     total = np.int32(0)
     for i in range(tail):
@@ -90,14 +89,14 @@ def tail_sum(address: int, query: Any, front: int, tail: int) -> int:
 
 @kernel
 def _front_limit(table: Any, error: float) -> Any:
-    """The limit of sums over the front, as uint16."""
+    """Return the limit of sums over the front, as uint16."""
     limit = limit_of(table, error)
     return np.uint16(limit) if limit < _ALL else np.uint16(_ALL)
 
 
 @kernel
 def _differs(table: Any, row: int) -> bool:
-    """Whether the output of a row differs from GIVEN."""
+    """Return whether the output of a row differs from GIVEN."""
     width = table[t.OUT_WIDTH]
     outputs = floats(table, t.OUTPUTS)
     far = output_distance(table[t.OUTPUT], floats(table, t.GIVEN), outputs, row * width, width)
@@ -106,7 +105,7 @@ def _differs(table: Any, row: int) -> bool:
 
 @small
 def _note_left(notes: Any, left: int, block: int, count: int, sums: Any, limit: Any) -> int:
-    """Note seats that are not ruled out, each with its sum, behind `left` notes; how many."""
+    """Note seats that are not ruled out, with their sums, behind `left` notes; return how many."""
     for i in range(count):
         notes[left] = (block * BLOCK + i) << 16 | np.int64(sums[i])
         left += sums[i] <= limit
@@ -115,9 +114,9 @@ def _note_left(notes: Any, left: int, block: int, count: int, sums: Any, limit: 
 
 @kernel
 def _scan(table: Any, row: int, k: int, first: int, last: int) -> int:
-    """Rows before `row` in blocks `first` to `last` that codes cannot rule out and outputs admit.
+    """Find rows before `row` in blocks `first` to `last` that codes and outputs cannot rule out.
 
-    What is touched is added to the row's note.
+    The costs are added to the row's note.
     """
     front = table[t.FRONT_AXES]
     tail = table[t.TURNED_BYTES] - front
@@ -155,7 +154,7 @@ def _scan(table: Any, row: int, k: int, first: int, last: int) -> int:
 
 @small
 def _may_be_near(table: Any, k: int, seat: int, front_sum: int) -> bool:
-    """Whether all codes of a point, whose sum over the front this is, admit that it is near."""
+    """Return whether all codes of a point, with this sum over the front, allow it to be near."""
     front = table[t.FRONT_AXES]
     tail = table[t.TURNED_BYTES] - front
     query = view(table[t.TURNED] + k * table[t.TURNED_BYTES], np.uint8)
@@ -167,7 +166,7 @@ def _may_be_near(table: Any, k: int, seat: int, front_sum: int) -> bool:
 
 @kernel
 def _filter_by_codes(table: Any, row: int, k: int, left: int) -> int:
-    """Of points that the front does not rule out, rows that all codes and outputs admit."""
+    """Reduce points that the front leaves to rows that all codes and outputs cannot rule out."""
     ids = ints(table, t.IDS)
     candidates = ints(table, t.CANDIDATES)
     kept = 0
@@ -183,7 +182,7 @@ def _filter_by_codes(table: Any, row: int, k: int, left: int) -> int:
 
 @step
 def _observe(table: Any, remember: bool) -> int:
-    """Judge the decision in row TOTAL, or INPUT, and GIVEN; remember it if told so."""
+    """Judge the decision in row TOTAL, or INPUT, and GIVEN; with `remember`, remember it."""
     row = table[t.TOTAL]
     if row >= table[t.ROW_CAPACITY] or table[t.BLOCKS] + EXTENT > table[t.BLOCK_CAPACITY]:
         return t.FULL
@@ -214,7 +213,7 @@ def _rotate_rows(table: Any) -> int:
 
 @step
 def _seat_rows(table: Any) -> int:
-    """Seat rotated rows of a batch, while there is room. How far the work has come."""
+    """Put rotated rows into blocks while there is room; return how far the work has come."""
     alive = bytes_of(table, t.ALIVE)
     order = ints(table, t.WORK_ORDER)
     for k in range(table[t.START], table[t.STOP]):
@@ -237,10 +236,10 @@ def _take_output(table: Any, row: int) -> None:
 
 @step
 def _search_rows(table: Any) -> int:
-    """Search for rows of a batch, a few at a time, while results have room. How far it has come.
+    """Search for rows of a batch, a few at a time, while results have room.
 
-    Some blocks are scanned for all of the few while they are in the cache. So the results of a row
-    come in several parts, each with the row that it belongs to.
+    Return how far the work has come. Some blocks are scanned for all of the few while they are in
+    the cache, so the results of a row come in several parts, each with the row that it belongs to.
     """
     counts = ints(table, t.COUNTS)
     order = ints(table, t.WORK_ORDER)
@@ -277,7 +276,7 @@ def _search_rows(table: Any) -> int:
 
 @kernel
 def _find_comparable(table: Any, row: int, k: int, since: int) -> int:
-    """A like case, from `since` on, of a row without a witness there, or -1 (like.py).
+    """Return a near row from `since` on of a row without a witness there, or -1 (like.py).
 
     The row is in place k of TURNED, its output is GIVEN. Blocks whose labels all differ from it
     hold nothing near, or there would be a witness.
@@ -313,14 +312,14 @@ def _find_comparable(table: Any, row: int, k: int, since: int) -> int:
 
 @step
 def _find_comparable_of_row(table: Any) -> int:
-    """A like case from SINCE on of row FIRST with output GIVEN, or -1."""
+    """Return a near row from SINCE on of row FIRST with output GIVEN, or -1."""
     rotate_row(table, table[t.FIRST], 0)
     return _find_comparable(table, table[t.FIRST], 0, table[t.SINCE])
 
 
 @step
 def _find_comparable_of_rows(table: Any) -> int:
-    """A like case of each rotated row of a batch that has none in LIKES yet."""
+    """Find a near row for each rotated row of a batch that has none in COMPARABLE_ROWS yet."""
     order = ints(table, t.WORK_ORDER)
     likes = ints(table, t.COMPARABLE_ROWS)
     sinces = ints(table, t.SINCES)
@@ -343,7 +342,7 @@ def _plant(table: Any) -> None:
 
 @entry
 def flat(address: int) -> int:
-    """Do the TASK of the table there; what it answers is said with the task."""
+    """Run the TASK of the table at `address`; the comments on tasks say what each returns."""
     table = view(address, np.int64)
     task = table[t.TASK]
     if task <= CHECK:

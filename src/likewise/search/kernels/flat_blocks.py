@@ -1,10 +1,9 @@
-"""Where the points of a flat scan sit: in blocks of 128, each block of one group.
+"""Store the points of a flat scan in blocks of 128, each block of one group.
 
-A block keeps the codes of the front coordinates coordinate by coordinate, and those of the others
+A block stores the codes of the front coordinates coordinate by coordinate, and those of the others
 point by point. A point that leaves is replaced by the last of its block, and the block takes new
 points again.
-
-Invariant: every remembered row sits in exactly one block, at its SEAT; empty places are zero.
+Invariant: every remembered row is in exactly one block, at its SEAT; empty places are zero.
 """
 
 from typing import Any
@@ -16,12 +15,12 @@ from likewise.search.kernels.compile import entry, kernel, view
 from likewise.search.kernels.table import BLOCK, bytes_of, floats, ints
 from likewise.search.kernels.tree import stretch_range, tree_of
 
-EXTENT = 8  # blocks that a group is given together
+EXTENT = 8  # blocks that a group gets together
 
 
 @kernel
 def _open_blocks(table: Any, group: int) -> None:
-    """Give a group some blocks side by side, so that a scan of the group reads on and on."""
+    """Give a group some adjacent blocks, so that a scan of the group reads sequentially."""
     first = table[t.BLOCKS]
     table[t.BLOCKS] += EXTENT
     width = table[t.RANGE_WIDTH]
@@ -70,7 +69,7 @@ def seat(table: Any, row: int, k: int) -> None:
 
 @entry
 def unseat_rows(address: int, rows_address: int, row_count: int) -> int:
-    """Take remembered rows out of their blocks; the last point of the block takes the seat."""
+    """Take remembered rows out of their blocks; the last point of a block takes the free seat."""
     table = view(address, np.int64)
     rows = view(rows_address, np.int64)
     front = table[t.FRONT_AXES]

@@ -1,8 +1,6 @@
-"""Kernels compiled by Numba, on the machine that they run on.
+"""Compile kernels with Numba, on the machine that they run on.
 
-For development, for other processors than the wheel has kernels for, and to build those
-(building.py).
-
+Used for development, for processors that the wheel has no kernels for, and by building.py.
 Cost: the first call of each entry waits for the compiler, and the first wait of a process is
 announced on standard error; later processes find the code on disk.
 """
@@ -23,7 +21,7 @@ from numba.np.numpy_support import from_dtype
 from likewise.runtime.forking import register_loading_lock
 from likewise.search.kernels.native import entry_of
 
-_BYTES = 1 << 46  # a view's nominal extent; its true one is the caller's business
+_BYTES = 1 << 46  # a view's nominal extent; its caller knows the true one
 INNER = {
     "_nrt": False,
     "nogil": True,
@@ -36,16 +34,16 @@ step = njit(inline="always", **INNER)
 small = njit(forceinline=True, **INNER)
 _outer = {"_nrt": False, "nogil": True, "error_model": "numpy"}
 is_cached = True
-"""Whether compiled kernels are kept for the next process."""
+"""Whether compiled kernels are cached for the next process."""
 
 
 def entry(function: Any) -> Any:
-    """Compile a function that Python calls; keep it on disk if there is a place for that."""
+    """Compile a function that Python calls; cache it on disk if there is a place for that."""
     global is_cached  # noqa: PLW0603 - there is one cache for all kernels
     if is_cached:
         try:
             return njit(cache=True, **_outer)(function)
-        except RuntimeError as error:  # all that Numba says where it finds no folder
+        except RuntimeError as error:  # the only hint that Numba found no folder is its text
             if "no locator available" not in str(error):
                 raise
         is_cached = False
@@ -60,7 +58,7 @@ def entry(function: Any) -> Any:
 
 
 def compile_entry(name: str) -> None:
-    """Have an entry compiled, and kept, before it is called."""
+    """Compile and cache an entry before it is called."""
     function = entry_of(name)
     function.compile((types.int64,) * function.py_func.__code__.co_argcount)
 
@@ -69,7 +67,7 @@ register_loading_lock(global_compiler_lock._lock)
 
 
 class Announcement(event.Listener):  # type: ignore[misc]
-    """Says once that kernels are being compiled, so that nobody waits in silence."""
+    """Announces once that kernels are being compiled, so that nobody waits in silence."""
 
     was_made = False
 
@@ -81,7 +79,7 @@ class Announcement(event.Listener):  # type: ignore[misc]
             sys.stderr.write(f"{line}\n")
 
     def on_end(self, event: Any) -> None:
-        """Nothing to do: compiling is announced, not timed."""
+        """Do nothing: compilation is announced, not timed."""
 
 
 announcement = Announcement()
@@ -104,7 +102,7 @@ def _array_at(context: Any, builder: Any, array_type: Any, address: Any) -> Any:
 
 @intrinsic
 def view(typing_context: Any, address: Any, dtype: Any) -> Any:
-    """The array of `dtype` that starts at `address`."""
+    """Return the array of `dtype` that starts at `address`."""
     array_type = types.Array(dtype.dtype, 1, "C")
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -114,7 +112,7 @@ def view(typing_context: Any, address: Any, dtype: Any) -> Any:
 
 
 def view_slot(dtype: Any) -> Any:
-    """A function of a table and a slot: the array of `dtype` whose address the slot holds."""
+    """Return a function that returns the array whose address a table's slot holds."""
     array_type = types.Array(from_dtype(np.dtype(dtype)), 1, "C")
 
     @intrinsic
@@ -131,7 +129,7 @@ def view_slot(dtype: Any) -> Any:
 
 @intrinsic
 def prefetch(typing_context: Any, address: Any) -> Any:
-    """Ask for a cache line ahead of use: a hint, never needed for the answer."""
+    """Prefetch a cache line: a hint, never needed for the answer."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = builder.inttoptr(args[0], cgutils.voidptr_t)

@@ -1,13 +1,7 @@
-"""Is there a like case at all: an earlier row that is near, whatever its output?
-
-Asked of a decision without a witness, after its search. Where outputs are labels, that search has
-looked at every row of another label, and none was near: what is left lies in the tree of the
-decision's own label. Any near row will do. So the leaf to which the point leads is scanned first,
-where most searches end; only then are all cells within reach collected and scanned, up to the first
-near row.
+"""Find any comparable row: an earlier row that is near, whatever its output.
 
 Invariant: -1 means that no row from `since` on and before `row` is near; `is_near` decides.
-Cost: mostly one way down and one block; at worst a search that skips nothing for its output.
+Cost: mostly one descent and one block; at worst a search that skips nothing for its output.
 Not here: the latest near row among given candidates (propose.py), blocks of a flat scan (flat.py).
 """
 
@@ -27,19 +21,25 @@ from likewise.search.kernels.search import (
 from likewise.search.kernels.table import BLOCK, bytes_of, floats, ints
 from likewise.search.kernels.tree import tree_for
 
-_AHEAD = 8  # rows between asking for a position and reading it
+# This search is for a decision without a witness, after the usual search. Where outputs are labels,
+# that search has looked at every row of another label, and none was near: the rest lies in the tree
+# of the decision's own label. Any near row will do. So the leaf to which the point leads is scanned
+# first, where most searches end; only then are all cells within reach collected and scanned, up to
+# the first near row.
+
+_AHEAD = 8  # rows between prefetching a position and reading it
 
 
 @kernel
 def is_row_near(table: Any, other: int, norm: float) -> bool:
-    """Whether a stored row is near QUERY, whose norm this is."""
+    """Return whether a stored row is near QUERY, whose norm this is."""
     reach = floats(table, t.NUMBERS)[t.REACH]
     return is_near(input_distance(table, other, reach, norm), reach)
 
 
 @kernel
 def _near_in_blocks(table: Any, blocks: int, row: int, since: int, known: int) -> int:
-    """A row from `since` on, before `row` and near it, in the blocks collected; -1 for none.
+    """Return a row from `since` on, before `row` and near it, in the blocks collected, or -1.
 
     known: a block that holds none
     """
@@ -71,7 +71,7 @@ def _near_in_blocks(table: Any, blocks: int, row: int, since: int, known: int) -
 
 @kernel
 def _own_leaf(table: Any, node: int) -> tuple[int, bool]:
-    """The leaf below `node` to which POINT leads, and whether all within reach lies in it.
+    """Return the leaf below `node` to which POINT leads, and whether all within reach lies in it.
 
     A plane farther away than TREE_REACH has nothing near behind it, whatever the metric.
     """
@@ -92,7 +92,7 @@ def _own_leaf(table: Any, node: int) -> tuple[int, bool]:
 
 @step
 def find_comparable(table: Any, row: int, since: int) -> int:
-    """A like case of a written row with output GIVEN that has no witness from `since` on, or -1.
+    """Return a near row of a written row with output GIVEN that has no witness since, or -1.
 
     The row is prepared.
     """
@@ -120,14 +120,14 @@ def find_comparable(table: Any, row: int, since: int) -> int:
 
 @step
 def find_comparable_of_row(table: Any) -> int:
-    """A like case from SINCE on of row FIRST with output GIVEN, or -1."""
+    """Return a near row from SINCE on of row FIRST with output GIVEN, or -1."""
     prepare(table, table[t.FIRST])
     return find_comparable(table, table[t.FIRST], table[t.SINCE])
 
 
 @step
 def find_comparable_of_rows(table: Any) -> int:
-    """A like case of each row of a batch that has none in LIKES yet, in the working order."""
+    """Find a near row for each row of a batch that has none in COMPARABLE_ROWS yet."""
     width = table[t.OUT_WIDTH]
     given = floats(table, t.GIVEN)
     outputs = floats(table, t.OUTPUTS)

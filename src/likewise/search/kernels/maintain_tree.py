@@ -1,11 +1,8 @@
-"""Keeping the tree in shape: balance, and a rebuild where balance fails.
+"""Maintain the tree between decisions: balance it, and rebuild where balance fails.
 
 Lifting planes (balance.py) keeps the tree shallow where arrivals are sorted. Where no plane can be
-lifted and a leaf comes to lie deeper than 3 log2(leaves) + 10, the lowest subtree above it that is
-too deep for its size is rebuilt (Galperin and Rivest's scapegoat), a little with each further
-insertion. All this happens between decisions, in a
-kernel of its own: a decision only notes which nodes it split.
-
+lifted and a leaf lies deeper than 3 log2(leaves) + 10, the lowest subtree above it that is too deep
+for its size is rebuilt (Galperin and Rivest's scapegoat), a little with each further insertion.
 Invariant: one rebuild at a time; a node is not rebuilt again before it has grown by a quarter.
 """
 
@@ -23,7 +20,7 @@ from likewise.search.kernels.table import ints
 
 @kernel
 def _bits(leaves: int) -> int:
-    """log2, rounded down."""
+    """Return log2, rounded down."""
     bits = 0
     while leaves > 1:
         leaves >>= 1
@@ -33,7 +30,7 @@ def _bits(leaves: int) -> int:
 
 @kernel
 def _find_scapegoat(table: Any, node: int) -> int:
-    """The lowest node above that is too deep for its size, unless lately rebuilt; -1 for none."""
+    """Return the lowest node above that is too deep for its size, unless lately rebuilt, or -1."""
     leaves = ints(table, t.LEAVES)
     built = ints(table, t.BUILT)
     parent = ints(table, t.PARENT)
@@ -49,7 +46,7 @@ def _find_scapegoat(table: Any, node: int) -> int:
 
 @entry
 def maintain_tree(address: int, budget: int) -> int:
-    """Balance above the nodes that were split, and work on the rebuild under way, if any."""
+    """Balance above the nodes that decisions noted as split, and work on a rebuild, if any."""
     table = view(address, np.int64)
     if table[t.JOB_PHASE] != COLLECT:
         parted = ints(table, t.PARTED)

@@ -1,13 +1,9 @@
-"""Libraries of compiled kernels: find them, choose the ones for this processor, load them.
+"""Find the libraries of compiled kernels, choose the ones for this processor, load them.
 
-`search/kernels/building.py` makes one library for each entry kernel and level of x86-64 and puts
-it into `built/<level>/`. Its name ends in a mark of the text that the entry is made of, so a
-library built from other text is never loaded. Loading needs no compiler, no linker and no writable
-folder. In a clone, an entry whose library is missing is compiled when it is first called, and a
-line on standard error says so.
-
-    LIKEWISE_KERNELS=jit         compile at run time, with Numba
-    LIKEWISE_KERNELS=x86-64-v2   the libraries of this level, and no other
+building.py makes one library for each entry kernel and level of x86-64 and puts it into
+`built/<level>/`. Its name ends in a digest of the entry's source text, so a library built from
+other text is never loaded. Loading needs no compiler, no linker and no writable folder. In a clone,
+a missing library is compiled at the first call; a line on standard error says so.
 """
 
 import ctypes
@@ -24,6 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from likewise.runtime.forking import ForkSafeLock
+
+# LIKEWISE_KERNELS=jit         compile at run time, with Numba
+# LIKEWISE_KERNELS=x86-64-v2   use the libraries of this level, and no other
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "built"
@@ -63,7 +62,7 @@ def sources(name: str) -> list[str]:
 
 @cache
 def text_mark(name: str) -> str:
-    """Return a digest of the text of all modules that an entry is made of."""
+    """Return a digest of the source text of all modules that an entry is made of."""
     digest = hashlib.sha256()
     for module in sources(name):
         digest.update((HERE / f"{module}.py").read_bytes())
@@ -76,7 +75,7 @@ def library_path(level: str, name: str) -> Path:
 
 
 def levels_here() -> list[str]:
-    """The levels that this machine can run, best first."""
+    """Return the levels that this machine can run, best first."""
     machine = platform.machine() if sys.platform == "linux" else ""
     if machine not in ("x86_64", "AMD64"):
         return [AARCH64] if machine == AARCH64 else []
@@ -88,7 +87,7 @@ def levels_here() -> list[str]:
 
 @cache
 def _processor() -> frozenset[str]:
-    """What the processor has; where nobody says, what nearly every one of x86-64 has."""
+    """Return the processor's features; if unknown, those of nearly every x86-64 processor."""
     try:
         with Path("/proc/cpuinfo").open(encoding="ascii", errors="replace") as lines:
             line = next((line for line in lines if line.startswith("flags")), "")
@@ -111,14 +110,14 @@ def choose_level() -> str | None:
 
 
 def entry_of(name: str) -> Any:
-    """An entry kernel, whichever way it is had."""
+    """Return an entry kernel, however it is compiled."""
     return getattr(importlib.import_module(f"likewise.search.kernels.{ENTRIES[name]}"), name)
 
 
 def load_entry(level: str, name: str, arguments: int) -> Callable[..., int]:
-    """Return an entry of a level's library: whole numbers in, one out, without the lock of Python.
+    """Return an entry of a level's library: integers in, one out, without the interpreter lock.
 
-    Where its library is missing, it is compiled by the first call.
+    If its library is missing, the first call compiles it.
     """
     if library_path(level, name).exists():
         return _function(level, name, arguments)
@@ -135,7 +134,7 @@ def load_entry(level: str, name: str, arguments: int) -> Callable[..., int]:
 
 
 def _compile(level: str, name: str) -> None:
-    """Have the library of an entry made, in a process of its own (building.py)."""
+    """Build the library of an entry in another process (building.py)."""
     path = os.pathsep.join([str(HERE.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "likewise.search.kernels.building", "--level", level, name]
     subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, stdout=2, check=True)

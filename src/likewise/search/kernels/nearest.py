@@ -1,26 +1,7 @@
-"""Hunting for one past decision: the nearest that differs, or the steepest; branch and bound.
+"""Search for one past decision, the nearest that differs or the steepest, by branch and bound.
 
-The traversal is that of search.py, nearer child first, but what is near shrinks as the hunt goes
-on (bounds.py). A subtree is skipped when no output below it matters, or when its cell, or at a leaf
-its box, is farther away than what would matter with the farthest of its outputs. The codes of a
-block are scanned with a window made for that radius. What is left is measured by the one distance
-function, which gives up beyond the radius.
-
-A hunt begins with what the last one found: in a batch that was for a neighbour in the tree, and
-what contradicts one mostly contradicts the other. So most hunts know a good radius at once.
-
-Why nothing is lost. Every bound is a lower bound on the distance as computed, as in search.py and
-codes.py: cells by planes, the incremental sums with errors far below the margin of
-`length_in_tree`; boxes hold every position; over a sketch, distances are at most those over all.
-Offsets are capped so that their squares stay finite: that only lowers a bound. A block is scanned
-with codes only if the window fits into half of their circle, and into 16-bit sums.
-
-Ties. On a grid, thousands of rows may be equally near in linf. There bounds are exact, rounding
-included, so cells that can only tie are left out at first. If the best is tied, the earliest of its
-equals is looked for among the first rows of all, then by a second traversal that leaves out none.
-
-Invariant: the answer does not depend on the shape of the tree, nor on where the hunt began. Of rows
-that are equally good, the earliest is named; of equally steep ones, that with the farthest output.
+Invariant: the answer does not depend on the shape of the tree, nor on where the search began. Of
+equally good rows, the earliest is named; of equally steep ones, that with the farthest output.
 Cost: the cells within the final radius, and those met on the way to it.
 Not here: which rows are written or inserted when (search/indexes/best_index.py).
 """
@@ -44,16 +25,36 @@ from likewise.search.kernels.rows import read_row
 from likewise.search.kernels.search import note_search, prepare
 from likewise.search.kernels.table import BLOCK, bytes_of, floats, ints
 
-_AHEAD = 8  # rows between asking for one and hunting for it
+# The traversal is that of search.py, nearer child first, but the radius shrinks as the search goes
+# on (bounds.py). A subtree is skipped when no output below it matters, or when its cell, or at a
+# leaf its box, is farther away than what would matter with the farthest of its outputs. The codes
+# of a block are scanned with a window made for that radius. What is left is measured by the one
+# distance function, which gives up beyond the radius.
+#
+# A search begins with what the last one found: in a batch that was for a neighbour in the tree, and
+# what contradicts one mostly contradicts the other. So most searches know a good radius at once.
+#
+# Why nothing is lost. Every bound is a lower bound on the distance as computed, as in search.py and
+# codes.py: cells by planes, the incremental sums with errors far below the margin of
+# `length_in_tree`; boxes hold every position; over a sketch, distances are at most those over all.
+# Offsets are capped so that their squares stay finite: that only lowers a bound. A block is scanned
+# with codes only if the window fits into half of their circle, and into 16-bit sums.
+#
+# Ties. On a grid, thousands of rows may be equally near in linf. There bounds are exact, rounding
+# included, so cells that can only tie are left out at first. If the best is tied, the earliest of
+# its equals is searched for among the first rows of all, then by a second traversal that leaves out
+# none.
+
+_AHEAD = 8  # rows between prefetching one and searching for it
 _TINY = 1e-150  # below this the squares in a distance vanish: it is not given up
 _BOX_ERROR = 0.07  # of codes, in units: 2^-52 of the largest position that is not clamped, and more
-_SUM_ERROR = 1e-3  # the same for sums, for each coordinate
+_SUM_ERROR = 1e-3  # of sums of codes, for each coordinate
 _BOX_MOST = 126  # units: half of the circle of codes
 _SUM_MOST = 111  # four capped squares and a sum within the limit fit into 16 bits
 _ALL = 65535
-_CHECK = 4  # coordinates between two looks at whether any point is left
+_CHECK = 4  # coordinates between two checks whether any point is left
 _PREFIX = 256  # rows looked through for the earliest of many that are equally good
-_FIRST = 4  # points of a block that are looked for, nearest first, before the rest
+_FIRST = 4  # points of a block that are compared, nearest first, before the rest
 _LARGE, _LARGE_SQUARED = 1e300, 1e150  # offsets are capped here, so that no sum is infinite
 
 
@@ -61,7 +62,7 @@ _LARGE, _LARGE_SQUARED = 1e300, 1e150  # offsets are capped here, so that no sum
 def _consider(table: Any, row: int, far: float, norm: float, slot: int, merit: float) -> float:
     """Let a row at output distance `far` take the best one's place if it is better.
 
-    The merit of the best.
+    Return the merit of the best.
     """
     radius = radius_of_interest(table, far, merit, slot)
     if radius < 0.0:
@@ -90,7 +91,7 @@ def _consider(table: Any, row: int, far: float, norm: float, slot: int, merit: f
 
 @kernel
 def _consider_alone(table: Any, row: int, norm: float, slot: int, merit: float) -> float:
-    """The same for a row that no leaf led to."""
+    """Consider a row that no leaf led to, and return the merit of the best."""
     width = table[t.OUT_WIDTH]
     outputs = floats(table, t.OUTPUTS)
     far = output_distance(table[t.OUTPUT], floats(table, t.GIVEN), outputs, row * width, width)
@@ -99,7 +100,7 @@ def _consider_alone(table: Any, row: int, norm: float, slot: int, merit: float) 
 
 @small
 def _slip(metric: int, axes: int) -> float:
-    """By how many units codes may err, all coordinates together."""
+    """Return by how many units codes may err, all coordinates together."""
     if metric == t.LINF:
         return _BOX_ERROR
     return _SUM_ERROR * (axes if metric == t.L1 else np.sqrt(axes))
@@ -107,15 +108,15 @@ def _slip(metric: int, axes: int) -> float:
 
 @small
 def _window(metric: int, length: float, grain: float, slip: float) -> int:
-    """A length in the tree in code units, rounded up; no more than codes can tell."""
+    """Return a length in the tree in code units, rounded up; no more than codes can tell."""
     return int(min(length * grain + slip, _BOX_MOST if metric == t.LINF else _SUM_MOST)) + 1
 
 
 @small
 def _score_limit(metric: int, window: int) -> int:
-    """The largest score of a point within the window; whoever has a larger one is out of it.
+    """Return the largest score of a point within the window; a larger score lies outside.
 
-    All scores where the window is as wide as can be: what lies beyond, codes cannot tell.
+    If the window is as wide as can be, all scores pass: codes cannot tell what lies beyond.
     """
     if metric == t.LINF:
         return window if window <= _BOX_MOST else _ALL
@@ -126,7 +127,7 @@ def _score_limit(metric: int, window: int) -> int:
 
 @kernel
 def _score_gaps(codes: int, query: Any, axes: int, window: int, mask: Any, scores: Any) -> None:
-    """The largest gap of codes of each marked point of the block at address `codes`."""
+    """Compute the largest gap of codes of each marked point of the block at address `codes`."""
     for i in range(BLOCK):
         mask[i] = mask[i] - 1  # 0, or 255 for no point
     for j in range(axes):
@@ -147,10 +148,10 @@ def _score_gaps(codes: int, query: Any, axes: int, window: int, mask: Any, score
 
 @kernel
 def _score(table: Any, block: int, window: int) -> int:
-    """Score the points of a block by how far their codes are; how many coordinates were looked at.
+    """Score the points of a block by the distance of their codes.
 
-    A score is the largest gap for linf, else a sum as in codes.py. Once all are out of the window,
-    scores are only known to be.
+    Return how many coordinates were read. A score is the largest gap for linf, else a sum as in
+    codes.py. Once all points are out of the window, the scores are lower bounds.
     """
     axes = table[t.AXES]
     metric = table[t.METRIC]
@@ -171,7 +172,7 @@ def _score(table: Any, block: int, window: int) -> int:
 
 @kernel
 def _least(scores: Any) -> int:
-    """The point with the smallest score."""
+    """Return the point with the smallest score."""
     least = np.uint16(_ALL)
     for i in range(BLOCK):
         least = min(least, scores[i])
@@ -183,7 +184,7 @@ def _least(scores: Any) -> int:
 
 @small
 def _note_promising(scores: Any, count: int, limit: int, promising: Any) -> int:
-    """Note the points of a block with scores within the limit; how many."""
+    """Note the points of a block with scores within the limit; return how many."""
     left = 0
     for i in range(count):
         promising[left] = i
@@ -193,7 +194,7 @@ def _note_promising(scores: Any, count: int, limit: int, promising: Any) -> int:
 
 @kernel
 def _search_leaf(table: Any, node: int, before: int, norm: float, slot: int, merit: float) -> float:
-    """Consider the points of a leaf, the most promising first. The merit of the best."""
+    """Consider the points of a leaf, the most promising first; return the merit of the best."""
     metric = table[t.METRIC]
     farthest = farthest_below(table, node)
     far = -1.0
@@ -259,13 +260,13 @@ def _search_leaf(table: Any, node: int, before: int, norm: float, slot: int, mer
 
 @kernel
 def _is_monotone(table: Any) -> bool:
-    """Whether what is nearer, or differs more, never has less merit, rounding included."""
+    """Return whether a nearer or more different row never has less merit, rounding included."""
     return table[t.QUESTION] == t.NEAREST or floats(table, t.NUMBERS)[t.EXPONENT] == 1.0
 
 
 @kernel
 def _rank(table: Any, near: float, far: float, merit: float, slot: int) -> int:
-    """How a row that near, its output that far away, stands to the best: 1 better, 0 equal, or -1.
+    """Compare a row at these distances with the best: 1 if better, 0 if equal, else -1.
 
     For linf a bound on the distance is exact: the distance rounds in the same places.
     """
@@ -282,10 +283,10 @@ def _rank(table: Any, near: float, far: float, merit: float, slot: int) -> int:
 def _descend(
     table: Any, root: int, before: int, norm: float, slot: int, merit: float, ties: bool
 ) -> float:
-    """Hunt below a root. The merit of the best.
+    """Search below a root; return the merit of the best.
 
-    Without `ties`, what is sure to be no better than the best may be left out; KEYS then says at
-    which merit something was that may be as good.
+    Without `ties`, what is sure to be no better than the best may be left out; KEYS then holds the
+    merit at which something that may be as good was left out.
     """
     metric = table[t.METRIC]
     tied = floats(table, t.KEYS)
@@ -372,7 +373,7 @@ def _descend(
 def _settle_tie(table: Any, norm: float, slot: int, merit: float) -> float:
     """Find the earliest of the rows that are as good as the best.
 
-    Where there are many, it is among the first of all; where it is not, there are few.
+    Where there are many, it is among the first rows of all; where it is not, there are few.
     """
     best = ints(table, t.RESULT_ROWS)
     alive = bytes_of(table, t.ALIVE)
@@ -390,9 +391,10 @@ def _settle_tie(table: Any, norm: float, slot: int, merit: float) -> float:
 
 @kernel
 def search_best_of_row(table: Any, row: int, slot: int) -> bool:
-    """Hunt for a written row and GIVEN among the rows before it; the answer goes to a result slot.
+    """Search for a written row and GIVEN among the rows before it; write the answer to a slot.
 
-    Whether there is one; if not, the slot's row is -1. PLACES holds the row's sketch already.
+    Return whether there is one; if not, the slot's row is -1. PLACES holds the row's sketch
+    already.
     """
     prepare(table, row)
     read_row(table, row, floats(table, t.QUERY))
@@ -422,7 +424,7 @@ def search_best_of_row(table: Any, row: int, slot: int) -> bool:
 
 @step
 def _search_best_of_rows(table: Any) -> int:
-    """Hunt for rows of a batch in the working order, one result each."""
+    """Search for rows of a batch in the working order, one result each."""
     width = table[t.OUT_WIDTH]
     given = floats(table, t.GIVEN)
     outputs = floats(table, t.OUTPUTS)
@@ -444,9 +446,10 @@ def _search_best_of_rows(table: Any) -> int:
 
 @entry
 def search_best(address: int, row: int) -> int:
-    """Hunt for a written row with GIVEN: 1 or 0, whether one was found.
+    """Search for a written row with GIVEN; return 1 if a match was found, else 0.
 
-    Below 0: for the rows of a batch from START to STOP, in working order; how far it has come.
+    If `row` is below 0, search for the rows of a batch from START to STOP, in the working order,
+    and return how far the work has come.
     """
     table = view(address, np.int64)
     if row < 0:

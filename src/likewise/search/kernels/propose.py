@@ -1,9 +1,8 @@
-"""Deciding what an index written in Python proposes.
+"""Decide about the candidates that an index written in Python proposes.
 
 Such an index names candidates; admitting, deciding and remembering stay here, so that the one
 comparison is the same for every index.
-
-Invariant: a task that answers below zero has changed nothing that anyone can see.
+Invariant: a task that answers below zero has changed nothing visible.
 """
 
 from typing import Any
@@ -38,7 +37,7 @@ def _admit(table: Any) -> int:
 
 @step
 def _latest_near(table: Any) -> int:
-    """The latest near row before row FIRST among STOP candidates in order, or -1."""
+    """Return the latest near row before row FIRST among STOP candidates in order, or -1."""
     row = table[t.FIRST]
     candidates = ints(table, t.CANDIDATES)
     alive = bytes_of(table, t.ALIVE)
@@ -53,9 +52,9 @@ def _latest_near(table: Any) -> int:
 
 @step
 def _decide(table: Any) -> int:
-    """The witnesses of row FIRST, with output GIVEN, among STOP candidates; how many.
+    """Find the witnesses of row FIRST, with output GIVEN, among STOP candidates; return how many.
 
-    Candidates may repeat, and may name rows that are not there.
+    Candidates may repeat, and may name rows that do not exist.
     """
     row = table[t.FIRST]
     width = table[t.OUT_WIDTH]
@@ -82,7 +81,7 @@ def _decide(table: Any) -> int:
 
 @entry
 def propose(address: int) -> int:
-    """Do the TASK of the table there; what it answers is said with the task."""
+    """Run the TASK of the table at `address`; the comments on tasks say what each returns."""
     table = view(address, np.int64)
     task = table[t.TASK]
     if task == ADMIT:

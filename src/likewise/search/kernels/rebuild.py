@@ -1,11 +1,5 @@
 """Build a subtree from its rows, a little at a time.
 
-The same steps serve three ends: bulk loading (run at once), replacing a subtree that has become too
-deep (a few steps with every insertion, so that no single decision waits for it), and starting
-afresh. A rebuild collects the subtree's rows, parts them along sampled medians until a block holds
-them, inserts what has arrived meanwhile, and changes places with the old subtree, which is then
-given back piece by piece. Until then the old subtree answers every query.
-
 Invariant: at the exchange, both subtrees hold the same remembered rows.
 Invariant: while rows are collected the old subtree is only added to (no lifts, no collapses), and
 rows added since the start are marked and logged, so none is missed and none comes twice.
@@ -49,9 +43,15 @@ from likewise.search.kernels.tree import (
     tree_of,
 )
 
+# The same steps serve three purposes: bulk loading (run at once), replacing a subtree that has
+# become too deep (a few steps with every insertion, so that no single decision waits for it), and
+# starting again. A rebuild collects the subtree's rows, splits them along sampled medians until a
+# block holds them, inserts what has arrived meanwhile, and changes places with the old subtree,
+# which is then freed piece by piece. Until then the old subtree answers every query.
+
 _FILL = 112  # a segment this short becomes a leaf, with some room left
 _SAMPLE = 64
-_AHEAD = 16  # rows between asking for one and reading it
+_AHEAD = 16  # rows between prefetching one and reading it
 _PENDING = -2  # in AXIS: a node whose segment waits on the stack
 
 
@@ -99,7 +99,7 @@ def start_bulk(address: int, root: int) -> int:
 
 @step
 def _collect(table: Any) -> int:
-    """Take one block's rows; a negative entry on the stack is a further block of a chain."""
+    """Collect one block's rows; a negative entry on the stack is a further block of a chain."""
     stack = ints(table, t.JOB_STACK)
     table[t.JOB_TOP] -= 1
     node = stack[table[t.JOB_TOP] * 3 + 2]
@@ -126,7 +126,7 @@ def _collect(table: Any) -> int:
 
 @kernel
 def _plan(table: Any) -> None:
-    """All rows are collected: they are the first segment."""
+    """Make all collected rows the first segment."""
     root = job_root(table)
     table[t.ROWS_REBUILT] += table[t.JOB_COUNT]
     make_leaf(table, root, -1, -1)
@@ -137,7 +137,7 @@ def _plan(table: Any) -> None:
 
 @step
 def _open_segment(table: Any) -> int:
-    """Take a segment: make it a leaf, or find the plane that parts it."""
+    """Take a segment: make it a leaf, or find the plane that splits it."""
     if table[t.JOB_TOP] == 0:
         table[t.JOB_PHASE] = LOG
         return 1
@@ -186,7 +186,7 @@ def _begin_partition(table: Any, axis: int, split: float) -> None:
 
 @step
 def _partition(table: Any, budget: int) -> int:
-    """Part the segment's rows by the plane, both ends inwards, as far as the budget goes."""
+    """Split the segment's rows by the plane, both ends inwards, as far as the budget goes."""
     rows = ints(table, t.JOB_IDS)
     axis = table[t.JOB_AXIS]
     split = floats(table, t.NUMBERS)[t.JOB_SPLIT]
@@ -224,7 +224,7 @@ def _partition(table: Any, budget: int) -> int:
 
 @step
 def _compare_equal(table: Any, budget: int) -> int:
-    """The sample was all equal: look for a row that differs, and part the segment there."""
+    """Find a row that differs, since the sample was all equal, and split the segment there."""
     width = table[t.AXES]
     rows = ints(table, t.JOB_IDS)
     gap_scale = floats(table, t.GAP_SCALE)
@@ -303,7 +303,7 @@ def _apply_log(table: Any) -> int:
 
 @step
 def _exchange(table: Any) -> None:
-    """Let the new subtree take the old one's place; the old one is now there to be freed."""
+    """Let the new subtree take the old one's place; the old one is freed from now on."""
     node = table[t.JOB_NODE]
     root = job_root(table)
     spare = spare_pair(table)
@@ -327,7 +327,7 @@ def _exchange(table: Any) -> None:
 
 @kernel
 def _discard(table: Any, node: int) -> None:
-    """Put what lies below a node on the stack of things to free."""
+    """Put what lies below a node on the stack of what is to be freed."""
     first = ints(table, t.LEFT)[node]
     if ints(table, t.AXIS)[node] >= 0:
         _push(table, 0, 0, first)
@@ -337,7 +337,7 @@ def _discard(table: Any, node: int) -> None:
 
 @step
 def _free(table: Any) -> int:
-    """Give back one pair of nodes or one block of the old subtree."""
+    """Free one pair of nodes or one block of the old subtree."""
     if table[t.JOB_TOP] == 0:
         table[t.JOB_PHASE] = IDLE
         return 1

@@ -1,11 +1,10 @@
 """Take rows out of the tree, and out of the history.
 
-The row's position leads to its leaf, where the block's last point takes its place. A leaf left
-almost empty joins its sibling, and the pair and the block become free again.
-
+The row's position leads to its leaf, where the block's last point takes its place. An almost empty
+leaf joins its sibling, and the pair and the block become free again.
 Invariant: ranges and boxes may stay wider than needed; they never become too narrow.
-Cost: a descent and a look through one leaf's row numbers, chains included.
-Not here: giving whole pages of erased rows back (search/history/stored_decisions.py).
+Cost: a descent and a scan of one leaf's row numbers, chains included.
+Not here: releasing whole pages of erased rows (search/history/stored_decisions.py).
 """
 
 from typing import Any
@@ -20,12 +19,12 @@ from likewise.search.kernels.rows import erase_row, read_point
 from likewise.search.kernels.table import BLOCK, floats, ints
 from likewise.search.kernels.tree import descend, free_block, free_pair, job_root, tree_of
 
-_SPARSE = BLOCK // 4  # a leaf with fewer points looks for company
+_SPARSE = BLOCK // 4  # a leaf with fewer points joins its sibling
 
 
 @kernel
 def _take_out(table: Any, leaf: int, row: int) -> bool:
-    """Remove a row from a leaf's blocks; False if it is not there."""
+    """Remove a row from a leaf's blocks; return False if it is not there."""
     width = table[t.AXES]
     count = ints(table, t.COUNT)
     following = ints(table, t.NEXT)
@@ -117,7 +116,7 @@ def _keep_extent(table: Any, source: int, target: int) -> None:
 
 @kernel
 def _being_replaced(table: Any, node: int) -> bool:
-    """Whether a node lies in the subtree that a rebuild is to replace, or beside its root.
+    """Return whether a node lies in the subtree that a rebuild will replace, or beside its root.
 
     A join beside it would move its root, whose number may be on the stack of things to collect.
     """

@@ -1,30 +1,8 @@
-"""A position, rotated and written down as one byte for each leading coordinate.
+"""Rotate a position and encode each leading coordinate in one byte.
 
-A rotation keeps l2 distances, and a few of its coordinates bound them from below. With the
-directions of largest variance first, few coordinates tell most points apart. For cosine the same
-is done on the unit sphere.
-
-Why nothing near is lost. Let p, q be two positions at distance at most TREE_REACH, A the matrix in
-DIRECTIONS, which includes the division by TREE_REACH, and y, z their rotated coordinates as
-computed in float64.
-- |A(p - q)| <= TURNED_REACH: the norm of A is bounded by measuring how far the rows of A are from
-  orthonormal.
-- y lies within e of A(p - centre): the position errs relatively by (width + 16) 2^-52, subtracting
-  the centre by 2^-53, the sum over `width` products by (width + 2) 2^-53 |A|_F. GAP_ERROR times
-  |p - centre| plus VALUE_ERROR times |p| is more than all of it and the roundings below.
-- Coordinates are cut off at +-CUT, which never lengthens a gap; what is no number becomes 0 with
-  an infinite error.
-- A code is the whole number of units nearest to a coordinate, UNITS units to a reach; behind the
-  front, where coordinates vary less, FINER times as many. Over any of the coordinates, the codes of
-  p lie within |rest(p)| of y, where the rest is y less its code. So gaps of codes, squared and
-  added up, are at most (UNITS (TURNED_REACH + e(p) + e(q) + |rest(p)| + |rest(q)|))^2, with
-  squares behind the front divided by FINER^2.
-- Codes are kept modulo 256 and gaps taken as signed bytes, sums stop at 65,535: each makes a sum
-  smaller, never larger. Everything after the code is whole numbers, so nothing else rounds.
-
-A point's error is e + |rest|, once over the front coordinates and once over all of them.
-
-Cost: one product of a vector and a matrix for each row.
+A rotation preserves l2 distances, and a few of its coordinates bound them from below. With the
+directions of largest variance first, few coordinates separate most points. For cosine the same is
+done on the unit sphere. Cost: one product of a vector and a matrix for each row.
 Not here: which rotation (search/indexes/rotation.py), the blocks of codes (flat.py).
 """
 
@@ -37,19 +15,40 @@ from likewise.search.kernels.compile import kernel, view
 from likewise.search.kernels.rows import read_row
 from likewise.search.kernels.table import floats
 
+# Why nothing near is lost. Let p, q be two positions at distance at most TREE_REACH, A the matrix
+# in DIRECTIONS, which includes the division by TREE_REACH, and y, z their rotated coordinates as
+# computed in float64.
+# - |A(p - q)| <= TURNED_REACH: the norm of A is bounded by measuring how far the rows of A are from
+#   orthonormal.
+# - y lies within e of A(p - centre): the position errs relatively by (width + 16) 2^-52,
+#   subtracting the centre by 2^-53, the sum over `width` products by (width + 2) 2^-53 |A|_F.
+#   GAP_ERROR times |p - centre| plus VALUE_ERROR times |p| is more than all of it and the roundings
+#   below.
+# - Coordinates are clamped to +-CUT, which never lengthens a gap; what is not a number becomes 0
+#   with an infinite error.
+# - A code is the integer nearest to a coordinate in units, UNITS units to a reach; behind the
+#   front, where coordinates vary less, FINER times as many. Over any of the coordinates, the codes
+#   of p lie within |rest(p)| of y, where the rest is y less its code. So gaps of codes, squared and
+#   added up, are at most (UNITS (TURNED_REACH + e(p) + e(q) + |rest(p)| + |rest(q)|))^2, with
+#   squares behind the front divided by FINER^2.
+# - Codes are stored modulo 256 and gaps taken as signed bytes, sums stop at 65,535: each makes a
+#   sum smaller, never larger. Everything after the code is integers, so nothing else rounds.
+#
+# A point's error is e + |rest|, once over the front coordinates and once over all of them.
+
 UNITS = 150.0
 """Units of a code in one reach. More make rests smaller, and gaps of more than 127 units wrap."""
 FINER = 3
 FRONT = 64
 """Coordinates that are compared for every point of a block; the others for those that remain."""
 STEP = 16
-"""Coordinates between two looks at whether any point is left. FRONT is a multiple of it."""
+"""Coordinates between two checks whether any point is left. FRONT is a multiple of it."""
 _CUT = 2.0**53
 
 
 @kernel
 def rotate_row(table: Any, row: int, k: int) -> None:
-    """Rotate a written row and write its codes to place k of TURNED, with its errors."""
+    """Rotate a written row; write its codes, and their errors, to place k of TURNED."""
     width = table[t.WIDTH]
     axes = table[t.AXES]
     query = floats(table, t.QUERY)
@@ -91,7 +90,7 @@ def rotate_row(table: Any, row: int, k: int) -> None:
 
 @kernel
 def _write_codes(table: Any, k: int, error: float) -> None:
-    """The codes of what lies in TURNING, and the errors of the front and of all of it."""
+    """Write the codes of the coordinates in TURNING, and the errors of the front and of all."""
     turning = floats(table, t.TURNING)
     codes = view(table[t.TURNED] + k * table[t.TURNED_BYTES], np.uint8)
     rest = 0.0
@@ -113,6 +112,6 @@ def _write_codes(table: Any, k: int, error: float) -> None:
 
 @kernel
 def limit_of(table: Any, error: float) -> float:
-    """What a sum of squared gaps of codes may not exceed, for two errors together."""
+    """Return the limit of a sum of squared gaps of codes, for two errors together."""
     reach = UNITS * (floats(table, t.NUMBERS)[t.TURNED_REACH] + error)
     return reach * reach * (1.0 + 1e-12)

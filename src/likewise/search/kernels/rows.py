@@ -1,9 +1,8 @@
-"""Stored rows: admitted, written, read back, placed in the tree's coordinates.
+"""Admit, write and read stored rows, and place them in the tree's coordinates.
 
-An input is written behind the history before anything else happens to it: there no query sees it,
-and from there on all work is done on the values as stored. All arithmetic is in float64, into which
-every stored value converts exactly; a value that the storage type cannot hold is refused.
-
+An input is first written behind the history, where no query sees it, and then used as stored. All
+arithmetic is in float64, into which every stored value converts exactly; a value that the storage
+type cannot hold is refused.
 Invariant: rows from TOTAL on are no part of the history, whatever is written there.
 """
 
@@ -26,7 +25,7 @@ _NORM_LOW, _NORM_HIGH = (
 
 @kernel
 def squared_norm(values: Any, weights: Any, width: int) -> float:
-    """The weighted sum of squares, in eight lanes as in distance.py.
+    """Return the weighted sum of squares, in eight lanes as in distance.py.
 
     Both arrays end in zeros where `width` is no multiple of 8.
     """
@@ -64,7 +63,7 @@ def _integer_bounds(storage: int) -> tuple[float, float]:
 
 @kernel
 def _why_not(storage: int, value: float) -> int:
-    """What is wrong with a value, 0 if nothing."""
+    """Return the error code for a value, 0 if nothing is wrong."""
     if not np.isfinite(value):
         return t.NOT_FINITE
     if storage == t.FLOAT32:
@@ -79,7 +78,7 @@ def _why_not(storage: int, value: float) -> int:
 
 @kernel
 def admit_output(table: Any, given: Any) -> int:
-    """0, or why `given` is no output (BAD_AT says where)."""
+    """Return 0, or the error code if `given` is no output (BAD_AT says where)."""
     kind = table[t.OUTPUT]
     width = table[t.OUT_WIDTH]
     total = 0.0
@@ -134,7 +133,7 @@ def _convert(source: Any, target: Any, count: int) -> None:
 
 @small
 def load_values(address: int, storage: int, count: int, out: Any) -> None:
-    """Stored values from an address on, as float64."""
+    """Read stored values from an address on, as float64."""
     if storage == t.FLOAT32:
         _convert(view(address, np.float32), out, count)
     elif storage == t.UINT8:
@@ -156,7 +155,7 @@ def _all_finite(values: Any, count: int) -> bool:
 
 @kernel
 def _fits(table: Any, row: int) -> bool:
-    """Whether the values in `row`, which came in the storage type, are all finite."""
+    """Return whether the values in `row`, which came in the storage type, are all finite."""
     address = table[t.ROWS] + row * table[t.ROW_BYTES]
     if table[t.STORAGE] == t.FLOAT32:
         return _all_finite(view(address, np.float32), table[t.WIDTH])
@@ -167,7 +166,7 @@ def _fits(table: Any, row: int) -> bool:
 
 @kernel
 def _store(table: Any, row: int, given: Any) -> bool:
-    """Write an input in the storage type. False if some value does not fit it."""
+    """Write an input in the storage type; return False if some value does not fit it."""
     width = table[t.WIDTH]
     storage = table[t.STORAGE]
     address = table[t.ROWS] + row * table[t.ROW_BYTES]
@@ -190,9 +189,9 @@ def _store(table: Any, row: int, given: Any) -> bool:
 
 @kernel
 def admit(table: Any, row: int, given: Any, raw: bool) -> int:
-    """Make an input `row`: it lies there already (`raw`), or it is `given` in float64.
+    """Admit an input as `row`: it lies there already (`raw`), or it is `given` in float64.
 
-    0, or why not (BAD_AT says where).
+    Return 0, or an error code (BAD_AT says where).
     """
     width = table[t.WIDTH]
     if not (_fits(table, row) if raw else _store(table, row, given)):
@@ -229,7 +228,7 @@ def remember_output(table: Any, row: int) -> None:
 
 @kernel
 def read_row(table: Any, row: int, out: Any) -> None:
-    """The stored input of `row`, as float64."""
+    """Read the stored input of `row`, as float64."""
     address = table[t.ROWS] + row * table[t.ROW_BYTES]
     load_values(address, table[t.STORAGE], table[t.WIDTH], out)
 
@@ -242,7 +241,7 @@ def _gather(source: Any, target: Any, coordinates: Any, count: int) -> None:
 
 @small
 def sketch_row(table: Any, row: int) -> None:
-    """Copy the coordinates that the index holds to PLACES; nothing to do where it holds all."""
+    """Copy the coordinates that the index holds to PLACES, unless it holds all."""
     if table[t.PLACES] == table[t.ROWS]:
         return
     source = table[t.ROWS] + row * table[t.ROW_BYTES]
@@ -268,7 +267,7 @@ def _sphere_factor(table: Any, row: int) -> float:
 
 @small
 def read_point(table: Any, row: int, out: Any) -> None:
-    """The position of `row` in the tree: its sketched coordinates; for cosine on the unit sphere.
+    """Read the position of `row` in the tree: its sketched coordinates, scaled for cosine.
 
     `sketch_row` must have been called for it.
     """
@@ -283,7 +282,7 @@ def read_point(table: Any, row: int, out: Any) -> None:
 
 @kernel
 def read_coordinate(table: Any, row: int, axis: int) -> float:
-    """One coordinate of `row`'s position in the tree."""
+    """Return one coordinate of `row`'s position in the tree."""
     storage = table[t.STORAGE]
     address = table[t.PLACES] + row * table[t.PLACE_BYTES]
     if storage == t.FLOAT32:
@@ -299,7 +298,7 @@ def read_coordinate(table: Any, row: int, axis: int) -> float:
 
 @kernel
 def erase_row(table: Any, row: int) -> None:
-    """Overwrite what was stored."""
+    """Overwrite the stored values of a row."""
     stored = view(table[t.ROWS] + row * table[t.ROW_BYTES], np.uint8)
     for i in range(table[t.ROW_BYTES]):
         stored[i] = 0

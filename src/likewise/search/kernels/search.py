@@ -1,15 +1,8 @@
-"""Searching the live tree: collect the blocks a query may touch, scan their codes, decide by row.
+"""Search the live tree: collect the blocks a query may touch, scan their codes, decide by row.
 
 Collecting first lets the blocks' cache lines travel while other nodes are visited. A subtree is
 skipped when its cell is out of reach or when none of its outputs can differ from the query's.
-
-Why no cell within reach is skipped. For linf a cell's distance is that of the plane; TREE_REACH
-exceeds the reach by more than the roundings of both. For sums (l1, l2) each visited cell carries
-the distance from the query to it, coordinate by coordinate (Arya and Mount's incremental
-distance): leaving one plane's offset and adding the next errs by at most 2^-51 of the limit per
-step, since a sum above the limit is not followed, and TREE_REACH allows for 10^5 steps.
-
-Invariant: the candidates hold every row within reach whose output differs.
+Invariant: the candidates include every row within reach whose output differs.
 Cost: the stack never holds more than there are nodes, so it cannot overflow.
 """
 
@@ -31,13 +24,19 @@ from likewise.search.kernels.rows import read_point, read_row
 from likewise.search.kernels.sort import sort_rows
 from likewise.search.kernels.table import BLOCK, RECENT_MOST, bytes_of, floats, ints
 
+# Why no cell within reach is skipped. For linf a cell's distance is that of the plane; TREE_REACH
+# exceeds the reach by more than the roundings of both. For sums (l1, l2) each visited cell carries
+# the distance from the query to it, coordinate by coordinate (Arya and Mount's incremental
+# distance): leaving one plane's offset and adding the next errs by at most 2^-51 of the limit per
+# step, since a sum above the limit is not followed, and TREE_REACH allows for 10^5 steps.
+
 _LINES = 14  # cache lines of a block asked for when it is collected
 _SOON = 64  # candidates whose rows are asked for as soon as they are known
 
 
 @small
 def prepare(table: Any, row: int) -> None:
-    """The position and the codes of a written row that is to be searched for."""
+    """Compute the position and the codes of a written row that is to be searched for."""
     point = floats(table, t.POINT)
     read_point(table, row, point)
     clamp = floats(table, t.NUMBERS)[t.CLAMP]
@@ -54,7 +53,7 @@ def fetch_block(table: Any, block: int) -> None:
 
 @small
 def note_search(table: Any, row: int, blocks: int, looks: int, kept: int) -> None:
-    """Keep in mind what a search touched: blocks, bytes of their points, rows read in full."""
+    """Note what a search touched: blocks, bytes of their points, rows read in full."""
     recent = ints(table, t.RECENT)
     at = (row % RECENT_MOST) * 3
     recent[at] = blocks
@@ -64,7 +63,7 @@ def note_search(table: Any, row: int, blocks: int, looks: int, kept: int) -> Non
 
 @small
 def agreeing_interval(table: Any) -> tuple[float, float]:
-    """The interval in which a single-number output does not differ from the query's.
+    """Return the interval in which a single-number output does not differ from the query's.
 
     z - v is at most delta, rounding included, where v >= z - delta; one step inwards makes up for
     the rounding of that bound itself.
@@ -82,7 +81,7 @@ def agreeing_interval(table: Any) -> tuple[float, float]:
 
 @small
 def must_agree(table: Any, node: int, lowest: float, highest: float) -> bool:
-    """Whether no output below `node` can differ from the query's."""
+    """Return whether no output below `node` can differ from the query's."""
     width = table[t.RANGE_WIDTH]
     low = floats(table, t.LOW)
     high = floats(table, t.HIGH)
@@ -104,9 +103,9 @@ def must_agree(table: Any, node: int, lowest: float, highest: float) -> bool:
 
 @kernel
 def collect_box(table: Any, first: int, last: int, prune: bool) -> int:
-    """The blocks of all cells that the query's box meets, in the trees from `first` up to `last`.
+    """Collect the blocks of all cells that the query's box meets, in trees `first` up to `last`.
 
-    prune: whether those are left out in which no output can differ from the query's.
+    prune: whether to skip those in which no output can differ from the query's.
     """
     point = floats(table, t.POINT)
     reach = floats(table, t.NUMBERS)[t.TREE_REACH]
@@ -149,7 +148,7 @@ def collect_box(table: Any, first: int, last: int, prune: bool) -> int:
 
 @kernel
 def collect_ball(table: Any, square: bool, first: int, last: int, prune: bool) -> int:
-    """The same for distances that add up: the blocks of all cells within reach."""
+    """Collect the blocks of all cells within reach, for distances that add up."""
     width = table[t.AXES]
     point = floats(table, t.POINT)
     reach = floats(table, t.NUMBERS)[t.TREE_REACH]
@@ -211,7 +210,7 @@ def collect_ball(table: Any, square: bool, first: int, last: int, prune: bool) -
 
 @small
 def scan_codes(table: Any, block: int) -> int:
-    """Mark the points of a block that codes cannot rule out (codes.py says how it answers)."""
+    """Mark the points of a block that codes cannot rule out; codes.py says what is returned."""
     width = table[t.AXES]
     metric = table[t.METRIC]
     codes = table[t.CODES] + block * width * BLOCK
@@ -235,7 +234,7 @@ def scan_codes(table: Any, block: int) -> int:
 
 @kernel
 def _scan(table: Any, blocks: int, before: int) -> int:
-    """Rows below `before` in the collected blocks that codes cannot rule out and outputs admit."""
+    """Find rows below `before` in the collected blocks that codes and outputs cannot rule out."""
     found = ints(table, t.FOUND_BLOCKS)
     following = ints(table, t.NEXT)
     mask = bytes_of(table, t.MASK)
@@ -267,9 +266,9 @@ def _scan(table: Any, blocks: int, before: int) -> int:
 
 @kernel
 def _resolve_candidates(table: Any, kept: int, before: int) -> int:
-    """Turn candidates from places in blocks into rows; those that cannot be witnesses are left out.
+    """Turn candidates from places in blocks into rows; leave out those that cannot be witnesses.
 
-    What a decision will read of them is asked for here, so that the waits overlap.
+    What a decision will read of them is prefetched here, so that the waits overlap.
     """
     candidates = ints(table, t.CANDIDATES)
     ids = ints(table, t.IDS)
@@ -301,7 +300,7 @@ def _resolve_candidates(table: Any, kept: int, before: int) -> int:
 
 @kernel
 def decide_row(table: Any, row: int, norm: float, found: int) -> int:
-    """Write a candidate to slot `found` of the results if it is a witness; the next free slot."""
+    """Write a candidate to slot `found` of the results if it is a witness; return the next slot."""
     numbers = floats(table, t.NUMBERS)
     out_width = table[t.OUT_WIDTH]
     distance = input_distance(table, row, numbers[t.REACH], norm)
@@ -321,7 +320,7 @@ def decide_row(table: Any, row: int, norm: float, found: int) -> int:
 
 @kernel
 def decide_candidates(table: Any, row: int, kept: int, results: int) -> int:
-    """Write the witnesses of `row` among the candidates from slot `results` on; how many."""
+    """Write the witnesses of `row` among the candidates from slot `results` on; return how many."""
     if kept == 0:
         return 0
     candidates = ints(table, t.CANDIDATES)

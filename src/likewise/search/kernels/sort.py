@@ -1,4 +1,4 @@
-"""Two sorts, written out because NumPy's cost seconds to compile.
+"""Sort rows and paths; written out because NumPy's sorts take seconds to compile.
 
 Cost: `sort_rows` n log n in place; `sort_by_path` a few passes over the keys.
 """

@@ -1,4 +1,4 @@
-"""Splitting a full leaf at the median of its most varied coordinate.
+"""Split a full leaf at the median of its most varied coordinate.
 
 Invariant: both sides get points, every point lies on its side of the plane, and a chain of equal
 points goes to one side whole.
@@ -25,7 +25,7 @@ from likewise.search.kernels.tree import (
 
 @kernel
 def _variance(points: Any, count: int, width: int, j: int) -> float:
-    """The variance of coordinate j, times count."""
+    """Return the variance of coordinate j, times count."""
     origin = points[j]
     total = 0.0
     squares = 0.0
@@ -40,7 +40,7 @@ def _variance(points: Any, count: int, width: int, j: int) -> float:
 def _four_variances(
     points: Any, count: int, width: int, j: int
 ) -> tuple[float, float, float, float]:
-    """The same of coordinates j to j + 3, side by side in one register."""
+    """Return the variances of coordinates j to j + 3, times count, computed in one register."""
     o0, o1, o2, o3 = points[j], points[j + 1], points[j + 2], points[j + 3]
     t0 = t1 = t2 = t3 = 0.0
     s0 = s1 = s2 = s3 = 0.0
@@ -68,7 +68,7 @@ def _four_variances(
 
 @kernel
 def choose_axis(points: Any, count: int, width: int, gap_scale: Any, unit: float) -> int:
-    """The coordinate of largest variance, as the metric weighs it; -1 if all points are equal.
+    """Return the coordinate of largest variance, as the metric weighs it; -1 if all are equal.
 
     Where no variance is a positive number (they vanish, or overflow), the widest coordinate serves.
     """
@@ -106,7 +106,7 @@ def choose_axis(points: Any, count: int, width: int, gap_scale: Any, unit: float
 
 @kernel
 def median(keys: Any, count: int) -> float:
-    """The value at count // 2 in order; reorders `keys` (Hoare's selection)."""
+    """Return the value at count // 2 in order; reorders `keys` (Hoare's selection)."""
     target = count // 2
     low = 0
     high = count - 1
@@ -136,7 +136,7 @@ def median(keys: Any, count: int) -> float:
 
 @kernel
 def choose_split(keys: Any, count: int) -> float:
-    """A plane near the median with points on both sides; `keys` are not all equal."""
+    """Return a plane near the median with points on both sides; `keys` are not all equal."""
     middle = median(keys, count)
     below = 0
     equal = 0
@@ -171,7 +171,7 @@ def _move_points(table: Any, source: int, target: int, order: Any, count: int) -
 
 @kernel
 def fetch_rows(table: Any, ids: Any, count: int) -> None:
-    """Ask for positions ahead of reading them: they lie scattered over the history."""
+    """Prefetch positions, which lie scattered over the history."""
     size = table[t.PLACE_BYTES]
     for i in range(count):
         start = table[t.PLACES] + ids[i] * size
@@ -182,7 +182,7 @@ def fetch_rows(table: Any, ids: Any, count: int) -> None:
 
 @kernel
 def split_leaf(table: Any, node: int) -> bool:
-    """Part a leaf whose first block is full; `count_split` is to follow. False if no plane can."""
+    """Split a leaf whose first block is full; `count_split` must follow. False if no plane can."""
     width = table[t.AXES]
     left = ints(table, t.LEFT)
     following = ints(table, t.NEXT)
@@ -238,7 +238,7 @@ def split_leaf(table: Any, node: int) -> bool:
 
 @kernel
 def count_split(table: Any, node: int) -> None:
-    """Count the leaf that a split of `node` has made, there and above."""
+    """Count the leaf that a split of `node` has added, there and above."""
     leaves = ints(table, t.LEAVES)
     parent = ints(table, t.PARENT)
     while node >= 0:
@@ -248,7 +248,7 @@ def count_split(table: Any, node: int) -> None:
 
 @kernel
 def _cut_box(table: Any, node: int, pair: int, axis: int, split: float) -> None:
-    """The boxes of two new leaves: their parent's, cut by the plane."""
+    """Set the boxes of two new leaves to their parent's, cut by the plane."""
     width = table[t.AXES]
     whole = box_of(table, node)
     below = box_of(table, pair)
@@ -262,7 +262,7 @@ def _cut_box(table: Any, node: int, pair: int, axis: int, split: float) -> None:
 
 @kernel
 def _measure_range(table: Any, node: int) -> None:
-    """The range of a new leaf's outputs; its parent's where that is a single value or a chain's."""
+    """Set the range of a new leaf's outputs; its parent's if that is one value or a chain's."""
     width = table[t.RANGE_WIDTH]
     low = floats(table, t.LOW)
     high = floats(table, t.HIGH)

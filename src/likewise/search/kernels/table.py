@@ -1,9 +1,8 @@
-"""The table: everything a kernel needs to know, in one array of 64-bit integers.
+"""Define the table: everything a kernel needs to know, in one array of 64-bit integers.
 
-Some slots are counters and settings, the rest are addresses of arrays. One argument instead
-of thirty saves about 50 ns for each array in every call from Python, and a copy of the table with
-other scratch addresses is all that a second searching thread needs.
-
+Some slots are counters and settings, the rest are addresses of arrays. One argument instead of
+thirty saves about 50 ns for each array in every call from Python, and a second searching thread
+needs only a copy of the table with other scratch addresses.
 Invariant: every array reached from here is at least as long as the capacity slots say.
 """
 
@@ -98,7 +97,7 @@ CORNER = 68  # float64: the output in a node's range that is farthest from the q
 POINTS = 69  # float64, (BLOCK + 1) x AXES: positions of the points of a block being split
 KEYS = 70  # float64, BLOCK + 1
 ORDER = 71  # int64, BLOCK
-LANES = 72  # float64, 8 x AXES: positions of rows led to their leaves together
+LANES = 72  # float64, 8 x AXES: positions of rows whose leaves are found together
 RESULT_ROWS = 73
 RESULT_INPUT = 74
 RESULT_OUTPUT = 75
@@ -125,12 +124,12 @@ REBUILDS = 94  # begun so far
 LIFTS = 95  # made so far
 LANDED = 96  # the leaf of the last insertion
 TOP = 97  # the root above the last split
-PARTED = 98  # int64, PARTED_ROOM: nodes split since the tree was last tended
+PARTED = 98  # int64, PARTED_ROOM: nodes split since the tree was last maintained
 PARTED_COUNT = 99
 MOVES = 100  # how often nodes have changed places so far
-ROUTED = 101  # MOVES when the batch was led to its leaves
+ROUTED = 101  # MOVES when the leaves of the batch were found
 ROWS_REBUILT = 102  # so far
-NOTES = 103  # int64, NOTES_WIDTH x 8: what a lift keeps in mind
+NOTES = 103  # int64, NOTES_WIDTH x 8: notes of a lift
 BUCKETS = 104  # int64, 4,096: counts of a sort
 # A batch at work (batch.py)
 FIRST = 105  # the batch's first row
@@ -154,25 +153,25 @@ TURNED_ERROR = 121  # float64, 2 per row of a batch: as ERRORS
 TURNING = 122  # float64, AXES: a rotation being added up
 OWNERS = 123  # int64: the query of each result
 SEATS = 124  # int64 per row: its block x BLOCK + its slot
-# A hunt for one past decision (nearest.py)
+# A search for the best match (nearest.py)
 QUESTION = 125  # NEAREST or STEEPEST
-TRAIL = 126  # what the last hunt found: the next one begins there
-# A like case: a near row, whatever its output (like.py)
+TRAIL = 126  # what the last search found: the next one begins there
+# A comparable row: a near row, whatever its output (like.py)
 SINCE = 127  # rows before this one do not count
-SINCES = 128  # int64 per row of the batch: the same
-COMPARABLE_ROWS = 129  # int64 per row of the batch: a like case, -1 for none
+SINCES = 128  # int64 per row of the batch: rows before this one do not count
+COMPARABLE_ROWS = 129  # int64 per row of the batch: a near row, -1 for none
 WANTS_LATEST = 130  # whether the latest near row of what is proposed is wanted (propose.py)
 LATEST = 131  # which it is, -1 for none
 SLOTS = 132
 
 NOTES_WIDTH = 32
 
-PARTED_MOST = 16  # noted splits that make the tree want tending
+PARTED_MOST = 16  # noted splits from which the tree needs maintenance
 PARTED_ROOM = 4096
 CHUNK = 64  # coordinates of a row looked at before asking whether it can still be near
 RECENT_MOST = 1024  # searches whose cost is remembered
 NEEDS_MAINTENANCE = 1 << 40
-"""Added to a count of witnesses: the tree wants tending (maintain_tree.py)."""
+"""Added to a count of witnesses if the tree needs maintenance (maintain_tree.py)."""
 
 # Indices into NUMBERS
 REACH = 0  # near means distance <= REACH
@@ -184,8 +183,8 @@ JOB_SPLIT = 4  # the plane of the segment at work
 TURNED_REACH = 5  # no near point lies farther than this in rotated coordinates
 GAP_ERROR = 6  # error of a rotated point, by its distance from the centre
 VALUE_ERROR = 7  # and by its distance from the origin
-# and for a hunt (bounds.py)
-BEST_DELTA = 8  # different means output distance > HUNT_DELTA
+# and for a search for the best match (bounds.py)
+BEST_DELTA = 8  # different means output distance > BEST_DELTA
 BEST_LIMIT = 9  # nothing farther away than this is wanted
 EXPONENT = 10  # a slope is output distance / input distance ** EXPONENT
 GRAIN = 11  # code units per unit of length in the tree
@@ -198,10 +197,10 @@ FLOAT64, FLOAT32, INT8, UINT8, INT16, UINT16, INT32, UINT32 = 0, 1, 2, 3, 4, 5, 
 INT64, UINT64 = 8, 9  # up to 2^53 either way, and kept as float64
 # Output kinds
 LABEL, NUMBER, OUT_LINF, OUT_L1, OUT_L2, OUT_TV = 0, 1, 2, 3, 4, 5
-# Questions of a hunt
+# Questions of a search for the best match
 NEAREST, STEEPEST = 0, 1
 
-# What a kernel answers instead of a count
+# What a kernel returns instead of a count
 NOT_FINITE, NOT_INTEGER, OUT_OF_RANGE, BAD_NORM, BAD_OUTPUT, BAD_SUM, FULL = (
     -1,
     -2,
@@ -220,5 +219,5 @@ bytes_of = view_slot(np.uint8)
 
 @step
 def box_of(table: Any, node: int) -> Any:
-    """The node's box: the smallest position in each coordinate, then the largest."""
+    """Return the node's box: the smallest position in each coordinate, then the largest."""
     return view(table[BOX] + node * table[AXES] * 8, np.float32)

@@ -1,10 +1,4 @@
-"""The live tree: a k-d tree of blocks that splits as it grows.
-
-A node is a slot in a few arrays; children lie side by side, so a node keeps the first only. A leaf
-holds a block of up to BLOCK points; equal points that no plane can part chain further blocks.
-Points below SPLIT on AXIS are left, all others right. Each node knows a range that holds every
-output below it and a box that holds every position. There is one tree for each of the first labels
-and one for all others (TREES).
+"""Store the live tree: a k-d tree of blocks that splits as it grows.
 
 Invariant: every remembered row is in exactly one block, the one its position leads to.
 Invariant: all blocks of a chain but the first hold copies of one point only.
@@ -53,7 +47,7 @@ def new_pair(table: Any) -> int:
 
 @kernel
 def free_pair(table: Any, pair: int) -> None:
-    """Free nodes look like leaves, so that no one who still knows their number follows them."""
+    """Free a pair; free nodes look like leaves, so that stale references do not follow them."""
     ints(table, t.AXIS)[pair] = -1
     ints(table, t.AXIS)[pair + 1] = -1
     ints(table, t.LEFT)[pair] = table[t.FREE_PAIR]
@@ -62,7 +56,7 @@ def free_pair(table: Any, pair: int) -> None:
 
 @kernel
 def make_leaf(table: Any, node: int, parent: int, block: int) -> None:
-    """A leaf whose range of outputs and whose box are empty."""
+    """Make a leaf whose range of outputs and whose box are empty."""
     ints(table, t.AXIS)[node] = -1
     ints(table, t.LEFT)[node] = block
     ints(table, t.PARENT)[node] = parent
@@ -91,19 +85,19 @@ def make_inner(table: Any, node: int, axis: int, split: float, pair: int) -> Non
 
 @kernel
 def spare_pair(table: Any) -> int:
-    """Two nodes of no tree, for keeping what is being moved."""
+    """Return two nodes of no tree, to hold what is being moved."""
     return table[t.TREES]
 
 
 @kernel
 def job_root(table: Any) -> int:
-    """The root of the subtree being built, then of the one being given back."""
+    """Return the root of the subtree being built, then of the one being freed."""
     return table[t.TREES] + 2
 
 
 @kernel
 def plant(table: Any) -> None:
-    """An empty leaf for each tree."""
+    """Make an empty leaf for each tree."""
     table[t.NODES] = table[t.TREES] + 4
     table[t.BLOCKS] = 0
     table[t.FREE_PAIR] = -1
@@ -114,7 +108,7 @@ def plant(table: Any) -> None:
 
 @small
 def tree_for(table: Any, output: float) -> int:
-    """The root under which a row with that output belongs."""
+    """Return the root under which a row with that output belongs."""
     if table[t.OUTPUT] != t.LABEL:
         return 0
     return min(np.int64(output), table[t.TREES] - 1)
@@ -122,13 +116,13 @@ def tree_for(table: Any, output: float) -> int:
 
 @small
 def tree_of(table: Any, row: int) -> int:
-    """The root under which `row` belongs."""
+    """Return the root under which `row` belongs."""
     return tree_for(table, floats(table, t.OUTPUTS)[row * table[t.OUT_WIDTH]])
 
 
 @small
 def descend(table: Any, node: int, point: Any) -> int:
-    """The leaf below `node` to which `point` leads."""
+    """Return the leaf below `node` to which `point` leads."""
     axis = ints(table, t.AXIS)
     split = floats(table, t.SPLIT)
     left = ints(table, t.LEFT)
@@ -139,7 +133,7 @@ def descend(table: Any, node: int, point: Any) -> int:
 
 @small
 def stretch_range(table: Any, node: int, row: int) -> bool:
-    """Make a node's range hold the output of `row`. Whether it had to grow."""
+    """Make a node's range include the output of `row`; return whether it had to grow."""
     width = table[t.RANGE_WIDTH]
     low = floats(table, t.LOW)
     high = floats(table, t.HIGH)
@@ -171,7 +165,7 @@ def round_up(value: float) -> Any:
 
 @small
 def stretch_box(table: Any, node: int, point: Any) -> bool:
-    """Make a node's box hold a position. Whether it had to grow."""
+    """Make a node's box include a position; return whether it had to grow."""
     width = table[t.AXES]
     low = box_of(table, node)
     high = view(table[t.BOX] + (2 * node + 1) * width * 4, np.float32)
@@ -190,9 +184,9 @@ def stretch_box(table: Any, node: int, point: Any) -> bool:
 
 @small
 def widen(table: Any, node: int, row: int, point: Any, above: int) -> None:
-    """Make ranges and boxes from `node` upwards, below `above`, hold a row.
+    """Make ranges and boxes from `node` upwards, below `above`, include a row.
 
-    A parent's hold its children's, so the first that need not grow end the walk.
+    A parent's include its children's, so the walk ends at the first that need not grow.
     """
     parent = ints(table, t.PARENT)
     at = node
@@ -205,7 +199,7 @@ def widen(table: Any, node: int, row: int, point: Any, above: int) -> None:
 
 @kernel
 def cover_child(table: Any, node: int, child: int) -> bool:
-    """Make a node's range and box hold a child's. Whether one had to grow."""
+    """Make a node's range and box include a child's; return whether one had to grow."""
     width = table[t.RANGE_WIDTH]
     low = floats(table, t.LOW)
     high = floats(table, t.HIGH)

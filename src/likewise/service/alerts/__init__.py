@@ -1,1 +1,1 @@
-"""Telling someone: what is worth an alert, remembered until it was told."""
+"""Alerts: the conditions, an outbox on disk, and the delivery to receivers."""

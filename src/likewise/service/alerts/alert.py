@@ -1,4 +1,4 @@
-"""An alert: what is told, and what became of it."""
+"""An alert, its summary in words, and its JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ NAMES = {
     "no_decisions": "LikewiseNoDecisions",
     "stale_head": "LikewiseStaleHead",
 }
-"""As Alertmanager calls them."""
+"""Names for Alertmanager, by kind."""
 _SEVERITY = {"burst": "critical", "same_input": "critical", "stale_head": "critical"}
 
 
 class AlertBody(Struct):
-    """An alert, as `Alert.to_dict` has it."""
+    """An alert in JSON."""
 
     id: str
     kind: str
@@ -38,13 +38,13 @@ class AlertBody(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something that holds, or held."""
+    """A condition of a monitor that holds, or held."""
 
     id: str
     kind: str
     monitor: str
     began: float
-    """Seconds since 1970, as all times here."""
+    """Seconds since 1970, like all times here."""
     ended: float | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     acknowledged: float | None = None
@@ -68,7 +68,7 @@ class Alert:
         return f"{self.monitor}: {_SUMMARIES[self.kind](self.details)}"
 
     def to_body(self) -> AlertBody:
-        """What GET …/alerts says of it."""
+        """Make the JSON that GET …/alerts answers."""
         return AlertBody(
             self.id,
             self.kind,
@@ -85,12 +85,13 @@ class Alert:
 
 
 def _rate(details: Mapping[str, Any]) -> str:
-    found, of = details["violations"], details["comparable"]
+    violations, comparable = details["violations"], details["comparable"]
     low, high = details["usual_low"], details["usual_high"]
     return (
-        f"{found:,} of {of:,} comparable decisions contradict an earlier one ({found / of:.2%}),"
-        f" {details['finding']} what is usual ({low:.2%} to {high:.2%}, from"
-        f" {details['usual_violations']:,} of {details['usual_comparable']:,})"
+        f"{violations:,} of {comparable:,} comparable decisions contradict an earlier one"
+        f" ({violations / comparable:.2%}), {details['finding']} what is usual"
+        f" ({low:.2%} to {high:.2%}, from {details['usual_violations']:,} of"
+        f" {details['usual_comparable']:,})"
     )
 
 

@@ -1,11 +1,9 @@
-"""Looks for what there is to tell, keeps it, and has it told; begun and ended with the service.
+"""Watches the monitors of a service, stores alerts in the outbox, and has them sent.
 
-Every second, and at once when a verdict cannot wait, each monitor is looked at in a thread; what
-has changed is on disk before anybody is told. A failure to look, or of the disk, is logged, and
-the next look makes up for it: nothing is marked as seen before it is kept.
-
-When a decision is erased, alerts lose its key. A look that is under way is waited for, since it may
-have read the key before. What was erased while no service ran is made up for at the start.
+Each monitor is checked in a thread every second, and at once when a verdict is urgent.
+Invariant: changes are on disk before they are sent, and nothing counts as seen before it is
+stored, so the check after a failure makes up for it. Erasing a decision waits for a check that is
+running, and removes its key from alerts; erasures while no service ran are applied at the start.
 """
 
 import asyncio
@@ -15,8 +13,7 @@ import time as clock
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -35,13 +32,14 @@ from likewise.service.alerts.outbox import Outbox
 from likewise.service.alerts.sending import AlertDelivery, make_sender
 from likewise.service.alerts.settings import AlertSettings
 from likewise.service.served_monitor import ServedMonitor
-from likewise.tables.rows import Rows
+from likewise.tables.array_types import Rows
 
-_END_SECONDS = 5.0  # for a last message under way
+_END_SECONDS = 5.0  # for a last message that is being sent
+_T = TypeVar("_T")
 
 
 class RateBody(Struct):
-    """How the rate of a monitor stands, as it was last concluded."""
+    """The last conclusion about the rate of a monitor."""
 
     finding: str
     because: str | None
@@ -54,7 +52,7 @@ class RateBody(Struct):
 
 
 class ReceiverBody(Struct):
-    """Who is told, and how that goes."""
+    """A receiver of alerts, and the state of its delivery."""
 
     name: str
     kind: str
@@ -65,51 +63,51 @@ class ReceiverBody(Struct):
 
 
 class _WatchedMonitor:
-    """One monitor: its news, and what was seen of it."""
+    """Checks one monitor for what is worth an alert."""
 
-    def __init__(self, hosted: ServedMonitor, settings: AlertSettings, outbox: Outbox) -> None:
-        """Waits for the disk."""
-        self.hosted = hosted
+    def __init__(self, served: ServedMonitor, settings: AlertSettings, outbox: Outbox) -> None:
+        """Load the state from the outbox, or begin; waits for the disk."""
+        self.served = served
         self.signals = VerdictSignals()
         self._settings = settings
         self._outbox = outbox
-        self._source = make_activity_source(hosted, settings.window_seconds, keys=settings.keys)
+        self._source = make_activity_source(served, settings.window_seconds, keys=settings.keys)
         self._lock = threading.Lock()
         self._forget_erased_before()
-        hosted.monitor.erasure_listeners.append(self.forget)
+        served.monitor.erasure_listeners.append(self.forget)
         now = clock.time()
-        found = outbox.load_state(hosted.name)
-        if found is None:
+        stored = outbox.load_state(served.name)
+        if stored is None:
             rows, missing, head = self._source.read_start()
             self.state, self._rows = begin_state(now, missing=missing, head=head), rows
-            outbox.save_state(hosted.name, self.state, rows, [], now=now)
+            outbox.save_state(served.name, self.state, rows, [], now=now)
         else:
-            seen, self._rows = found
+            seen, self._rows = stored
             self.state = resume_state(seen, now)
 
     def _forget_erased_before(self) -> None:
-        """Forget keys of rows that were erased meanwhile, and all of a history that is gone."""
-        if not self.hosted.monitor.durable:
+        """Forget keys of rows that were erased meanwhile; all keys if the history is gone."""
+        if not self.served.monitor.durable:
             self.forget(None)
             return
-        with contextlib.closing(Ledger(self.hosted.monitor.path)) as ledger:
+        with contextlib.closing(Ledger(self.served.monitor.path)) as ledger:
             self.forget(ledger.erased_rows())
 
     def forget(self, rows: Rows | None) -> None:
-        """Take the keys of erased rows out of all alerts, or all keys; in any thread."""
+        """Remove the keys of erased rows, or all keys, from alerts; may be called in any thread."""
         with self._lock:
-            self._outbox.forget_keys(self.hosted.name, None if rows is None else rows.tolist())
+            self._outbox.forget_keys(self.served.name, None if rows is None else rows.tolist())
 
     def change(self, settings: AlertSettings) -> None:
-        """Judge by other settings from now on; waits for a look that is under way."""
+        """Use other settings from now on; waits for a check that is running."""
         with self._lock:
             self._settings = settings
-            if self.hosted.monitor.durable:  # what a monitor in memory has counted stays
+            if self.served.monitor.durable:  # what a monitor in memory has counted stays
                 seconds = settings.window_seconds
-                self._source = make_activity_source(self.hosted, seconds, keys=settings.keys)
+                self._source = make_activity_source(self.served, seconds, keys=settings.keys)
 
     def look(self, signals: VerdictSignals) -> bool:
-        """In a thread: see what is new and keep it; whether an alert began or ended."""
+        """In a thread: check what is new and store it; return whether an alert began or ended."""
         with self._lock:
             return self._look(signals)
 
@@ -118,23 +116,23 @@ class _WatchedMonitor:
         seen: AlertState = self.state
         changes: list[AlertChange] = []
         for one in news:
-            told = one if self._settings.keys else replace(one, last_key=None)
-            seen, more = advance(seen, told, self._settings)
+            allowed = one if self._settings.keys else replace(one, last_key=None)
+            seen, more = advance(seen, allowed, self._settings)
             changes += more
         if changes or rows != self._rows or seen.durable_fields != self.state.durable_fields:
-            self._outbox.save_state(self.hosted.name, seen, rows, changes, now=clock.time())
+            self._outbox.save_state(self.served.name, seen, rows, changes, now=clock.time())
         self._source.mark_saved()
         self.state, self._rows = seen, rows
         return any(change.what != "continued" for change in changes)
 
 
 class AlertService:
-    """All of it, for one service."""
+    """Watches the monitors of one service and sends alerts."""
 
     def __init__(self, settings: AlertSettings, monitors: Sequence[str]) -> None:
-        """Opens the outbox; waits for the disk.
+        """Open the outbox; waits for the disk.
 
-        monitors    the names of all that will be watched, once they are open
+        monitors    the names of all monitors that will be watched, once they are open
         """
         self.settings = settings
         self.outbox = Outbox(settings)
@@ -153,25 +151,24 @@ class AlertService:
         self._delivery_tasks: list[asyncio.Task[None]] = []
 
     def make_deliveries(self, settings: AlertSettings) -> list[AlertDelivery]:
-        """Make what tells the receivers; BadRule if one cannot be told."""
+        """Make the deliveries; raise BadRule if a receiver cannot be reached that way."""
+        url, outbox = settings.public_url, self.outbox
         return [
-            AlertDelivery(
-                one, make_sender(one, settings.public_url), self.outbox, self.run_in_thread
-            )
-            for one in settings.receivers
+            AlertDelivery(receiver, make_sender(receiver, url), outbox, self.run_in_thread)
+            for receiver in settings.receivers
         ]
 
     async def change_settings(
         self, settings: AlertSettings, deliveries: list[AlertDelivery]
     ) -> None:
-        """Use other settings from now on; a message that is under way is sent again.
+        """Use other settings from now on; a message that is being sent is sent again.
 
-        deliveries: of these settings, by `deliver_to`
+        deliveries: those that `make_deliveries` made of these settings
         """
         self.settings = self.outbox.settings = settings
         before, self.deliveries = self.deliveries, deliveries
-        tellers, self._delivery_tasks = self._delivery_tasks, []
-        await _cancel_tasks(tellers)
+        tasks, self._delivery_tasks = self._delivery_tasks, []
+        await _cancel_tasks(tasks)
         for delivery in before:
             await delivery.close()
         for watched in list(self._watched.values()):
@@ -179,33 +176,32 @@ class AlertService:
         kinds = settings.kinds
         try:
             await self.run_in_thread(self.outbox.end_unwatched, self._names, kinds, clock.time())
-        except Exception as error:  # the disk; alerts of such a kind last until it is mended
+        except Exception as error:  # the disk; alerts of a kind that is off stay until it works
             logger.warning("alerts: the outbox cannot be written (%s)", type(error).__name__)
-        if (
-            self._look_task is not None and not self._delivery_tasks
-        ):  # or `start` has begun meanwhile
-            self._delivery_tasks = [asyncio.create_task(delivery.run()) for delivery in deliveries]
+        if self._look_task is not None and not self._delivery_tasks:  # `start` may have been called
+            self._start_deliveries()
             self._wake.set()
 
-    def watch(self, hosted: ServedMonitor) -> None:
-        """Look at a monitor from now on; in any thread, before decisions come to it."""
+    def watch(self, served: ServedMonitor) -> None:
+        """Watch a monitor from now on; in any thread, before decisions come to it."""
         settings = self.settings
-        watched = _WatchedMonitor(hosted, settings, self.outbox)
-        hosted.listeners.append(self._make_listener(watched))
-        self._watched[hosted.name] = watched
-        if self.settings is not settings:  # `change` did not see this one
+        watched = _WatchedMonitor(served, settings, self.outbox)
+        served.listeners.append(self._make_listener(watched))
+        self._watched[served.name] = watched
+        if self.settings is not settings:  # `change_settings` did not see this one
             watched.change(self.settings)
 
     def start(self) -> None:
-        """On the event loop: begin to look and to tell, unless that has begun."""
+        """Start the tasks on the event loop, unless they have been started."""
         if self._look_task is None:
             self._look_task = asyncio.create_task(self._look_forever())
-            self._delivery_tasks = [
-                asyncio.create_task(delivery.run()) for delivery in self.deliveries
-            ]
+            self._start_deliveries()
+
+    def _start_deliveries(self) -> None:
+        self._delivery_tasks = [asyncio.create_task(one.run()) for one in self.deliveries]
 
     async def stop(self) -> None:
-        """Look once more, tell receivers that answer what is due, and let go of the outbox."""
+        """Check once more, send what is due to receivers that answer, and close the outbox."""
         try:
             if self._look_task is not None:
                 await _cancel_tasks([self._look_task])
@@ -223,38 +219,30 @@ class AlertService:
             self._outbox_thread.shutdown()
             self.outbox.close()
 
-    async def run_in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
+    async def run_in_thread(self, call: Callable[..., _T], *arguments: Any) -> _T:
         """Call something that waits for the disk."""
         return await asyncio.get_running_loop().run_in_executor(
             self._outbox_thread, call, *arguments
         )
 
-    # What the routes ask
+    # For the routes
 
     def is_watching(self, monitor: str) -> bool:
         return monitor in self._watched
 
     def make_rate_body(self, monitor: str) -> RateBody:
-        """How the rate of a monitor stands, as it was last concluded."""
+        """Return the last conclusion about the rate of a monitor."""
         rate = self._watched[monitor].state.rate
-        return RateBody(
-            rate.finding,
-            rate.because or None,
-            rate.violations,
-            rate.comparable,
-            rate.usual_violations,
-            rate.usual_comparable,
-            None if rate.because else rate.low,
-            None if rate.because else rate.high,
-        )
+        body = RateBody(because=rate.because or None, **rate.details())
+        if rate.because:
+            body.usual_low = body.usual_high = None
+        return body
 
     async def find_alerts(self, monitor: str, most: int, status: str | None) -> list[Alert]:
-        read = partial(self.outbox.find_alerts, monitor, most=most, status=status)
-        found: list[Alert] = await self.run_in_thread(read)
-        return found
+        return await self.run_in_thread(self.outbox.find_alerts, monitor, most, status)
 
     async def describe_receivers(self, monitor: str) -> list[ReceiverBody]:
-        """Who is told of a monitor, and how that goes."""
+        """Return the receivers of a monitor's alerts, and the state of their deliveries."""
         waiting = await self.run_in_thread(self.outbox.count_waiting)
         given_up = await self.run_in_thread(self.outbox.count_given_up)
         return [
@@ -271,18 +259,17 @@ class AlertService:
         ]
 
     async def acknowledge(self, monitor: str, id: str, by: str) -> Alert | None:
-        """Somebody has seen an alert; None if there is none such."""
-        found: Alert | None = await self.run_in_thread(
-            self.outbox.acknowledge, monitor, id, by, clock.time()
-        )
+        """Acknowledge an alert; return it, or None if there is no such alert."""
+        now = clock.time()
+        alert = await self.run_in_thread(self.outbox.acknowledge, monitor, id, by, now)
         self._wake_deliveries()
-        return found
+        return alert
 
-    # Looking
+    # Checks
 
     def _make_listener(self, watched: _WatchedMonitor) -> Callable[[ServedMonitor, Any], None]:
-        def hear(hosted: ServedMonitor, verdict: Any) -> None:
-            watched.signals.record(hosted, verdict)
+        def hear(served: ServedMonitor, verdict: Any) -> None:
+            watched.signals.record(served, verdict)
             if watched.signals.urgent:
                 self._wake.set()
 
@@ -295,29 +282,29 @@ class AlertService:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.settings.every_seconds):
                     await self._wake.wait()
-                    # Verdicts that cannot wait come in swarms: a moment makes them one look.
+                    # Urgent verdicts come in swarms: a moment makes one check of them.
                     await asyncio.sleep(min(0.05, self.settings.every_seconds))
 
     async def _look_at_all(self) -> bool:
-        """Look at every monitor; whether there is something to tell."""
+        """Check every monitor; return whether an alert began or ended."""
         self._wake.clear()
-        tell = False
+        has_news = False
         loop = asyncio.get_running_loop()
         for name, watched in list(self._watched.items()):
-            heard = watched.signals.take()
+            signals = watched.signals.take()
             try:
-                tell |= await loop.run_in_executor(self._look_thread, watched.look, heard)
+                has_news |= await loop.run_in_executor(self._look_thread, watched.look, signals)
             except Exception as error:
-                watched.signals.put_back(heard)
-                logger.warning("alerts: %s cannot be looked at (%s)", name, type(error).__name__)
-        return tell
+                watched.signals.put_back(signals)
+                logger.warning("alerts: %s cannot be checked (%s)", name, type(error).__name__)
+        return has_news
 
     def _wake_deliveries(self) -> None:
         for delivery in self.deliveries:
             delivery.wake()
 
     async def _has_due_alerts(self) -> bool:
-        """Whether a receiver that answers is still to be told of something."""
+        """Whether an alert is due for a receiver that answers."""
         now = clock.time()
         for delivery in self.deliveries:
             if delivery.failures or delivery.pausing:

@@ -1,19 +1,9 @@
-"""What there is to tell of one monitor, from what was counted over time.
+"""Decides which alerts of a monitor begin, go on or end; `advance` is a pure function.
 
-Pure: `step` takes what is remembered and what is new, and gives what is to be remembered and what
-has changed. A condition holds or does not; there is at most one alert of each kind while it holds.
-
-    violation_rate   the rate of contradictions in a window is outside its usual band
-    burst            the monitor gave burst alarms
-    same_input       a decision contradicts one with the same input, at distance 0
-    losses           more decisions are known to be missing
-    no_decisions     none has come for some time
-    stale_head       decisions wait, and the end of the ledger's chain does not move
-
-Burst, same_input and losses begin when a count grows and end when it has not grown for
-`quiet_seconds`. A rate is judged when its window closes; where nothing can be concluded, a rate
-alert stays as it is.
-Not here: reading the counts (news.py), keeping and delivering (outbox.py, sending.py).
+violation_rate is judged when a window closes, and stays as it is if nothing can be concluded.
+burst, same_input (a contradiction at distance 0) and losses begin when a count grows, and end
+`quiet_seconds` later. no_decisions and stale_head (the ledger's chain does not grow) last as long
+as they hold. Not here: reading counts (news.py), storing (outbox.py) and sending (sending.py).
 """
 
 from collections.abc import Mapping
@@ -26,45 +16,45 @@ from likewise.service.toml_tables import Count, NotNegative, Positive
 AlertKind = Literal["violation_rate", "burst", "same_input", "losses", "no_decisions", "stale_head"]
 KINDS: tuple[AlertKind, ...] = get_args(AlertKind)
 Details = Mapping[str, Any]
-"""Counts, rows and times; never values of people, and keys only if the settings say so."""
+"""Counts, rows and times; never values of people, and keys only if the settings allow it."""
 
 
 class Thresholds(BandSettings, frozen=True):
-    """When something is worth an alert."""
+    """Says when an alert begins and ends."""
 
     window_seconds: Positive = 3600.0
-    """How long a window of the rate is."""
+    """Length of a window of the rate."""
     windows: Count = 168
-    """Earlier windows that make up what is usual."""
+    """Earlier windows that define the usual rate."""
     quiet_seconds: NotNegative = 900.0
-    """After so long without another one, an alert of a count ends."""
+    """An alert of a count ends when the count has not grown for so long."""
     no_decisions_seconds: NotNegative = 900.0
-    """0: not told."""
+    """0 switches the alert off."""
     stale_head_seconds: NotNegative = 300.0
-    """0: not told."""
+    """0 switches the alert off."""
     kinds: tuple[AlertKind, ...] = KINDS
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorActivity:
-    """What has come since the last time, of one monitor."""
+    """Counts what one monitor did since the last time."""
 
     time: float
     """Seconds since 1970."""
     decisions: int = 0
     comparable: int = 0
-    """Of those, how many had a like case; all of them where that is not asked."""
+    """How many of the decisions had a similar case; all of them where that is not asked."""
     violations: int = 0
     same_input: int = 0
     alarms: int = 0
     missing: int = 0
-    """In all, not since the last time."""
+    """Missing decisions in all, not since the last time."""
     head: str = ""
     """The end of the chain; "" without a ledger."""
     waiting: bool = False
-    """Whether a decision is under way, or answered and not yet on disk."""
+    """Whether a decision is in the queue, or answered and not yet on disk."""
     last_row: int | None = None
-    """Of the latest that counts as same_input or alarm."""
+    """Row of the latest decision that counts as same_input or alarm."""
     last_key: str | None = None
 
 
@@ -74,21 +64,21 @@ class ActiveCondition:
 
     since: float
     latest: float
-    """When its count grew last."""
+    """When its count last grew."""
     count: int = 0
-    """By how much it grew since it began."""
+    """How much the count has grown since the condition began."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertState:
-    """What is remembered of one monitor between two steps, and over restarts."""
+    """The state of one monitor between two steps, and over restarts."""
 
     time: float = 0.0
     missing: int = 0
     last_decision: float = 0.0
     head: str = ""
     head_since: float = 0.0
-    """Since when the head has not moved, or nothing has waited."""
+    """When the head last moved, or when nothing was waiting."""
     window: RateWindow | None = None
     earlier: tuple[RateWindow, ...] = ()
     """Closed windows with comparable decisions, oldest first."""
@@ -99,13 +89,13 @@ class AlertState:
 
     @property
     def durable_fields(self) -> tuple[Any, ...]:
-        """All but the time that passes: what has to be on disk."""
+        """What has to be on disk: everything but the times that change at every step."""
         return self.missing, self.head, self.window, self.earlier, self.rate, self.holding
 
 
 @dataclass(frozen=True, slots=True)
 class AlertChange:
-    """An alert begins, goes on with other details, or ends."""
+    """Says that an alert begins, goes on with other details, or ends."""
 
     what: Literal["begun", "continued", "ended"]
     kind: AlertKind
@@ -114,15 +104,15 @@ class AlertChange:
 
 
 def begin_state(time: float, *, missing: int, head: str) -> AlertState:
-    """What is remembered of a monitor that is seen for the first time: nothing before now."""
+    """Make the state of a monitor that is seen for the first time."""
     return AlertState(time, missing, time, head, time)
 
 
 def advance(
     seen: AlertState, news: MonitorActivity, thresholds: Thresholds
 ) -> tuple[AlertState, list[AlertChange]]:
-    """What is remembered after some news, and what has changed."""
-    now = max(seen.time, news.time)  # a clock that was set back does not undo anything
+    """Return the state after some news, and the alerts that changed."""
+    now = max(seen.time, news.time)  # a clock that was set back undoes nothing
     holding = dict(seen.holding)
     changes: list[AlertChange] = []
     after = _advance_window(seen, news, now, thresholds)
@@ -160,7 +150,7 @@ def advance(
 def _advance_window(
     seen: AlertState, news: MonitorActivity, now: float, thresholds: Thresholds
 ) -> AlertState:
-    """Close the window if its time is over, and count the news in the one of now."""
+    """Close the window if its time is over, and count the news in the current window."""
     number = int(now // thresholds.window_seconds)
     window, earlier, rate = seen.window or RateWindow(number), seen.earlier, seen.rate
     if number > window.number:
@@ -179,17 +169,9 @@ def _check_rate(
 ) -> list[AlertChange]:
     if rate.finding == "cannot be concluded":
         return []
-    details = {
-        "finding": rate.finding,
-        "violations": rate.violations,
-        "comparable": rate.comparable,
-        "usual_violations": rate.usual_violations,
-        "usual_comparable": rate.usual_comparable,
-        "usual_low": rate.low,
-        "usual_high": rate.high,
-    }
+    is_unusual = rate.finding != "usual"
     return _check_condition(
-        "violation_rate", rate.finding != "usual", details, holding, now, tell=True
+        "violation_rate", is_unusual, rate.details(), holding, now, updates=True
     )
 
 
@@ -201,12 +183,12 @@ def _check_count(
     now: float,
     quiet_seconds: float,
 ) -> list[AlertChange]:
-    """An alert that begins and goes on with a count, and ends when it no longer grows."""
+    """Begin, update or end an alert that lasts as long as a count grows."""
     before = holding.get(kind)
     if count:
-        since, so_far = (now, 0) if before is None else (before.since, before.count)
-        holding[kind] = ActiveCondition(since, now, so_far + count)
-        details: dict[str, Any] = {"count": so_far + count}
+        since, total = (now, count) if before is None else (before.since, before.count + count)
+        holding[kind] = ActiveCondition(since, now, total)
+        details: dict[str, Any] = {"count": total}
         if kind == "losses":
             details["missing"] = news.missing
         elif news.last_row is not None:
@@ -227,17 +209,17 @@ def _check_condition(
     holding: dict[str, ActiveCondition],
     now: float,
     *,
-    tell: bool = False,
+    updates: bool = False,
 ) -> list[AlertChange]:
-    """An alert that lasts as long as something is so.
+    """Begin or end an alert that lasts as long as a condition holds.
 
-    tell: whether an alert that goes on gets the new details
+    updates: whether an alert that goes on gets the new details
     """
     before = holding.get(kind)
     if holds and before is None:
         holding[kind] = ActiveCondition(now, now)
         return [AlertChange("begun", kind, now, details)]
-    if holds and tell:
+    if holds and updates:
         return [AlertChange("continued", kind, now, details)]
     if before is not None and not holds:
         del holding[kind]
@@ -246,7 +228,7 @@ def _check_condition(
 
 
 def resume_state(seen: AlertState, time: float) -> AlertState:
-    """After a restart: that nothing came while nobody could be asked is no news."""
+    """Resume after a restart; the time while the service was down counts for no alert."""
     last = seen.last_decision if "no_decisions" in seen.holding else time
     since = seen.head_since if "stale_head" in seen.holding else time
     return replace(seen, last_decision=last, head_since=since)

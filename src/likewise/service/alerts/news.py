@@ -1,12 +1,9 @@
-"""Where news of a monitor comes from.
+"""Reads what a monitor has done since the last check: from its ledger, or from counts.
 
-A ledger is read itself: what is on disk is what counts, whoever was answered, and after a restart
-it goes on with the row after the last that was looked at, at the times at which decisions were
-made. A monitor in memory has nothing to go back to; its counts are read. Burst alarms are not
-kept by a ledger, so both hear of them as they happen: one that was given in the last second
-before a kill may go untold.
-
-Cost: a quarter of a microsecond a decision and two milliseconds a look, in a thread.
+A ledger is read from the row after the last one checked, also after a restart, with the times of
+the decisions. A monitor in memory has only counts. Ledgers do not store burst alarms, so both
+listen to verdicts; an alarm in the last second before a kill may be lost.
+Cost: a quarter of a microsecond per decision and two milliseconds per check, in a thread.
 """
 
 import time as clock
@@ -25,22 +22,23 @@ from likewise.service.alerts.conditions import MonitorActivity
 from likewise.service.served_monitor import ServedMonitor
 from likewise.verdict.verdicts import Verdict
 
-_CHUNK = 1 << 16  # rows that are looked at together
+_CHUNK = 1 << 16  # rows that are read together
 
 
 @dataclass
 class VerdictSignals:
-    """What verdicts said as they were given; the event loop alone calls `hear` and `taken`."""
+    """Collects what verdicts say as they are given; used on the event loop only."""
 
     alarms: int = 0
     same_input: int = 0
     row: int | None = None
-    """Of the latest that was heard of."""
+    """Row of the latest verdict that counted."""
     alarm_row: int | None = None
     urgent: bool = False
-    """Whether there is something that cannot wait for the next look."""
+    """Whether a verdict cannot wait for the next check."""
 
     def record(self, _: ServedMonitor, verdict: Verdict) -> None:
+        """Count a verdict if it has an alarm, or a witness with the same input."""
         same = bool(len(verdict.witnesses)) and bool((verdict.witnesses.input_distances == 0).any())
         if not (same or verdict.alarm):
             return
@@ -52,7 +50,7 @@ class VerdictSignals:
         self.urgent = True
 
     def put_back(self, earlier: "VerdictSignals") -> None:
-        """Have what was taken back, since it could not be kept."""
+        """Put back what was taken, since it could not be stored."""
         self.alarms += earlier.alarms
         self.same_input += earlier.same_input
         if self.row is None:
@@ -61,65 +59,64 @@ class VerdictSignals:
             self.alarm_row = earlier.alarm_row
 
     def take(self) -> "VerdictSignals":
-        """What was heard since the last time."""
-        since = replace(self, urgent=False)
+        """Return what was collected since the last time, and start again from zero."""
+        taken = replace(self, urgent=False)
         self.alarms = self.same_input = 0
         self.row = self.alarm_row = None
         self.urgent = False
-        return since
+        return taken
 
 
 class LedgerActivitySource:
-    """News of a monitor with a ledger."""
+    """Reads the activity of a monitor from its ledger."""
 
-    def __init__(self, hosted: ServedMonitor, window_seconds: float, *, keys: bool) -> None:
-        self._hosted = hosted
+    def __init__(self, served: ServedMonitor, window_seconds: float, *, keys: bool) -> None:
+        self._served = served
         self._keys = keys
         self._window_microseconds = round(window_seconds * 1e6)
 
     def read_start(self) -> tuple[int, int, str]:
-        """Rows, decisions known to be missing, and the head, as they are on disk."""
-        with closing(Ledger(self._hosted.monitor.path)) as ledger:
+        """Return rows, decisions known to be missing, and the head, as they are on disk."""
+        with closing(Ledger(self._served.monitor.path)) as ledger:
             state = ledger.reader.state()
             return state.judged, missing_in(ledger.reader.events("lost")), _head_text(ledger.head)
 
     def read_since(self, rows: int, signals: VerdictSignals) -> tuple[list[MonitorActivity], int]:
-        """What has come since so many rows, and how many there are now."""
-        waiting = self._hosted.waiting_rows > 0
+        """Return the activity since so many rows, and how many rows there are now."""
+        waiting = self._served.waiting_rows > 0
         news: list[MonitorActivity] = []
-        with closing(Ledger(self._hosted.monitor.path)) as ledger:
+        with closing(Ledger(self._served.monitor.path)) as ledger:
             reader = ledger.reader
             state = reader.state()
-            beyond = state.judged
-            with_missing = missing_in(reader.events("lost"))
+            missing = missing_in(reader.events("lost"))
             head = _head_text(ledger.head)
-            start = max(rows, state.first)  # those before have left the window unseen
-            while start < beyond:
-                stop = min(beyond, start + _CHUNK)
-                some = reader.decisions(start, stop, keys=False, witnesses=False)
+            start = max(rows, state.first)  # earlier rows have left the window unseen
+            while start < state.judged:
+                stop = min(state.judged, start + _CHUNK)
+                decisions = reader.decisions(start, stop, keys=False, witnesses=False)
                 same = reader.find_flagged_where(" AND distance <= ?", (0.0,), start, stop)
-                news += self._split_by_window(some, np.array(same, np.int64))
+                news += self._split_by_window(decisions, np.array(same, np.int64))
                 start = stop
-            keyed = self._keys and reader.has_keys()
-            news = [self._add_key(one, ledger) if keyed else one for one in news]
-        news = [replace(one, missing=with_missing, head=head) for one in news]
+            if self._keys and reader.has_keys():
+                news = [self._add_key(one, ledger) for one in news]
+        news = [replace(one, missing=missing, head=head) for one in news]
         if not waiting:
-            waiting = self._hosted.monitor.rows > beyond  # answered, and not on disk yet
+            waiting = self._served.monitor.rows > state.judged  # answered, and not on disk yet
         news.append(
             MonitorActivity(
                 clock.time(),
                 alarms=signals.alarms,
-                missing=with_missing,
+                missing=missing,
                 head=head,
                 waiting=waiting,
                 last_row=signals.alarm_row,
-                last_key=_find_key(self._hosted, signals.alarm_row),
+                last_key=_find_key(self._served, signals.alarm_row),
             )
         )
-        return news, max(rows, beyond)
+        return news, max(rows, state.judged)
 
     def mark_saved(self) -> None:
-        """What was looked at is on disk."""
+        """Do nothing: the next call says from which row to read."""
 
     def _add_key(self, news: MonitorActivity, ledger: Ledger) -> MonitorActivity:
         if news.last_row is None:
@@ -127,36 +124,36 @@ class LedgerActivitySource:
         key = ledger.entry(news.last_row).key
         return replace(news, last_key=None if key is None else str(key))
 
-    def _split_by_window(self, some: StoredDecisions, same: Any) -> Iterator[MonitorActivity]:
-        """The news of a run of rows, one for each window of time in it."""
-        times = np.minimum(some.times, clock.time_ns() // 1000)  # a client's clock may be ahead
+    def _split_by_window(self, stored: StoredDecisions, same: Any) -> Iterator[MonitorActivity]:
+        """Yield the activity of a run of rows, one for each window of time in it."""
+        times = np.minimum(stored.times, clock.time_ns() // 1000)  # a client's clock may be ahead
         numbers = times // self._window_microseconds
         starts = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1)).tolist()
-        for start, stop in zip(starts, [*starts[1:], len(some)], strict=True):
-            counts = some.counts[start:stop]
+        for start, stop in zip(starts, [*starts[1:], len(stored)], strict=True):
+            counts = stored.counts[start:stop]
             judged = counts != NOT_JUDGED
-            asked = some.facts["comparable"][start:stop]
-            comparable = judged & (asked != 0)  # -1: not asked, so all of them count
-            here = same[(same >= some.first + start) & (same < some.first + stop)]
+            flags = stored.facts["comparable"][start:stop]
+            comparable = judged & (flags != 0)  # -1: not asked, so all of them count
+            rows = same[(same >= stored.first + start) & (same < stored.first + stop)]
             yield MonitorActivity(
                 float(times[stop - 1]) / 1e6,
                 decisions=int(judged.sum()),
                 comparable=int(comparable.sum()),
                 violations=int((counts > 0).sum()),
-                same_input=len(here),
-                last_row=int(here[-1]) if len(here) else None,
+                same_input=len(rows),
+                last_row=int(rows[-1]) if len(rows) else None,
             )
 
 
 class CountsActivitySource:
-    """News of a monitor in memory, from what its service counts."""
+    """Reads the activity of a monitor in memory from what its service counts."""
 
-    def __init__(self, hosted: ServedMonitor) -> None:
-        self._hosted = hosted
+    def __init__(self, served: ServedMonitor) -> None:
+        self._served = served
         self._before = self._now = self._read_counts()
 
     def read_start(self) -> tuple[int, int, str]:
-        return 0, self._hosted.monitor.missing, ""
+        return 0, self._served.monitor.missing, ""
 
     def read_since(self, rows: int, signals: VerdictSignals) -> tuple[list[MonitorActivity], int]:
         self._now = self._read_counts()
@@ -166,13 +163,13 @@ class CountsActivitySource:
         news = MonitorActivity(
             clock.time(),
             decisions=decisions,
-            comparable=comparable if self._hosted.monitor.comparable else decisions,
+            comparable=comparable if self._served.monitor.comparable else decisions,
             violations=violations,
             same_input=signals.same_input,
             alarms=signals.alarms,
-            missing=self._hosted.monitor.missing,
+            missing=self._served.monitor.missing,
             last_row=signals.row,
-            last_key=_find_key(self._hosted, signals.row),
+            last_key=_find_key(self._served, signals.row),
         )
         return [news], rows
 
@@ -180,7 +177,7 @@ class CountsActivitySource:
         self._before = self._now
 
     def _read_counts(self) -> tuple[int, int, int]:
-        counts = self._hosted.counts
+        counts = self._served.counts
         return (
             sum(counts.decisions.values()),
             counts.comparable,
@@ -189,20 +186,23 @@ class CountsActivitySource:
 
 
 def make_activity_source(
-    hosted: ServedMonitor, window_seconds: float, *, keys: bool
+    served: ServedMonitor, window_seconds: float, *, keys: bool
 ) -> LedgerActivitySource | CountsActivitySource:
-    """keys: whether news says the key of the last decision that it is about"""
-    if hosted.monitor.durable:
-        return LedgerActivitySource(hosted, window_seconds, keys=keys)
-    return CountsActivitySource(hosted)
+    """Make the source that fits a monitor.
+
+    keys: whether it says the key of the last decision that counts
+    """
+    if served.monitor.durable:
+        return LedgerActivitySource(served, window_seconds, keys=keys)
+    return CountsActivitySource(served)
 
 
-def _find_key(hosted: ServedMonitor, row: int | None) -> str | None:
-    """The key that a decision has now: none if it was erased."""
-    key = None if row is None else hosted.monitor.past.keys([row])[0]
+def _find_key(served: ServedMonitor, row: int | None) -> str | None:
+    """Return the key that a decision has now; None if it was erased."""
+    key = None if row is None else served.monitor.past.keys([row])[0]
     return None if key is None else str(key)
 
 
 def _head_text(head: Head) -> str:
-    """Tells two heads apart."""
+    """Return a text that differs for different heads."""
     return f"{head.rows}.{head.events}.{head.link.hex()[:16]}"

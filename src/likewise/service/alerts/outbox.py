@@ -1,14 +1,9 @@
-"""Alerts on disk: what holds, what was told to whom, and how far each monitor was looked at.
+"""Stores alerts, their deliveries, and how far each monitor was checked, in one SQLite file.
 
-One SQLite file, which only its owner may read and one process uses at a time. What was seen of a
-monitor and the alerts that follow from it are one transaction, and it is on disk when `keep`
-returns; so after a kill nothing is counted twice and no alert is forgotten. A delivery is marked as
-told after the receiver has said so: a kill in between has it told again.
-
-Invariant: at most one alert of a kind and monitor has not ended. A receiver that takes a monitor's
-alerts owes each of them one message at least: its latest state (firing or resolved).
-Bound: `waiting` untold alerts of a receiver (the oldest is given up and counted), `kept` alerts
-that are over.
+Invariant: the state of a monitor and the alerts that follow from it are one transaction, on disk
+when `save_state` returns; a kill counts nothing twice and may only repeat a message. At most one
+alert of a kind and monitor is open, and each receiver gets at least its latest state.
+Bound: `waiting` undelivered alerts per receiver (the oldest is given up), `kept` ended alerts.
 """
 
 import contextlib
@@ -51,11 +46,11 @@ _OPEN_SECONDS = 30.0  # of a rolling restart: the process before may still have 
 
 
 class Outbox:
-    """The file; its methods may be called from any thread, and wait for the disk."""
+    """Reads and writes the file; may be called from any thread, and waits for the disk."""
 
     def __init__(self, settings: AlertSettings) -> None:
         self.settings = settings
-        """May be replaced while alerts are told."""
+        """May be replaced while alerts are sent."""
         self._lock = threading.Lock()
         self._database = _open_database(settings.outbox)
 
@@ -63,15 +58,15 @@ class Outbox:
         with self._lock:
             self._database.close()
 
-    # What was seen
+    # The state of monitors
 
     def load_state(self, monitor: str) -> tuple[AlertState, int] | None:
-        """What is remembered of a monitor, and how many of its rows were looked at."""
+        """Return the state of a monitor, and how many of its rows were checked."""
         with self._lock:
-            found = self._database.execute(
+            row = self._database.execute(
                 "SELECT body, rows FROM seen WHERE monitor = ?", (monitor,)
             ).fetchone()
-        return None if found is None else (_decode_state(found[0]), found[1])
+        return None if row is None else (_decode_state(row[0]), row[1])
 
     def save_state(
         self,
@@ -82,9 +77,9 @@ class Outbox:
         *,
         now: float,
     ) -> None:
-        """Remember what was seen of a monitor, with the alerts that began, went on or ended.
+        """Store the state of a monitor, with the alerts that began, went on or ended.
 
-        now: when they are due; they may have begun long before, while nobody looked
+        now: when they are due; they may have begun long before, while the service was down
         """
         with self._transaction() as database:
             for change in changes:
@@ -108,10 +103,8 @@ class Outbox:
     def end_unwatched(self, monitors: Sequence[str], kinds: Sequence[str], time: float) -> None:
         """End alerts of monitors and kinds that the settings no longer have."""
         with self._transaction() as database:
-            open_ones = database.execute(
-                "SELECT monitor, kind FROM alert WHERE ended IS NULL"
-            ).fetchall()
-            for monitor, kind in open_ones:
+            alerts = database.execute("SELECT monitor, kind FROM alert WHERE ended IS NULL")
+            for monitor, kind in alerts.fetchall():
                 if monitor not in monitors or kind not in kinds:
                     self._end_alert(database, monitor, kind, time, time)
 
@@ -149,7 +142,7 @@ class Outbox:
         )  # fmt: skip
 
     def _give_up_excess(self, database: sqlite3.Connection, receiver: AlertReceiver) -> None:
-        """Give up the oldest where too many wait, those that are over first."""
+        """Give up the oldest alerts if too many wait, ended ones first."""
         (count,) = database.execute(
             "SELECT count(*) FROM delivery WHERE receiver = ? AND due IS NOT NULL",
             (receiver.name,),
@@ -165,7 +158,7 @@ class Outbox:
             _add_given_up(database, receiver.name, over)
 
     def _prune(self, database: sqlite3.Connection) -> None:
-        """Forget the oldest alerts that are over and were told."""
+        """Delete the oldest alerts that have ended and were delivered."""
         database.execute(
             "DELETE FROM alert WHERE ended IS NOT NULL AND number NOT IN (SELECT number FROM alert"
             " WHERE ended IS NOT NULL ORDER BY number DESC LIMIT ?) AND number NOT IN (SELECT alert"
@@ -174,10 +167,10 @@ class Outbox:
         )
         database.execute("DELETE FROM delivery WHERE alert NOT IN (SELECT number FROM alert)")
 
-    # Telling
+    # Delivery
 
     def find_due(self, receiver: AlertReceiver, now: float, most: int) -> list[Alert]:
-        """Alerts that a receiver is to be told of now, oldest first."""
+        """Return the alerts that are due for a receiver, oldest first."""
         with self._lock:
             rows = self._database.execute(
                 f"SELECT {_COLUMNS} FROM delivery JOIN alert ON number = alert"
@@ -187,7 +180,7 @@ class Outbox:
         return [_alert_of_row(row) for row in rows]
 
     def find_next_due(self, receiver: AlertReceiver) -> float | None:
-        """When a receiver is to be told of something next."""
+        """Return when the next alert is due for a receiver."""
         with self._lock:
             (due,) = self._database.execute(
                 "SELECT min(due) FROM delivery WHERE receiver = ? AND due IS NOT NULL",
@@ -196,14 +189,14 @@ class Outbox:
         return None if due is None else float(due)
 
     def mark_told(self, receiver: AlertReceiver, alerts: Sequence[Alert], now: float) -> None:
-        """A receiver has taken these, in the state that they are given in."""
+        """Record that a receiver has taken these alerts, in the state that they have here."""
         with self._transaction() as database:
             for alert in alerts:
                 number, ended, acknowledged = database.execute(
                     "SELECT number, ended, acknowledged FROM alert WHERE id = ?", (alert.id,)
                 ).fetchone()
                 if ended is not None and alert.ended is None:
-                    due: float | None = now  # it ended meanwhile, which is to be told, too
+                    due: float | None = now  # it ended meanwhile, which has to be sent too
                 else:
                     due = _repeat_time(receiver, ended, acknowledged, now)
                 database.execute(
@@ -213,7 +206,7 @@ class Outbox:
                 )
 
     def give_up(self, receiver: AlertReceiver, now: float) -> int:
-        """Give up what could not be told for too long; how many alerts that were."""
+        """Give up alerts that could not be delivered for too long; return how many."""
         with self._transaction() as database:
             count = database.execute(
                 "UPDATE delivery SET due = NULL WHERE receiver = ? AND due IS NOT NULL"
@@ -225,25 +218,23 @@ class Outbox:
         return count
 
     def count_given_up(self) -> dict[str, int]:
-        """How many alerts were given up, by receiver."""
-        with self._lock:
-            return dict(self._database.execute("SELECT receiver, alerts FROM given_up").fetchall())
+        """Count the alerts that were given up, by receiver."""
+        return self._count("SELECT receiver, alerts FROM given_up")
 
     def count_waiting(self) -> dict[str, int]:
-        """How many alerts are due or will be told again, by receiver."""
+        """Count the alerts that are due or will be sent again, by receiver."""
+        return self._count(
+            "SELECT receiver, count(*) FROM delivery WHERE due IS NOT NULL GROUP BY 1"
+        )
+
+    def _count(self, query: str) -> dict[str, int]:
         with self._lock:
-            return dict(
-                self._database.execute(
-                    "SELECT receiver, count(*) FROM delivery WHERE due IS NOT NULL GROUP BY 1"
-                ).fetchall()
-            )
+            return dict(self._database.execute(query).fetchall())
 
-    # Looking and acknowledging
+    # Reading and acknowledging
 
-    def find_alerts(
-        self, monitor: str, *, most: int = 100, status: str | None = None
-    ) -> list[Alert]:
-        """Of one monitor, newest first."""
+    def find_alerts(self, monitor: str, most: int = 100, status: str | None = None) -> list[Alert]:
+        """Return alerts of one monitor, newest first."""
         which = {"firing": "AND ended IS NULL", "resolved": "AND ended IS NOT NULL"}.get(
             status or "", ""
         )
@@ -256,9 +247,9 @@ class Outbox:
         return [_alert_of_row(row) for row in rows]
 
     def acknowledge(self, monitor: str, id: str, by: str, now: float) -> Alert | None:
-        """Somebody has seen an alert, so it is not told again until it ends; None: no such alert.
+        """Acknowledge an alert, so that it is not repeated until it ends; None: no such alert.
 
-        The first who says so is kept. Alertmanager goes on being told: it would take it for ended.
+        The first person counts. Alertmanager still gets it, and would otherwise take it for ended.
         """
         with self._transaction() as database:
             row = database.execute(
@@ -281,30 +272,29 @@ class Outbox:
                             " AND (SELECT ended FROM alert WHERE number = ?) IS NULL",
                             (number, receiver.name, number),
                         )
-            found = database.execute(
-                f"SELECT {_COLUMNS} FROM alert WHERE number = ?", (number,)
-            ).fetchone()
-        return _alert_of_row(found)
+            query = f"SELECT {_COLUMNS} FROM alert WHERE number = ?"
+            row = database.execute(query, (number,)).fetchone()
+        return _alert_of_row(row)
 
     def forget_keys(self, monitor: str, rows: Sequence[int] | None) -> None:
-        """Destroy the keys of these rows in alerts of a monitor, told or not; None: all keys.
+        """Destroy the keys of these rows in alerts of a monitor, sent or not; None: all keys.
 
-        They are in no file afterwards: what SQLite frees it overwrites, and its log is emptied.
+        They are in no file afterwards: SQLite overwrites what it frees, and its log is emptied.
         """
         gone = None if rows is None else set(rows)
         with self._transaction() as database:
-            held = database.execute(
+            with_keys = database.execute(
                 "SELECT number, details FROM alert WHERE monitor = ? AND details LIKE '%\"key\"%'",
                 (monitor,),
             ).fetchall()
-            left = []
-            for number, text in held:
+            changed = []
+            for number, text in with_keys:
                 details = json.loads(text)
                 if gone is None or details.get("row") in gone:
                     details.pop("key", None)
-                    left.append((json.dumps(details), number))
-            database.executemany("UPDATE alert SET details = ? WHERE number = ?", left)
-        with self._lock:  # also if nothing was left to change: keys of earlier details may be there
+                    changed.append((json.dumps(details), number))
+            database.executemany("UPDATE alert SET details = ? WHERE number = ?", changed)
+        with self._lock:  # even if nothing changed: the log may have keys of earlier details
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextlib.contextmanager
@@ -323,7 +313,7 @@ class Outbox:
 def _repeat_time(
     receiver: AlertReceiver, ended: float | None, acknowledged: float | None, now: float
 ) -> float | None:
-    """When an alert that was told is told again; None if it is not."""
+    """Return when an alert that was sent is sent again; None if it is not."""
     if ended is not None or not receiver.repeat_seconds:
         return None
     if acknowledged is not None and receiver.kind != "alertmanager":
@@ -340,7 +330,7 @@ def _add_given_up(database: sqlite3.Connection, receiver: str, count: int) -> No
 
 
 def _open_database(path: Path) -> sqlite3.Connection:
-    """The database, made unless it is there."""
+    """Open the database; create it if it does not exist."""
     try:
         private.make_folder(path.parent)
         os.close(private.open_private(path))
@@ -349,7 +339,7 @@ def _open_database(path: Path) -> sqlite3.Connection:
         )
     except OSError as error:
         raise BadFile(
-            f"the alerts in {str(path)!r} cannot be kept: {private.explain_os_error(error)}.",
+            f"the alerts in {str(path)!r} cannot be stored: {private.explain_os_error(error)}.",
             path=path,
         ) from None
     try:
@@ -368,7 +358,7 @@ def _open_database(path: Path) -> sqlite3.Connection:
         database.close()
         raise BadFile(
             f"the alerts in {str(path)!r} cannot be opened ({error}). Is another service using"
-            " them? If the file is damaged, move it away: alerts begin anew.",
+            " them? If the file is damaged, move it away: a new one is created.",
             path=path,
         ) from None
     if version not in (0, _VERSION):

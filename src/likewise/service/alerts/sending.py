@@ -1,14 +1,10 @@
-"""Tells receivers what the outbox says they are to be told, until they have taken it.
+"""Sends due alerts to webhooks, Alertmanager and Apprise, with one task for each receiver.
 
-One task for each receiver, so that one which does not answer holds up no other. A message has
-everything that waits, up to a bound; between two messages is a pause; after a failure the pause
-doubles, up to five minutes. A receiver takes a message by answering 2xx. A 4xx is tried again like
-a failure, since a mistake in the settings is mended by people while alerts wait; 413 has a
-message made smaller.
-
-Invariant: an alert is marked as told only after its receiver has taken it: at least once, and again
-if the process is killed in between. The log has names of receivers and statuses, no URL, secret or
-text.
+A message has everything that is due, up to a bound; after a failure the pause doubles, up to five
+minutes. Only 2xx counts as delivered; 4xx is retried, since people repair settings while alerts
+wait, and 413 makes messages smaller.
+Invariant: an alert is marked as sent only after its receiver has taken it, so each is sent at least
+once. The log has names of receivers and statuses, but no URL, secret or text.
 """
 
 import asyncio
@@ -31,15 +27,15 @@ from likewise.tables.times import iso_text_of_seconds
 SIGNATURE = "Likewise-Signature"
 _NEVER = "0001-01-01T00:00:00Z"
 """How Alertmanager says that an alert has not ended."""
-_LASTING_REPEATS = 4  # times the repeat: as long as Alertmanager takes an alert for firing
+_LASTING_REPEATS = 4  # repeats for which Alertmanager takes an alert for firing
 
 
 def webhook_body(
     alerts: Sequence[Alert], receiver: str, public_url: str, extra_labels: Mapping[str, str]
 ) -> bytes:
-    """Alertmanager's webhook message, version 4.
+    """Write Alertmanager's webhook message, version 4.
 
-    more: further labels of every alert
+    extra_labels: further labels of every alert
     """
     each = [
         {
@@ -73,9 +69,9 @@ def alertmanager_body(
     repeat_seconds: float,
     extra_labels: Mapping[str, str],
 ) -> bytes:
-    """What `POST /api/v2/alerts` takes.
+    """Write the body of `POST /api/v2/alerts`.
 
-    An alert that lasts gets an end in the future, beyond the next time that it is told.
+    An alert that lasts gets an end in the future, later than the next message about it.
     """
     until = iso_text_of_seconds(now + _LASTING_REPEATS * repeat_seconds)
     body = []
@@ -86,20 +82,30 @@ def alertmanager_body(
 
 
 def _alert_fields(alert: Alert, extra_labels: Mapping[str, str], lasting: str) -> dict[str, Any]:
-    """What both kinds of receivers are told of an alert. lasting: the end of one that lasts"""
+    """Return the fields for both kinds of receivers; `lasting` is the end of one that lasts."""
+    labels = {  # which tell alerts apart, so they stay the same while one lasts
+        "alertname": alert.name,
+        "monitor": alert.monitor,
+        "severity": alert.severity,
+        "source": "likewise",  # which tells it from the alerts of Prometheus
+        **extra_labels,
+    }
+    annotations = {"summary": alert.summary, "id": alert.id}
+    if alert.acknowledged_by is not None:
+        annotations["acknowledged_by"] = alert.acknowledged_by
     return {
-        "labels": alert_labels(alert, extra_labels),
-        "annotations": alert_annotations(alert),
+        "labels": labels,
+        "annotations": annotations,
         "startsAt": iso_text_of_seconds(alert.began),
         "endsAt": lasting if alert.ended is None else iso_text_of_seconds(alert.ended),
     }
 
 
 def text_of(alerts: Sequence[Alert]) -> tuple[str, str]:
-    """A title and a text, for people."""
+    """Write a title and a text, for people."""
     firing = sum(alert.ended is None for alert in alerts)
-    over = len(alerts) - firing
-    counts = [f"{firing} firing"] * bool(firing) + [f"{over} resolved"] * bool(over)
+    resolved = len(alerts) - firing
+    counts = [f"{firing} firing"] * bool(firing) + [f"{resolved} resolved"] * bool(resolved)
     lines = [
         f"[{alert.status}] {alert.summary} (since {iso_text_of_seconds(alert.began)})"
         for alert in alerts
@@ -107,27 +113,8 @@ def text_of(alerts: Sequence[Alert]) -> tuple[str, str]:
     return f"likewise: {', '.join(counts)}", "\n".join(lines)
 
 
-def alert_labels(alert: Alert, extra_labels: Mapping[str, str]) -> dict[str, str]:
-    """What tells alerts apart: the same while one lasts; `source` from those of Prometheus."""
-    return {
-        "alertname": alert.name,
-        "monitor": alert.monitor,
-        "severity": alert.severity,
-        "source": "likewise",
-        **extra_labels,
-    }
-
-
-def alert_annotations(alert: Alert) -> dict[str, str]:
-    """What is said of it."""
-    said = {"summary": alert.summary, "id": alert.id}
-    if alert.acknowledged_by is not None:
-        said["acknowledged_by"] = alert.acknowledged_by
-    return said
-
-
 def signature(secret: str, body: bytes, now: float) -> str:
-    """The value of the header."""
+    """Return the value of the header SIGNATURE."""
     time = str(int(now))
     return f"t={time},v1={_mac(secret, time, body)}"
 
@@ -146,10 +133,10 @@ def verify_signature(
     False
     """
     parts = dict(part.partition("=")[::2] for part in header.split(","))
-    time, told = parts.get("t", ""), parts.get("v1", "")
+    time, claimed = parts.get("t", ""), parts.get("v1", "")
     if not (time.isascii() and time.isdigit()) or abs(now - int(time)) > tolerance_seconds:
         return False
-    return hmac.compare_digest(_mac(secret, time, body).encode(), told.encode())
+    return hmac.compare_digest(_mac(secret, time, body).encode(), claimed.encode())
 
 
 def _mac(secret: str, time: str, body: bytes) -> str:
@@ -161,7 +148,7 @@ def _url(alert: Alert, public_url: str) -> str:
 
 
 def _common(each: Sequence[Any]) -> dict[str, str]:
-    """What all of them have."""
+    """Return the items that all of them have."""
     shared = set(each[0].items())
     for one in each[1:]:
         shared &= set(one.items())
@@ -172,11 +159,11 @@ _MOST_ALERTS = 100  # alerts in one message
 _LONGEST_BACKOFF_SECONDS = 300.0
 _VERBOSE_LOGGERS = ("httpx2", "httpcore2", "urllib3", "apprise")
 """Loggers that would write addresses, which may be secret, and headers into the service's log."""
-_LOOK_SECONDS = 60.0  # how often is looked without being told that something is due
+_LOOK_SECONDS = 60.0  # how often the outbox is read without a wake
 
 
 class NotDelivered(Exception):
-    """The receiver did not take a message; says why, without what was sent and where to."""
+    """Says why a receiver did not take a message, without its text and address."""
 
     def __init__(self, why: str, *, too_large: bool = False) -> None:
         super().__init__(why)
@@ -184,10 +171,10 @@ class NotDelivered(Exception):
 
 
 class Sender(Protocol):
-    """A way to tell a receiver."""
+    """Sends messages to one receiver."""
 
     async def send(self, alerts: list[Alert], now: float) -> None:
-        """Returns when it was taken; NotTaken if it was not."""
+        """Return when the receiver has taken it; raise NotDelivered if it has not."""
 
     async def close(self) -> None: ...
 
@@ -200,8 +187,8 @@ class HTTPSender:
             import httpx2
         except ImportError:
             raise BadRule(
-                f"alerts, receiver {receiver.name!r}: telling it needs httpx2."
-                " pip install 'likewise[serve]'"
+                f"alerts, receiver {receiver.name!r}: this kind needs httpx2:"
+                " pip install '.[serve]' in the clone of likewise."
             ) from None
         self._receiver = receiver
         self._public_url = public_url
@@ -239,7 +226,7 @@ class HTTPSender:
 
 
 class AppriseSender:
-    """Tells people through Apprise: mail, chat and some hundred other services."""
+    """Sends to people through Apprise: mail, chat and some hundred other services."""
 
     def __init__(self, receiver: AlertReceiver) -> None:
         where = f"alerts, receiver {receiver.name!r}"
@@ -247,12 +234,13 @@ class AppriseSender:
             import apprise
         except ImportError:
             raise BadRule(
-                f"{where}: telling it needs Apprise. pip install 'likewise[apprise]'"
+                f"{where}: this kind needs Apprise: pip install '.[apprise]' in the clone of"
+                " likewise."
             ) from None
         self._seconds = receiver.timeout_seconds
         self._apprise: Any = apprise.Apprise()
         if not self._apprise.add(receiver.url):
-            raise BadRule(f"{where}: the url is none that Apprise knows")
+            raise BadRule(f"{where}: Apprise does not know this kind of url")
 
     async def send(self, alerts: list[Alert], now: float) -> None:
         title, text = text_of(alerts)
@@ -264,7 +252,7 @@ class AppriseSender:
         except TimeoutError:
             raise NotDelivered("it took too long to answer") from None
         if not taken:
-            raise NotDelivered("Apprise could not tell it")
+            raise NotDelivered("Apprise could not send it")
 
     async def close(self) -> None:
         pass
@@ -279,7 +267,7 @@ def make_sender(receiver: AlertReceiver, public_url: str) -> Sender:
 
 
 class AlertDelivery:
-    """Tells one receiver, until it is cancelled."""
+    """Sends what is due to one receiver, until it is cancelled."""
 
     def __init__(
         self,
@@ -291,7 +279,7 @@ class AlertDelivery:
         """in_thread: calls a function in the thread of the outbox, which waits for the disk"""
         self.receiver = receiver
         self.failures = 0
-        """In a row."""
+        """Failures in a row."""
         self.last_failure: str | None = None
         self.pausing = False
         """Whether a message was sent, and the next has to wait."""
@@ -302,11 +290,11 @@ class AlertDelivery:
         self._most = _MOST_ALERTS
 
     def wake(self) -> None:
-        """Something may be due."""
+        """Check at once whether something is due."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Tell what is due, for ever."""
+        """Send what is due, for ever."""
         while True:
             self._wake.clear()
             wait = await self._send_due()
@@ -320,7 +308,7 @@ class AlertDelivery:
                     await self._wake.wait()
 
     async def _seconds_until_due(self) -> float:
-        """Until something is due, or until it is time to look whether something is."""
+        """Return the seconds until something is due, at most `_LOOK_SECONDS`."""
         try:
             due = await self._in_thread(self._outbox.find_next_due, self.receiver)
         except Exception as error:
@@ -335,7 +323,7 @@ class AlertDelivery:
         return float(min(_LONGEST_BACKOFF_SECONDS, doubled))
 
     async def _send_due(self) -> bool:
-        """Send one message if something is due; whether there was something."""
+        """Send one message if something is due; return whether there was something."""
         name, now = self.receiver.name, clock.time()
         try:
             alerts = await self._in_thread(self._outbox.find_due, self.receiver, now, self._most)
@@ -348,7 +336,7 @@ class AlertDelivery:
             if error.too_large and self._most > 1:
                 self._most = max(1, min(self._most, len(alerts)) // 2)
             await self._record_failure(str(error), now)
-        except Exception as error:  # the disk, or a mistake: alerts wait, and it is tried again
+        except Exception as error:  # the disk, or a mistake: alerts wait for the next try
             await self._record_failure(type(error).__name__, now)
         else:
             if self.failures:
@@ -360,7 +348,7 @@ class AlertDelivery:
         self.failures += 1
         self.last_failure = why
         logger.warning(
-            "alerts: %s was not told (%s), %d times in a row; next try in %.0f s",
+            "alerts: %s did not take a message (%s), %d times in a row; next try in %.0f s",
             self.receiver.name,
             why,
             self.failures,
@@ -372,7 +360,7 @@ class AlertDelivery:
             logger.warning("alerts: the outbox cannot be written (%s)", type(error).__name__)
             return
         if count:
-            logger.warning("alerts: %d given up, which %s did not take", count, self.receiver.name)
+            logger.warning("alerts: %d given up that %s did not take", count, self.receiver.name)
 
     async def close(self) -> None:
         await self._sender.close()

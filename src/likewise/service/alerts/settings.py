@@ -1,4 +1,4 @@
-"""What the table [alerts] of the settings says: when to tell, and whom.
+"""Settings of alerts: the table [alerts], and the secrets that it names.
 
     [alerts]
     outbox = "alerts.sqlite"          # beside the first ledger unless given
@@ -8,8 +8,8 @@
     least_comparable = 100            # fewer: nothing is concluded
     least_windows = 12
     quiet_seconds = 900
-    no_decisions_seconds = 900        # 0: not told
-    stale_head_seconds = 300          # 0: not told
+    no_decisions_seconds = 900        # 0: off
+    stale_head_seconds = 300          # 0: off
     kinds = ["burst", "same_input"]   # all of them unless given
     keys = false                      # whether an alert may say the key of a decision
     public_url = "https://…"          # where people find the service, for links
@@ -20,8 +20,8 @@
     url = "https://…"                 # or url_env, url_file
     secret_env = "ON_CALL_SECRET"     # or secret_file; a webhook needs one
 
-Secrets stand in variables of the environment or in files, never in the settings. They are read when
-the service starts, and `repr` does not show them.
+Secrets are in environment variables or files, never in the settings. They are read when the service
+starts, and `repr` does not show them.
 """
 
 from collections.abc import Mapping
@@ -35,14 +35,14 @@ from msgspec.structs import asdict
 
 from likewise.errors import BadRule
 from likewise.service.alerts.conditions import Thresholds
-from likewise.service.toml_tables import NAME_PATTERN, Count, NotNegative, Positive, SettingsTable
+from likewise.service.toml_tables import Count, NotNegative, Positive, SettingsTable, check_name
 
 OUTBOX = "likewise-alerts.sqlite"
 _LEAST_SECRET = 16  # characters
 
 
 class ReceiverTable(SettingsTable, frozen=True):
-    """The table [[alerts.receivers]], as it stands in the file."""
+    """Holds the table [[alerts.receivers]] as it is in the file."""
 
     name: str
     kind: Literal["webhook", "alertmanager", "apprise"]
@@ -52,44 +52,39 @@ class ReceiverTable(SettingsTable, frozen=True):
     secret_env: str | None = None
     secret_file: Path | None = None
     monitors: tuple[str, ...] | None = None
-    """All of them if None."""
+    """All monitors if None."""
     repeat_seconds: NotNegative | None = None
-    """How often an alert that lasts is told again, until it is acknowledged; 0: once."""
+    """How often an alert that lasts is sent again, until it is acknowledged; 0: once."""
     pause_seconds: Positive = 10.0
-    """Between two messages at least; what comes meanwhile is told together."""
+    """Least pause between two messages; alerts of the meantime are sent together."""
     timeout_seconds: Positive = 10.0
     backoff_seconds: Positive = 1.0
-    """After a failure; twice as long after the next, and so on, up to five minutes."""
+    """Pause after a failure; it doubles after each further one, up to five minutes."""
     give_up_seconds: Positive = 604_800.0
-    """An alert that could not be told for so long is given up, and counted."""
+    """An alert that could not be delivered for so long is given up, and counted."""
 
     def __post_init__(self) -> None:
-        if not NAME_PATTERN.fullmatch(self.name):
-            raise BadRule(
-                f"the name is {self.name!r}; expected small letters, digits, dots, dashes and"
-                " underscores",
-                setting="name",
-            )
+        check_name("the name", self.name, "name")
         if self.kind == "alertmanager" and self.repeat_seconds == 0:
             raise BadRule(
-                "repeat_seconds is 0; expected more, since Alertmanager forgets what it is not"
-                " told again",
+                "repeat_seconds is 0; expected more, since Alertmanager forgets alerts that are not"
+                " repeated",
                 setting="repeat_seconds",
             )
 
 
 class AlertsTable(Thresholds, frozen=True, kw_only=True):
-    """The table [alerts], as it stands in the file."""
+    """Holds the table [alerts] as it is in the file."""
 
     outbox: Path | None = None
     every_seconds: Positive = 1.0
-    """How often is looked whether there is something to tell."""
+    """How often monitors are checked."""
     keys: bool = False
     public_url: str = ""
     waiting: Count = 10_000
-    """Alerts that wait to be told to one receiver at most; then the oldest is given up."""
+    """Alerts that may wait for one receiver; beyond, the oldest is given up."""
     kept: Count = 1_000
-    """Alerts that are over, and that GET …/alerts still shows."""
+    """Ended alerts that GET …/alerts still shows."""
     receivers: tuple[ReceiverTable, ...] = ()
 
     def __post_init__(self) -> None:
@@ -104,7 +99,7 @@ class AlertsTable(Thresholds, frozen=True, kw_only=True):
 
 
 class AlertReceiver(ReceiverTable, frozen=True, kw_only=True):
-    """Who is told, and how: the table with its secrets read."""
+    """Holds the table of a receiver with its secrets."""
 
     url: str
     secret: str = ""
@@ -121,7 +116,7 @@ class AlertReceiver(ReceiverTable, frozen=True, kw_only=True):
 
 
 class AlertSettings(AlertsTable, frozen=True, kw_only=True):
-    """What the table says, with the secrets read and the outbox found."""
+    """Holds the table [alerts] with the secrets and the path of the outbox."""
 
     outbox: Path
     receivers: tuple[AlertReceiver, ...] = ()
@@ -137,14 +132,14 @@ def resolve_alerts(
 
     ledgers     of the monitors, by name
     """
-    found: dict[str, Any] = {
+    resolved: dict[str, Any] = {
         "outbox": table.outbox or _default_outbox(ledgers),
         "receivers": tuple(
             _resolve_receiver(one, ledgers, labels, environment) for one in table.receivers
         ),
         "public_url": table.public_url.rstrip("/"),
     }
-    return AlertSettings(**{**asdict(table), **found})
+    return AlertSettings(**{**asdict(table), **resolved})
 
 
 def _default_outbox(ledgers: Mapping[str, Path | None]) -> Path:
@@ -152,7 +147,7 @@ def _default_outbox(ledgers: Mapping[str, Path | None]) -> Path:
         if ledger is not None:
             return Path(ledger).absolute().parent / OUTBOX
     raise BadRule(
-        "alerts are remembered in a file until they were told, and no monitor has a ledger beside"
+        "alerts are stored in a file until they are delivered, and no monitor has a ledger beside"
         ' which it could be. Say where: outbox = "alerts.sqlite".'
     )
 
@@ -172,7 +167,7 @@ def _resolve_receiver(
         "secret": _read_secret(where, "secret", table.secret_env, table.secret_file, environment),
         "labels": dict(labels),
     }
-    if table.repeat_seconds is None:  # Alertmanager forgets what it is not told again
+    if table.repeat_seconds is None:  # Alertmanager forgets alerts that are not repeated
         resolved["repeat_seconds"] = 60.0 if table.kind == "alertmanager" else 14_400.0
     receiver = AlertReceiver(**{**asdict(table), **resolved})
     _check_receiver(where, receiver)
@@ -209,9 +204,8 @@ def _read_secret(
     environment: Mapping[str, str],
     plain: str | None = None,
 ) -> str:
-    """What stands in a variable or a file; "" if neither is named."""
-    given = [one for one in (variable, file, plain) if one is not None]
-    if len(given) > 1:
+    """Return the secret from a variable or a file; "" if neither is named."""
+    if len([one for one in (variable, file, plain) if one is not None]) > 1:
         raise BadRule(f"{where}: expected one of {name}, {name}_env and {name}_file, not several")
     if variable is not None:
         value = environment.get(variable)

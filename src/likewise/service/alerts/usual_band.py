@@ -1,18 +1,14 @@
-"""Is the rate of contradictions what it usually is?
+"""Decides whether the rate of contradictions in a window of time is unusual.
 
-A rate is `violations` of `comparable` decisions in a window of time. What is usual is the sum over
-earlier windows. Both get a Wilson score interval, so many standard deviations wide on each side,
-and the rate is unusual if the two intervals do not meet. Windows vary more than chance alone would
-have them (an evening is not a morning), so all counts are divided by the spread first: Pearson's
-chi-squared of the earlier windows by its degrees of freedom, where that is above 1.
-
-Where there are too few decisions, or too few earlier windows, nothing is concluded, and the reason
-is said.
+The rate is unusual if its Wilson score interval does not meet that of all earlier windows. Windows
+vary more than by chance (evenings differ from mornings), so all counts are divided by their spread
+first: Pearson's chi-squared of the earlier windows by its degrees of freedom, if that is above 1.
+With too few decisions or earlier windows nothing is concluded, and the reason is given.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from likewise.reports.intervals import wilson_bounds
 from likewise.service.toml_tables import Count, Positive, SettingsTable
@@ -22,28 +18,28 @@ Finding = Literal["usual", "above", "below", "cannot be concluded"]
 
 @dataclass(frozen=True, slots=True)
 class RateWindow:
-    """Counts of a stretch of time."""
+    """Counts the decisions in a window of time."""
 
     number: int
-    """Which one, counted from 1970."""
+    """Its number, counted from 1970."""
     comparable: int = 0
-    """The denominator: decisions that had a like case; all of them where that is not asked."""
+    """The denominator: decisions with a similar case; all decisions where that is not asked."""
     violations: int = 0
 
 
 class BandSettings(SettingsTable, frozen=True):
-    """How much is needed to conclude something, and how far is unusual."""
+    """Says how many counts a conclusion needs, and how far from usual is unusual."""
 
     deviations: Positive = 4.0
     least_comparable: Count = 100
-    """In the window that is judged."""
+    """Comparable decisions that the judged window needs."""
     least_windows: Count = 12
-    """Earlier windows with comparable decisions."""
+    """Earlier windows with comparable decisions that are needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateConclusion:
-    """What can be said of one window."""
+    """The conclusion about one window."""
 
     finding: Finding
     because: str = ""
@@ -53,44 +49,56 @@ class RateConclusion:
     usual_violations: int = 0
     usual_comparable: int = 0
     low: float = 0.0
-    """The usual rate lies between here…"""
+    """Lower bound of the usual rate."""
     high: float = 1.0
-    """…and here."""
+    """Upper bound of the usual rate."""
     spread: float = 1.0
+
+    def details(self) -> dict[str, Any]:
+        """Return the finding, the counts and the bounds, as alerts have them."""
+        return {
+            "finding": self.finding,
+            "violations": self.violations,
+            "comparable": self.comparable,
+            "usual_violations": self.usual_violations,
+            "usual_comparable": self.usual_comparable,
+            "usual_low": self.low,
+            "usual_high": self.high,
+        }
 
 
 def conclude(
     window: RateWindow, earlier: Sequence[RateWindow], band: BandSettings
 ) -> RateConclusion:
     """Compare a window with those before it."""
-    known = [one for one in earlier if one.comparable > 0]
-    usual = sum(one.violations for one in known)
-    of = sum(one.comparable for one in known)
+    earlier = [one for one in earlier if one.comparable > 0]
+    usual_violations = sum(one.violations for one in earlier)
+    usual_comparable = sum(one.comparable for one in earlier)
     counts = {
         "violations": window.violations,
         "comparable": window.comparable,
-        "usual_violations": usual,
-        "usual_comparable": of,
+        "usual_violations": usual_violations,
+        "usual_comparable": usual_comparable,
     }
-    if len(known) < band.least_windows:
-        because = f"{len(known)} earlier windows of at least {band.least_windows}"
+    if len(earlier) < band.least_windows:
+        because = f"{len(earlier)} earlier windows of at least {band.least_windows}"
         return RateConclusion("cannot be concluded", because, **counts)
     if window.comparable < band.least_comparable:
         because = f"{window.comparable} comparable decisions of at least {band.least_comparable}"
         return RateConclusion("cannot be concluded", because, **counts)
-    wide = spread(known)
-    low, high = wilson_bounds(usual / wide, of / wide, band.deviations)
-    from_here, to_here = wilson_bounds(
-        window.violations / wide, window.comparable / wide, band.deviations
+    factor = spread(earlier)
+    low, high = wilson_bounds(usual_violations / factor, usual_comparable / factor, band.deviations)
+    window_low, window_high = wilson_bounds(
+        window.violations / factor, window.comparable / factor, band.deviations
     )
-    finding: Finding = "above" if from_here > high else "below" if to_here < low else "usual"
-    return RateConclusion(finding, "", **counts, low=low, high=high, spread=wide)
+    finding: Finding = "above" if window_low > high else "below" if window_high < low else "usual"
+    return RateConclusion(finding, "", **counts, low=low, high=high, spread=factor)
 
 
 def spread(windows: Sequence[RateWindow]) -> float:
-    """How much more windows differ than chance alone would have them; at least 1."""
-    of = sum(one.comparable for one in windows)
-    rate = sum(one.violations for one in windows) / of if of else 0.0
+    """Return how much more windows differ than by chance alone; at least 1."""
+    comparable = sum(one.comparable for one in windows)
+    rate = sum(one.violations for one in windows) / comparable if comparable else 0.0
     if len(windows) < 2 or not 0.0 < rate < 1.0:
         return 1.0
     squares = sum(

@@ -1,1 +1,1 @@
-"""CloudEvents as KServe's logger sends them: a request and a response make decisions."""
+"""Pairs CloudEvents of KServe's logger: a request and a response make decisions."""

@@ -1,13 +1,9 @@
-"""From a pair of events to decisions: row i of the request with row i of the response.
+"""Makes decisions of a pair of events: row i of the request with row i of the response.
 
-The key of a decision is the id of the events, a slash and its place: `0009174a-…/0`. Its time is
-the response's, or else the request's; its model is what the response says, or else the name of the
-service.
-
-A rule about vectors takes lists, a tensor with a row for each decision, or a tensor for each
-coordinate. A rule about a table takes objects, a tensor for each column, or, where the columns are
-named in the address (`?columns=age,income`), lists. Where there are several outputs, a rule about a
-table takes them as columns, and a rule about vectors is told which one counts (`?output=approved`).
+The key is the id of the events, a slash and the place (`0009174a-…/0`); time and model come from
+the response, or else from the request and the name of the service. Vectors may be lists, one
+tensor, or a tensor per coordinate; rows of a table may be objects, a tensor per column, or lists
+with `?columns=age,income`. `?output=approved` picks one of several outputs.
 """
 
 from collections.abc import Callable
@@ -26,12 +22,12 @@ from likewise.service.http_errors import Refusal
 from likewise.service.settings import Limits
 
 _RowGetter = Callable[[int], Any]
-"""What a row has, by its place."""
+"""Returns the value of a row, by its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnNames:
-    """What the address says about bodies."""
+    """Holds what the address says about bodies."""
 
     output: str | None = None
     columns: tuple[str, ...] | None = None
@@ -49,7 +45,7 @@ class ColumnNames:
 
 
 class RowCountMismatch(Refusal):
-    """The halves of a pair have not equally many rows."""
+    """Refuses a pair whose halves have different numbers of rows."""
 
     def __init__(self, requests: int, responses: int) -> None:
         super().__init__(
@@ -65,20 +61,20 @@ def make_decisions(
     rows: tuple[PredictionRows, PredictionRows],
     names: ColumnNames,
 ) -> list[Decision]:
-    """All of them; Refusal if one cannot be what the rule is about."""
+    """Make all decisions of a pair; raise Refusal if one does not fit the rule."""
     request, response = events
     inputs, outputs = rows
     if inputs.count != outputs.count:
         raise RowCountMismatch(inputs.count, outputs.count)
     table = rule.features is not None
-    x_of = _row_getter(inputs, names) if table else _vector_getter(rule, inputs)
-    z_of = _output_getter(rule, limits, outputs, names)
+    get_input = _row_getter(inputs, names) if table else _vector_getter(rule, inputs)
+    get_output = _output_getter(rule, limits, outputs, names)
     model = outputs.model or ":".join(filter(None, (response.service, response.endpoint))) or None
     when = response.time if response.time is not None else request.time
     time = None if limits.skew_seconds == 0 else check_time(limits, when)
     decisions = []
     for place in range(inputs.count):
-        x, z = x_of(place), z_of(place)
+        x, z = get_input(place), get_output(place)
         if table and isinstance(z, dict):
             if z.keys() & x.keys():
                 raise Refusal(422, "a column is in the request and in the response.")
@@ -91,11 +87,10 @@ def make_decisions(
 
 def _vector_getter(rule: Rule, inputs: PredictionRows) -> _RowGetter:
     if inputs.values is not None:
-        listed = inputs.values
-        texts = rule.embed is not None
-        if not all(isinstance(one, list) or (texts and isinstance(one, str)) for one in listed):
+        kinds = list if rule.embed is None else (list, str)
+        if not all(isinstance(one, kinds) for one in inputs.values):
             raise Refusal(422, "the rule is about vectors: expected lists as instances.")
-        return listed.__getitem__
+        return inputs.values.__getitem__
     arrays = list((inputs.arrays or {}).values())
     if len(arrays) > 1:
         return _numbers(_join_tensors(arrays)).__getitem__
@@ -106,7 +101,7 @@ def _vector_getter(rule: Rule, inputs: PredictionRows) -> _RowGetter:
 
 
 def _join_tensors(arrays: list[Array]) -> Array:
-    """A tensor for each coordinate, side by side."""
+    """Join tensors, one for each coordinate, side by side."""
     if any(array.size != len(array) or array.dtype == object for array in arrays):
         raise Refusal(422, "there are several tensors: expected one number of each for a decision.")
     return np.column_stack([array.reshape(len(array)) for array in arrays])
@@ -120,40 +115,40 @@ def _row_getter(inputs: PredictionRows, names: ColumnNames) -> _RowGetter:
     if inputs.arrays is not None:
         arrays = inputs.arrays
         if names.columns is None or len(arrays) > 1:
-            columns = {name: _value_getter(array) for name, array in arrays.items()}
-            return lambda place: {name: column(place) for name, column in columns.items()}
+            getters = {name: _value_getter(array) for name, array in arrays.items()}
+            return lambda place: {name: get(place) for name, get in getters.items()}
         (array,) = arrays.values()
-        listed = array.reshape(len(array), -1).tolist()
+        rows = array.reshape(len(array), -1).tolist()
     else:
-        listed = inputs.values or []
-    if all(isinstance(one, dict) for one in listed):
-        return listed.__getitem__
-    wanted = names.columns
-    if wanted is None or not all(
-        isinstance(one, list) and len(one) == len(wanted) for one in listed
+        rows = inputs.values or []
+    if all(isinstance(one, dict) for one in rows):
+        return rows.__getitem__
+    columns = names.columns
+    if columns is None or not all(
+        isinstance(one, list) and len(one) == len(columns) for one in rows
     ):
         raise Refusal(
             422,
             "the rule is about a table: expected objects as instances, a tensor for each column, or"
             " lists as long as the columns that the address names (?columns=…).",
         )
-    return lambda place: dict(zip(wanted, listed[place], strict=True))
+    return lambda place: dict(zip(columns, rows[place], strict=True))
 
 
 def _output_getter(
     rule: Rule, limits: Limits, outputs: PredictionRows, names: ColumnNames
 ) -> _RowGetter:
-    """The output of a row, or for a table all of them by name."""
+    """Return what gets the output of a row, or for a table all outputs by name."""
     if outputs.arrays is not None:
-        columns = {name: _value_getter(array) for name, array in outputs.arrays.items()}
-        if names.output is None and len(columns) > 1 and rule.features is not None:
-            return lambda place: {name: column(place) for name, column in columns.items()}
-        column = columns[_choose_output(list(columns), names)]
-        return lambda place: _shape_output(rule, limits, column(place))
-    listed = outputs.values or []
+        getters = {name: _value_getter(array) for name, array in outputs.arrays.items()}
+        if names.output is None and len(getters) > 1 and rule.features is not None:
+            return lambda place: {name: get(place) for name, get in getters.items()}
+        get_value = getters[_choose_output(list(getters), names)]
+        return lambda place: _shape_output(rule, limits, get_value(place))
+    rows = outputs.values or []
 
     def get_output(place: int) -> Any:
-        z = listed[place]
+        z = rows[place]
         if isinstance(z, dict):
             if names.output is None and rule.features is not None:
                 return z
@@ -163,10 +158,10 @@ def _output_getter(
     return get_output
 
 
-def _choose_output(there: list[str], names: ColumnNames) -> str:
-    if names.output is None and len(there) == 1:
-        return there[0]
-    if names.output is None or names.output not in there:
+def _choose_output(outputs: list[str], names: ColumnNames) -> str:
+    if names.output is None and len(outputs) == 1:
+        return outputs[0]
+    if names.output is None or names.output not in outputs:
         raise Refusal(
             422, "expected one output, or the name of one of them in the address (?output=…)."
         )
@@ -174,14 +169,14 @@ def _choose_output(there: list[str], names: ColumnNames) -> str:
 
 
 def _value_getter(array: Array) -> _RowGetter:
-    """A value for each row: a list if it has several."""
+    """Return what gets the value of a row: a list if it has several."""
     single = array.size == len(array)
     values: list[Any] = array.reshape(len(array) if single else array.shape).tolist()
     return values.__getitem__
 
 
 def _shape_output(rule: Rule, limits: Limits, z: Any) -> Any:
-    """An output as the rule's kind of output takes it."""
+    """Convert an output to the rule's kind of output."""
     if z is None or isinstance(z, dict):
         raise Refusal(422, "a row of the response has no output.")
     if rule.output == "probabilities" and not isinstance(z, list):
@@ -195,7 +190,7 @@ def _shape_output(rule: Rule, limits: Limits, z: Any) -> Any:
 
 
 def _to_tuples(value: Any) -> Any:
-    """Lists as tuples, to any depth that a tensor or msgspec lets through."""
+    """Convert lists to tuples, at every depth; tensors and msgspec bound the depth."""
     if isinstance(value, dict):
         raise Refusal(422, "an output has an object inside.")
     return tuple(map(_to_tuples, value)) if isinstance(value, list) else value

@@ -1,23 +1,20 @@
-"""From an HTTP request to CloudEvents: binary, structured and batch mode, gzipped or not.
+"""Reads the CloudEvents of an HTTP request: binary, structured and batch mode, gzipped or not.
 
-Only what joining needs is read: which prediction it belongs to, which half of it this is, when it
-was, and the body of the prediction as bytes. A body that begins with 1f 8b is inflated, whatever
-its headers say: Knative may take the header Content-Encoding off and leave the body packed.
-
-Bound: all that one request inflates, its own body and those of its events, has at most
-`Limits.body_bytes` bytes.
+Only what is needed to pair events is read; the body of a prediction stays bytes. A body that begins
+with 1f 8b is inflated whatever its headers say: Knative may remove the header Content-Encoding and
+leave the body compressed.
+Bound: the body of a request and those of its events inflate to `Limits.body_bytes` in all.
 """
 
 import base64
 import binascii
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
+from likewise.service.content_types import decode_leniently
 from likewise.service.http_errors import Refusal
 from likewise.service.settings import Limits
 
@@ -28,9 +25,9 @@ _PLACE_DIGITS = 8  # of a key: a slash and the place of a decision in its predic
 
 @dataclass(frozen=True, slots=True)
 class CloudEvent:
-    """One half of a prediction.
+    """Carries one half of a prediction.
 
-    service, namespace, component, endpoint   KServe's names, "" where they are not given
+    service, namespace, component, endpoint   KServe's names, "" where they are missing
     """
 
     id: str
@@ -45,7 +42,7 @@ class CloudEvent:
 
 
 class _Attributes(msgspec.Struct, frozen=True):
-    """What stands beside the body of an event, in headers or in JSON."""
+    """Holds the attributes of an event, from headers or from JSON."""
 
     specversion: str
     id: str
@@ -59,7 +56,7 @@ class _Attributes(msgspec.Struct, frozen=True):
 
 
 class _Structured(_Attributes, frozen=True):
-    """An event in JSON."""
+    """Holds an event in JSON."""
 
     data: msgspec.Raw = msgspec.Raw()
     data_base64: str | None = None
@@ -73,7 +70,7 @@ _decode_text = msgspec.json.Decoder(str).decode
 def read_events(
     headers: list[tuple[bytes, bytes]], body: bytes, limits: Limits
 ) -> list[CloudEvent]:
-    """The events of a request; Refusal if it has none, or one that makes no sense."""
+    """Return the events of a request; raise Refusal if there are none, or one makes no sense."""
     inflater = _Inflater(limits.body_bytes)
     body = inflater.inflate(body)
     attributes: dict[str, str] = {}
@@ -84,11 +81,11 @@ def read_events(
         elif name == b"content-type":
             content_type = value.decode("latin-1").partition(";")[0].strip().lower()
     if content_type == "application/cloudevents+json":
-        return [_read_structured(_decode_json(_decode_one, body), limits, inflater)]
+        event = decode_leniently(_decode_one, body, "the event")
+        return [_read_structured(event, limits, inflater)]
     if content_type == "application/cloudevents-batch+json":
-        return [
-            _read_structured(one, limits, inflater) for one in _decode_json(_decode_batch, body)
-        ]
+        events = decode_leniently(_decode_batch, body, "the event")
+        return [_read_structured(one, limits, inflater) for one in events]
     if not attributes:
         raise Refusal(
             400,
@@ -110,12 +107,12 @@ def _read_structured(one: _Structured, limits: Limits, inflater: "_Inflater") ->
     else:
         body = bytes(one.data)
         if body.startswith(b'"'):  # a body that is text, which may be JSON in turn
-            body = _decode_json(_decode_text, body).encode()
+            body = decode_leniently(_decode_text, body, "the event").encode()
     return _make_event(one, inflater.inflate(body), limits)
 
 
 def _make_event(one: _Attributes, body: bytes, limits: Limits) -> CloudEvent:
-    """The event with this body; Refusal if it makes no sense."""
+    """Make the event with this body; raise Refusal if it makes no sense."""
     if one.specversion != "1.0":
         raise Refusal(400, "the event's specversion is not 1.0.")
     kind = next((kind for end, kind in _KINDS.items() if one.type.endswith(end)), None)
@@ -143,14 +140,14 @@ class _Inflater:
         self._left = most
 
     def inflate(self, body: bytes) -> bytes:
-        """Inflate a body that begins as gzip does; any other stays as it is."""
+        """Inflate a body that begins as gzip does; return any other unchanged."""
         if not body.startswith(_GZIP):
             return body
         unpacking = zlib.decompressobj(wbits=31)
         try:
             inflated = unpacking.decompress(body, self._left + 1)
         except zlib.error:
-            raise Refusal(400, "the body begins as gzip does, and is none.") from None
+            raise Refusal(400, "the body begins like gzip, but is not gzip.") from None
         self._left -= len(inflated)
         if self._left < 0:
             raise Refusal(413, f"the body has more than {self._most} bytes when it is inflated.")
@@ -164,12 +161,3 @@ def _unquote_header(value: bytes) -> str:
         return unquote(value.decode("latin-1"), errors="strict")
     except UnicodeDecodeError:
         raise Refusal(400, "a header of the event is not percent-encoded UTF-8.") from None
-
-
-def _decode_json(decode: Callable[[bytes], Any], body: bytes) -> Any:
-    try:
-        return decode(body)
-    except msgspec.ValidationError as error:
-        raise Refusal(422, f"the event is not what is expected: {error}.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Refusal(400, "the event is no JSON.") from None

@@ -1,7 +1,8 @@
-"""The bodies of predictions: v1 (`instances`, `predictions`) and v2 (tensors, in JSON or raw).
+"""Reads the bodies of predictions: v1 (`instances`, `predictions`), v2 (tensors, JSON or raw).
 
-A body is JSON, or JSON with raw tensors behind it. How long the JSON is stands in a header that
-KServe does not pass on, so its end is found by reading it.
+A body is JSON, or JSON with raw tensors behind it. The length of the JSON is in a header that
+KServe does not pass on, so its end is found by scanning it.
+Not here: how rows become decisions (event_decisions.py).
 """
 
 import math
@@ -14,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from likewise.service.content_types import decode_leniently
 from likewise.service.http_errors import Refusal
 
 _TYPES = {
@@ -49,7 +51,7 @@ class Tensor(msgspec.Struct, frozen=True):
 
 
 def read_tensors(tensors: list[Tensor], raw: bytes, most_rows: int) -> dict[str, Array]:
-    """By name; all of them have equally many rows. Refusal if something does not fit."""
+    """Read tensors by name, with equally many rows; raise Refusal if something does not fit."""
     arrays: dict[str, Array] = {}
     at = 0
     for tensor in tensors:
@@ -103,7 +105,7 @@ def _array_from_json(tensor: Tensor, data: list[Any]) -> Array:
 
 
 def _flatten(data: list[Any], shape: list[int]) -> list[Any]:
-    """Data without its nesting, as long as the shape says."""
+    """Flatten nested data; raise Refusal unless it is nested as the shape says."""
     level, whole = data, math.prod(shape)
     for depth in range(len(shape)):
         if not any(type(one) is list for one in level):
@@ -137,7 +139,7 @@ def _array_from_bytes(tensor: Tensor, raw: bytes) -> Array:
 
 
 def _read_texts(raw: bytes, count: int) -> list[str]:
-    """Texts, each after its length in four bytes."""
+    """Read texts, each after its length in four bytes."""
     texts: list[str] = []
     at = 0
     try:
@@ -154,7 +156,7 @@ def _read_texts(raw: bytes, count: int) -> list[str]:
     return texts
 
 
-# Strings are passed over whole; one without an end is found at once, and by its empty group.
+# A string is matched whole; the group is empty if the string has no end.
 _MARKS = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)|[{}\[\]]', re.DOTALL)
 
 
@@ -176,59 +178,54 @@ _decode_response = msgspec.json.Decoder(_Response).decode
 
 @dataclass(frozen=True, slots=True)
 class PredictionRows:
-    """What a body has for each decision: `listed`, a value for each, or `arrays`, by name."""
+    """Holds what a body has for each decision: `values`, one for each, or `arrays`, by name."""
 
     count: int
     values: list[Any] | None = None
     arrays: dict[str, Array] | None = None
     model: str | None = None
-    """The name and version of the model, where a response says them."""
+    """The name and version of the model, if a response has them."""
 
 
 def read_prediction(kind: str, body: bytes, most_rows: int) -> PredictionRows:
-    """A body of this kind, request or response; Refusal if it is none."""
-    told, raw = _split(_decode_request if kind == "request" else _decode_response, body)
-    if isinstance(told, _Request):
-        listed, tensors, model = told.instances, told.inputs, None
+    """Read a body of this kind, request or response; raise Refusal if it is none."""
+    sent, raw = _split(_decode_request if kind == "request" else _decode_response, body)
+    if isinstance(sent, _Request):
+        values, tensors, model = sent.instances, sent.inputs, None
         expected = "instances or inputs"
     else:
-        listed, tensors = told.predictions, told.outputs
+        values, tensors = sent.predictions, sent.outputs
         expected = "predictions or outputs"
-        model = ":".join(filter(None, (told.model_name, told.model_version))) or None
-    if (listed is None) == (tensors is None):
-        raise Refusal(422, f"the {kind} has not one of {expected}.")
+        model = ":".join(filter(None, (sent.model_name, sent.model_version))) or None
+    if (values is None) == (tensors is None):
+        raise Refusal(422, f"the {kind} does not have exactly one of {expected}.")
     if tensors is not None:
         arrays = read_tensors(tensors, raw, most_rows)
         return PredictionRows(len(next(iter(arrays.values()))), arrays=arrays, model=model)
-    assert listed is not None
+    assert values is not None
     if raw:
         raise Refusal(400, "the body is no JSON.")
-    if not 1 <= len(listed) <= most_rows:
+    if not 1 <= len(values) <= most_rows:
         raise Refusal(
-            413 if listed else 422,
-            f"the {kind} has {len(listed)} rows; from 1 to {most_rows} are taken.",
+            413 if values else 422,
+            f"the {kind} has {len(values)} rows; from 1 to {most_rows} are taken.",
         )
-    return PredictionRows(len(listed), values=listed, model=model)
+    return PredictionRows(len(values), values=values, model=model)
 
 
 def _split(decode: Any, body: bytes) -> tuple[Any, bytes]:
-    """What the JSON says, and the raw bytes behind it."""
+    """Decode the JSON; return it, and the raw bytes behind it."""
     try:
-        return decode(body), b""
-    except msgspec.ValidationError as error:
-        raise Refusal(422, f"the body is not what is expected: {error}.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        end = _end_of_json(body)
-    try:
-        return decode(body[:end]), body[end:]
-    except msgspec.ValidationError as error:
-        raise Refusal(422, f"the body is not what is expected: {error}.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Refusal(400, "the body is no JSON.") from None
+        return decode_leniently(decode, body), b""
+    except Refusal as error:
+        if error.status == 422:
+            raise
+    end = _find_json_end(body)
+    return decode_leniently(decode, body[:end]), body[end:]
 
 
-def _end_of_json(body: bytes) -> int:
-    """Behind the object that a body begins with; the body's end if there is none."""
+def _find_json_end(body: bytes) -> int:
+    """Return where the object that a body begins with ends; the body's end if there is none."""
     depth = 0
     for mark in _MARKS.finditer(body):
         letter = body[mark.start()]

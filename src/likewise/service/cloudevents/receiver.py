@@ -1,15 +1,9 @@
-"""Takes events for one monitor: joins them, has pairs judged, and tells what was lost.
+"""Pairs the events of one monitor, has the pairs judged, and reports lost halves.
 
-A half whose other half does not come is counted by its kind, and its decisions are told to the
-monitor as lost, which a ledger keeps in its chain. A response without a request is a decision that
-nobody can judge any more. A request without a response is either that, because the response got
-lost, or no decision at all: KServe sends no response for a prediction that failed. Which of them
-cannot be told here; with `unpaired_requests = "counted"` in the monitor's settings they are counted
-and not told.
-
-Invariant: nothing waits between the arrival of a half and the place of its decisions in the queue,
-so pairs are judged in the order in which they became complete. A pair that finds no room in the
-queue, or no disk, is not taken: its first half waits on, and the second may be sent again.
+The decisions of a half without its other half are reported to the monitor as lost. KServe sends no
+response for a failed prediction, so `unpaired_requests = "counted"` only counts such requests.
+Invariant: pairs are judged in the order in which they became complete. If the queue or the disk is
+full, a pair is not taken: its first half goes on waiting, and the second may be sent again.
 """
 
 import asyncio
@@ -38,7 +32,7 @@ EventId = tuple[str, str, str, str]
 
 
 class JoinOutcome(Enum):
-    """Of a half that makes no pair."""
+    """Says why a half makes no pair now."""
 
     WAITING = "waiting"
     REPEATED = "repeated"
@@ -48,7 +42,7 @@ class JoinOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EventHalf:
-    """An event, and how many decisions it stands for."""
+    """An event, and the number of its decisions."""
 
     event: CloudEvent
     count: int
@@ -87,7 +81,7 @@ class UnpairedHalf:
 
     kind: str
     count: int
-    """Of decisions that it stands for."""
+    """The number of its decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +92,14 @@ class _WaitingHalf:
 
 @dataclass(frozen=True, slots=True)
 class _SettledPair:
-    """What became of an id: the digests of the halves that came, by kind."""
+    """The digests of the halves that came with an id, by kind."""
 
     digests: dict[str, bytes]
     since: float
 
 
 class PairJoiner:
-    """Halves that wait for the other half, and what became of the last ones."""
+    """Joins halves; knows those that wait, and the ids of the last ones."""
 
     def __init__(self, most: int, seconds: float, most_bytes: int) -> None:
         self._most = most
@@ -117,18 +111,18 @@ class PairJoiner:
         self.bytes = 0
 
     def __len__(self) -> int:
-        """Halves that wait."""
+        """Return how many halves wait."""
         return len(self._waiting)
 
     def add(self, half: EventHalf, now: float) -> EventPair | JoinOutcome:
-        """A half came: the pair that it completes, or what it is."""
-        past = self._settled.get(half.id)
-        if past is not None:
-            known = past.digests.get(half.kind)
-            if known is None:
-                past.digests[half.kind] = half.digest
+        """Add a half; return the pair that it completes, or why it completes none."""
+        settled = self._settled.get(half.id)
+        if settled is not None:
+            digest = settled.digests.get(half.kind)
+            if digest is None:
+                settled.digests[half.kind] = half.digest
                 return JoinOutcome.LATE
-            return JoinOutcome.REPEATED if known == half.digest else JoinOutcome.DIFFERENT
+            return JoinOutcome.REPEATED if digest == half.digest else JoinOutcome.DIFFERENT
         other = self._waiting.get(half.id)
         if other is None:
             self._add_waiting(half, now)
@@ -142,13 +136,13 @@ class PairJoiner:
         return EventPair(request, response, first)
 
     def put_back(self, pair: EventPair, now: float) -> None:
-        """A pair could not be taken now: its first half waits again, as if it came now."""
+        """Let the first half of a pair that could not be judged wait again, as if it came now."""
         self._settled.pop(pair.first.id, None)
         if pair.first.id not in self._waiting:
             self._add_waiting(pair.first, now)
 
     def expire(self, now: float) -> list[UnpairedHalf]:
-        """Give up halves that have waited too long; these, and those that found no room."""
+        """Give up halves that waited too long; return them, and those that found no room."""
         while self._waiting:
             oldest = next(iter(self._waiting.values()))
             if now - oldest.since < self._seconds:
@@ -167,7 +161,7 @@ class PairJoiner:
 
     @property
     def next_expiry(self) -> float | None:
-        """When the oldest half will have waited too long."""
+        """When the oldest half will have waited too long; None if no half waits."""
         if not self._waiting:
             return None
         return next(iter(self._waiting.values())).since + self._seconds
@@ -199,7 +193,7 @@ _TRY_AGAIN_SECONDS = 1.0
 
 @dataclass
 class EventsReport:
-    """What became of the events of one request."""
+    """Counts what happened to the events of one request."""
 
     events: int = 0
     waiting: int = 0
@@ -212,7 +206,7 @@ class EventsReport:
     retry_seconds: float | None = None
 
     def add_refusal(self, place: int, error: LikewiseError | Refusal) -> None:
-        """Tell why an event, or a decision of its pair, was refused; the first sets the status."""
+        """Add why an event, or a decision of its pair, was refused; the first sets the status."""
         status = error.status if isinstance(error, Refusal) else status_of(error)
         if self.status == 200 or status >= 500:
             self.status = status
@@ -221,47 +215,39 @@ class EventsReport:
         self.refused.append({"event": place, **error_fields(error)})
 
     def to_dict(self) -> dict[str, Any]:
-        told = {
-            "events": self.events,
-            "waiting": self.waiting,
-            "repeated": self.repeated,
-            "late": self.late,
-            "decisions": self.decisions,
-            "violations": self.violations,
-        }
-        return told | ({"refused": self.refused} if self.refused else {})
+        names = ("events", "waiting", "repeated", "late", "decisions", "violations")
+        counts: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return counts | ({"refused": self.refused} if self.refused else {})
 
 
 class EventReceiver:
-    """The halves of one monitor's predictions."""
+    """Receives the halves of one monitor's predictions."""
 
-    def __init__(self, hosted: ServedMonitor) -> None:
-        limits = hosted.limits
-        self._hosted = hosted
+    def __init__(self, served: ServedMonitor) -> None:
+        limits = served.limits
+        self._served = served
         self.joiner = PairJoiner(limits.pairs, limits.pair_seconds, limits.pair_bytes)
-        self._unreported: Counter[str] = (
-            Counter()
-        )  # decisions that the monitor must be told are lost
+        self._unreported: Counter[str] = Counter()  # lost decisions that the monitor has to know
         self._report_task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     async def receive(self, events: list[CloudEvent], names: ColumnNames) -> EventsReport:
-        """Events of one request; each is taken or refused by itself."""
-        received = EventsReport(len(events))
+        """Take the events of one request; each is taken or refused by itself."""
+        report = EventsReport(len(events))
         for place, event in enumerate(events):
             if place:
                 await asyncio.sleep(0)  # the turn of other requests
             try:
-                await self._receive_event(place, event, names, received)
+                await self._receive_event(place, event, names, report)
             except (Refusal, LikewiseError) as error:
-                received.add_refusal(place, error)
-        return received
+                report.add_refusal(place, error)
+        return report
 
     async def _receive_event(
-        self, place: int, event: CloudEvent, names: ColumnNames, received: EventsReport
+        self, place: int, event: CloudEvent, names: ColumnNames, report: EventsReport
     ) -> None:
-        hosted, limits = self._hosted, self._hosted.limits
-        counts = hosted.counts
+        served, limits = self._served, self._served.limits
+        counts = served.counts
         try:
             rows = prediction_bodies.read_prediction(event.kind, event.body, limits.batch_rows)
         except Refusal as error:
@@ -273,18 +259,18 @@ class EventReceiver:
         outcome = self.joiner.add(half, now)
         self._expire_halves(now)
         if outcome is JoinOutcome.WAITING:
-            received.waiting += 1
+            report.waiting += 1
         elif outcome is JoinOutcome.REPEATED:
-            received.repeated += 1
+            report.repeated += 1
             counts.repeated_events[event.kind] += 1
         elif outcome is JoinOutcome.LATE:
-            received.late += 1
+            report.late += 1
             counts.unpaired[event.kind] += 1
         elif outcome is JoinOutcome.DIFFERENT:
             counts.refused[RepeatedKey.code] += rows.count
             raise Refusal(409, f"another {event.kind} with this id came, and was different.")
         else:
-            await self._judge_pair(place, outcome, half, rows, names, received)
+            await self._judge_pair(place, outcome, half, rows, names, report)
 
     async def _judge_pair(
         self,
@@ -293,16 +279,16 @@ class EventReceiver:
         half: EventHalf,
         rows: prediction_bodies.PredictionRows,
         names: ColumnNames,
-        received: EventsReport,
+        report: EventsReport,
     ) -> None:
-        hosted, counts = self._hosted, self._hosted.counts
+        served, counts = self._served, self._served.counts
         other = prediction_bodies.read_prediction(
-            pair.first.kind, pair.first.event.body, hosted.limits.batch_rows
+            pair.first.kind, pair.first.event.body, served.limits.batch_rows
         )
         both = (rows, other) if half.kind == "request" else (other, rows)
         events = (pair.request.event, pair.response.event)
         try:
-            decisions = make_decisions(hosted.monitor.rule, hosted.limits, events, both, names)
+            decisions = make_decisions(served.monitor.rule, served.limits, events, both, names)
         except RowCountMismatch:
             counts.refused["mismatch"] += max(rows.count, other.count)
             raise
@@ -313,7 +299,7 @@ class EventReceiver:
             counts.refused[error.code] += rows.count
             raise
         try:
-            answers: DecisionAnswers = await hosted.observe_each(decisions)
+            answers: DecisionAnswers = await served.observe_each(decisions)
         except (Refusal, BadFile) as error:
             if isinstance(error, Refusal):
                 counts.refused[str(error.status)] += len(decisions)
@@ -322,36 +308,39 @@ class EventReceiver:
             raise
         for answer in answers:
             if isinstance(answer, LikewiseError):
-                received.add_refusal(place, answer)
+                report.add_refusal(place, answer)
             else:
-                received.decisions += 1
-                received.violations += answer.violation
+                report.decisions += 1
+                report.violations += answer.violation
 
     # Halves that are given up
 
     def _expire_halves(self, now: float) -> None:
-        """Give up what has waited too long, and come back when the next has."""
+        """Give up what has waited too long, and set a timer for the next."""
         self._count_unpaired(self.joiner.expire(now))
-        self._hosted.counts.waiting_events = len(self.joiner)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        ends = [end for end in (self.joiner.next_expiry,) if end is not None]
+        self._served.counts.waiting_events = len(self.joiner)
+        self._cancel_timer()
+        ends = [] if self.joiner.next_expiry is None else [self.joiner.next_expiry]
         if self._unreported:
             ends.append(now + _TRY_AGAIN_SECONDS)
         if ends:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(max(0.0, min(ends) - now) + 0.001, self._on_timer)
 
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _on_timer(self) -> None:
         self._timer = None
         self._expire_halves(clock.monotonic())
 
     def _count_unpaired(self, given_up: list[UnpairedHalf]) -> None:
-        counts = self._hosted.counts
+        counts = self._served.counts
         for half in given_up:
             counts.unpaired[half.kind] += 1
-            if half.kind == "request" and self._hosted.settings.unpaired_requests == "counted":
+            if half.kind == "request" and self._served.settings.unpaired_requests == "counted":
                 continue
             counts.dropped[f"unpaired {half.kind}"] += half.count
             self._unreported[half.kind] += half.count
@@ -359,32 +348,30 @@ class EventReceiver:
             self._report_task = asyncio.get_running_loop().create_task(self._report_losses())
 
     async def _report_losses(self) -> None:
-        """Tell the monitor of losses; what cannot be told now is told later."""
+        """Report losses to the monitor; what cannot be reported now is reported later."""
         try:
             while self._unreported:
                 kind, count = next(iter(self._unreported.items()))
-                call = partial(self._hosted.monitor.record_loss, count, f"unpaired {kind}")
-                await self._hosted.run_in_turn(call)
+                call = partial(self._served.monitor.record_loss, count, f"unpaired {kind}")
+                await self._served.run_in_turn(call)
                 self._unreported[kind] -= count
                 if not self._unreported[kind]:
                     del self._unreported[kind]
         except (Refusal, LikewiseError) as error:
             logger.warning(
-                "losses could not be written, and will be tried again: %s", type(error).__name__
+                "losses could not be written, which will be tried again: %s", type(error).__name__
             )
         finally:
             self._report_task = None
 
     async def close(self) -> None:
-        """Give up all that wait, and tell the monitor; the service ends."""
+        """Give up all that wait, and report them to the monitor, since the service ends."""
         self._count_unpaired(self.joiner.close(clock.monotonic()))
-        self._hosted.counts.waiting_events = 0
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._served.counts.waiting_events = 0
+        self._cancel_timer()
         if self._report_task is not None:
             await self._report_task
         if self._unreported:
             logger.error(
-                "%d decisions are lost, and the ledger could not be told", self._unreported.total()
+                "%d decisions are lost, which could not be written", self._unreported.total()
             )

@@ -1,1 +1,1 @@
-"""What the service says about itself: numbers, for Prometheus and for OTLP."""
+"""Metrics of the service, for Prometheus and for OTLP."""

@@ -1,12 +1,9 @@
-"""The same numbers, and an event for each violation, sent to an OpenTelemetry collector (OTLP).
+"""Sends metrics, and an event for each violation, to an OpenTelemetry collector (OTLP).
 
-Numbers are read on the event loop every few seconds, and sent from a thread. Counters and gauges
-have the names and labels that Prometheus reads; of a histogram only its sum and its count are sent,
-as two counters, since OpenTelemetry has none that is read when somebody asks.
-
-An event says which monitor, row and model, how many witnesses, and how near the nearest was; no
-input, output or key. While the collector is away the SDK keeps the last few thousand events and
-drops older ones: this is a convenience, and the ledger is the record.
+Metrics are read on the event loop and sent from a thread, under the names of Prometheus; of a
+histogram only sum and count, as counters, since OpenTelemetry has no observable histogram. An event
+has monitor, row, model, number and distance of witnesses, but no input, output or key. While the
+collector is away, the SDK buffers a few thousand events; the ledger is the record.
 """
 
 import asyncio
@@ -30,7 +27,7 @@ _TIMEOUT_SECONDS = 2.0  # for one request: a collector that is away must not hol
 
 
 class OtlpExporter:
-    """Sends what a service counts; made before its monitors are opened."""
+    """Sends the metrics of a service; made before its monitors are opened."""
 
     def __init__(self, service: Service, settings: OtlpSettings) -> None:
         try:
@@ -42,7 +39,9 @@ class OtlpExporter:
             from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
             from opentelemetry.sdk.resources import Resource
         except ImportError:
-            raise BadRule("[otlp] needs OpenTelemetry: install the extra `otlp`") from None
+            raise BadRule(
+                "[otlp] needs OpenTelemetry: pip install '.[otlp]' in the clone of likewise."
+            ) from None
         self._service = service
         self._every = settings.every_seconds
         self._snapshot: dict[str, list[MetricSample]] = {}
@@ -67,7 +66,7 @@ class OtlpExporter:
         )
         self._events = self._logs.get_logger("likewise", __version__)
         if settings.violations:
-            service.on_open.append(lambda hosted: hosted.listeners.append(self._emit_violation))
+            service.on_open.append(lambda served: served.listeners.append(self._emit_violation))
 
     async def run(self) -> None:
         """Send every few seconds, until cancelled."""
@@ -76,7 +75,7 @@ class OtlpExporter:
             await self.send()
 
     async def send(self) -> None:
-        """Read the numbers now, and send them."""
+        """Read the metrics now, and send them."""
         snapshot: dict[str, list[MetricSample]] = {}
         for sample in await all_samples(self._service, lambda _: True):
             snapshot.setdefault(sample.name, []).append(_copy_durations(sample))
@@ -84,7 +83,7 @@ class OtlpExporter:
         await asyncio.to_thread(self._meters.force_flush, _WAIT_MILLISECONDS)
 
     async def close(self) -> None:
-        """Send for the last time."""
+        """Send for the last time, and end the SDK's threads."""
         await self.send()
         await asyncio.to_thread(self._logs.force_flush, _WAIT_MILLISECONDS)
         await asyncio.to_thread(self._meters.shutdown)
@@ -102,34 +101,34 @@ class OtlpExporter:
 
         return read
 
-    def _emit_violation(self, hosted: ServedMonitor, verdict: Verdict) -> None:
+    def _emit_violation(self, served: ServedMonitor, verdict: Verdict) -> None:
         from opentelemetry._logs import LogRecord, SeverityNumber
 
         if not verdict.violation:
             return
-        told: dict[str, Any] = {
-            "likewise.monitor": hosted.name,
+        attributes: dict[str, Any] = {
+            "likewise.monitor": served.name,
             "likewise.row": verdict.row,
             "likewise.witnesses": verdict.count,
         }
         nearest = verdict.witnesses.nearest(1)
         if nearest:
-            told["likewise.nearest_distance"] = nearest[0].input_distance
+            attributes["likewise.nearest_distance"] = nearest[0].input_distance
         if verdict.model is not None:
-            told["likewise.model_version"] = verdict.model
+            attributes["likewise.model_version"] = verdict.model
         self._events.emit(
             LogRecord(
                 timestamp=clock.time_ns(),
                 severity_number=SeverityNumber.WARN,
                 severity_text="WARN",
                 event_name="likewise.violation",
-                attributes=told,
+                attributes=attributes,
             )
         )
 
 
 def _copy_durations(sample: MetricSample) -> MetricSample:
-    """Durations go on being counted while a thread sends them."""
+    """Copy durations, which the event loop goes on changing while a thread sends them."""
     if isinstance(sample.value, DurationHistogram):
         copy = DurationHistogram(list(sample.value.buckets), sample.value.total)
         return MetricSample(sample.name, copy, sample.labels)
@@ -144,4 +143,4 @@ _PARTS: Mapping[str, Mapping[str, Callable[[Any], float]]] = {
         "_count": lambda durations: sum(durations.buckets),
     },
 }
-"""By kind of metric, what is sent: the end of its name, and how its value follows."""
+"""What is sent for each kind of metric: the suffix of the name, and how to get the value."""

@@ -1,10 +1,11 @@
-"""The numbers as Prometheus reads them.
+"""Writes metrics in the formats of Prometheus.
 
-In OpenMetrics the newest violation stands beside their number, as an exemplar. It has the row and
-no key: what Prometheus has stored cannot be erased with a person.
+In OpenMetrics the counter of violations has the newest one as an exemplar, with its row but no key:
+what Prometheus has stored cannot be erased with a person.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Any
 
 from prometheus_client.core import (
@@ -25,20 +26,20 @@ _EDGES = tuple(repr(edge) for edge in BUCKET_SECONDS)
 
 
 class _Families(Collector):
-    """All that was read, family by family."""
+    """Converts samples to the families of the Prometheus client."""
 
-    def __init__(self, seen: Iterable[MetricSample], more: Mapping[str, str]) -> None:
-        self._seen, self._more = seen, more
+    def __init__(self, samples: Iterable[MetricSample], extra_labels: Mapping[str, str]) -> None:
+        self._samples, self._extra_labels = samples, extra_labels
 
     def collect(self) -> Iterable[Metric]:
         families: Mapping[str, Any] = {
             metric.name: _KINDS[metric.kind](
-                metric.name, metric.text, labels=(*metric.all_labels, *self._more)
+                metric.name, metric.text, labels=(*metric.all_labels, *self._extra_labels)
             )
             for metric in ALL_METRICS
         }
-        for sample in self._seen:
-            labels, value = (*sample.labels, *self._more.values()), sample.value
+        for sample in self._samples:
+            labels, value = (*sample.labels, *self._extra_labels.values()), sample.value
             family = families[sample.name]
             if isinstance(value, DurationHistogram):
                 family.add_metric(labels, _cumulate_buckets(value), value.total)
@@ -60,17 +61,14 @@ _KINDS = {
 def write_metrics(
     samples: Iterable[MetricSample], extra_labels: Mapping[str, str], accept: str
 ) -> tuple[bytes, str]:
-    """What a scrape is answered, and its content type.
+    """Return the body of the answer to a scrape, and its content type.
 
-    more: further labels of everything
+    extra_labels: further labels of every metric
     """
     encode, content_type = choose_encoder(accept)
     return encode(_Families(samples, extra_labels)), content_type
 
 
 def _cumulate_buckets(durations: DurationHistogram) -> list[tuple[str, float]]:
-    told, sofar = [], 0
-    for edge, count in zip((*_EDGES, "+Inf"), list(durations.buckets), strict=True):
-        sofar += count
-        told.append((edge, float(sofar)))
-    return told
+    totals = accumulate(list(durations.buckets))
+    return [(edge, float(total)) for edge, total in zip((*_EDGES, "+Inf"), totals, strict=True)]

@@ -1,4 +1,4 @@
-"""The numbers of monitors and of the process, by metric and labels, whoever carries them away."""
+"""Collects the samples of all metrics, for Prometheus and OTLP alike."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from prometheus_client import ProcessCollector
 
 from likewise.errors import BY_CODE, BadDecision
-from likewise.service.metrics.metric_names import BY_NAME, MOST_MODELS, OTHER
-from likewise.service.monitor_counts import DurationHistogram
+from likewise.service.metrics.metric_names import BY_NAME, MOST_MODELS
+from likewise.service.monitor_counts import OTHER, DurationHistogram
 from likewise.service.monitor_readings import MonitorReading
 from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service import Service
@@ -29,7 +29,7 @@ _KNOWN: Mapping[str, Labels] = {
         *("400", "401", "403", "404", "405", "413", "422", "429", "500", "503"),
     ),
 }
-"""Labels that are told from the start: a rate needs the 0 before the first."""
+"""Labels that are reported from the start: a rate needs the 0 before the first count."""
 _process = ProcessCollector(registry=None)
 
 
@@ -43,18 +43,18 @@ class MetricSample:
 
 
 async def all_samples(service: Service, allows: Callable[[str], bool]) -> list[MetricSample]:
-    """Those of the process, and of the monitors that somebody may see."""
-    seen = [*process_samples(service)]
+    """Collect the samples of the process, and of the monitors that the caller may see."""
+    samples = [*process_samples(service)]
     for name in filter(allows, list(service.pending)):
-        seen.append(MetricSample("likewise_monitor_up", 0, (name,)))
-    for name, hosted in service.monitors.items():
+        samples.append(MetricSample("likewise_monitor_up", 0, (name,)))
+    for name, served in service.monitors.items():
         if allows(name):
-            seen += monitor_samples(hosted, await service.readings.read(hosted))
-    return seen
+            samples += monitor_samples(served, await service.readings.read(served))
+    return samples
 
 
 def process_samples(service: Service) -> Iterator[MetricSample]:
-    """What is not about one monitor."""
+    """Yield samples that are not about one monitor."""
     yield from _by_label("likewise_refused_requests_total", service.refused)
     for route, durations in list(service.durations.items()):
         yield MetricSample("likewise_request_duration_seconds", durations, (route,))
@@ -67,17 +67,17 @@ def process_samples(service: Service) -> Iterator[MetricSample]:
 
 
 def monitor_samples(
-    hosted: ServedMonitor, reading: MonitorReading | None
+    served: ServedMonitor, reading: MonitorReading | None
 ) -> Iterator[MetricSample]:
-    """All of one monitor; those that are not known are left out."""
-    for sample in _unlabelled_samples(hosted, reading):
-        yield replace(sample, labels=(hosted.name, *sample.labels))
+    """Yield all samples of one monitor; those that are not known are left out."""
+    for sample in _unlabelled_samples(served, reading):
+        yield replace(sample, labels=(served.name, *sample.labels))
 
 
 def _unlabelled_samples(
-    hosted: ServedMonitor, reading: MonitorReading | None
+    served: ServedMonitor, reading: MonitorReading | None
 ) -> Iterator[MetricSample]:
-    counts = hosted.counts
+    counts = served.counts
     yield MetricSample("likewise_monitor_up", 1)
     for name, by_model in (
         ("likewise_decisions_total", counts.decisions),
@@ -86,7 +86,7 @@ def _unlabelled_samples(
         for model, count in _limit_models(by_model).items():
             newest = counts.newest_violations.get(model) if by_model is counts.violations else None
             yield MetricSample(name, count, (model,), newest)
-    if hosted.monitor.comparable:
+    if served.monitor.comparable:
         yield MetricSample("likewise_comparable_decisions_total", counts.comparable)
     yield MetricSample("likewise_witness_pairs_total", counts.pairs)
     yield MetricSample("likewise_burst_alarms_total", counts.alarms)
@@ -99,22 +99,22 @@ def _unlabelled_samples(
     ):
         yield from _by_label(name, by_label)
     yield MetricSample("likewise_waiting_events", counts.waiting_events)
-    if hosted.stream is not None:
-        yield MetricSample("likewise_stream_connected", int(hosted.stream.is_connected))
-        yield MetricSample("likewise_stream_lag_seconds", hosted.stream.lag_seconds)
+    if served.stream is not None:
+        yield MetricSample("likewise_stream_connected", int(served.stream.is_connected))
+        yield MetricSample("likewise_stream_lag_seconds", served.stream.lag_seconds)
         yield MetricSample("likewise_stream_dead_letters_total", counts.refused["bad-message"])
-    yield MetricSample("likewise_queue_decisions", hosted.waiting_rows)
-    yield MetricSample("likewise_queue_capacity", hosted.limits.waiting_rows)
-    yield MetricSample("likewise_queue_oldest_age_seconds", hosted.oldest_wait_seconds)
+    yield MetricSample("likewise_queue_decisions", served.waiting_rows)
+    yield MetricSample("likewise_queue_capacity", served.limits.waiting_rows)
+    yield MetricSample("likewise_queue_oldest_age_seconds", served.oldest_wait_seconds)
     yield MetricSample("likewise_observe_duration_seconds", counts.observe_durations)
     yield MetricSample("likewise_commit_duration_seconds", counts.commit_durations)
     if counts.last_decision:
         yield MetricSample("likewise_last_decision_timestamp_seconds", counts.last_decision)
-    yield from _reading_samples(hosted, reading)
+    yield from _reading_samples(served, reading)
 
 
 def _reading_samples(
-    hosted: ServedMonitor, reading: MonitorReading | None
+    served: ServedMonitor, reading: MonitorReading | None
 ) -> Iterator[MetricSample]:
     if reading is None:
         return
@@ -127,7 +127,7 @@ def _reading_samples(
     if reading.disk is not None:
         yield MetricSample("likewise_disk_free_bytes", reading.disk.free)
         yield MetricSample("likewise_disk_size_bytes", reading.disk.size)
-    rule = hosted.monitor.rule
+    rule = served.monitor.rule
     labels = (rule.fingerprint, rule.metric, repr(float(rule.epsilon)), reading.index, "true")
     yield MetricSample("likewise_rule_info", 1, labels)
 
@@ -138,11 +138,11 @@ def _by_label(name: str, counts: Mapping[str, int]) -> Iterator[MetricSample]:
 
 
 def _limit_models(counts: Mapping[str, int]) -> dict[str, int]:
-    """Those without a model first, even if there are none; then the first hundred models."""
-    few = {"": counts.get("", 0)}
+    """Return counts without a model first, even if 0, then the first hundred models, then OTHER."""
+    limited = {"": counts.get("", 0)}
     for model, count in dict(counts).items():
         if model == "":
             continue
-        name = model if len(few) <= MOST_MODELS else OTHER
-        few[name] = few.get(name, 0) + count
-    return few
+        name = model if len(limited) <= MOST_MODELS else OTHER
+        limited[name] = limited.get(name, 0) + count
+    return limited

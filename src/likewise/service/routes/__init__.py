@@ -1,1 +1,1 @@
-"""The routes, one module for each thing that can be done."""
+"""Routes of the service, one module for each group of operations."""

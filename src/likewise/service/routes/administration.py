@@ -1,7 +1,7 @@
-"""What changes a history other than decisions: erasing, overruling, reviewing; and verifying.
+"""Routes that change a history other than by decisions: erase, overrule, review; and verify.
 
-Every call is first written into the ledger's chain (auditing.py), and done once however often it
-is sent (requests.py).
+Invariant: every call is written into the ledger's chain first (admin_log.py), and carried out once
+however often it is sent (repeated_requests.py).
 """
 
 from typing import Any
@@ -39,41 +39,41 @@ OPERATIONS = Operations()
 @OPERATIONS.post(f"{MONITOR}/erase", "erase", EraseBody, **_CHANGES, idempotent=True)
 async def erase(request: AdmittedRequest) -> ErasedBody:
     """Destroy inputs, outputs and keys of decisions."""
-    hosted, who = request.hosted, Actor.from_token(request.token)
+    served, actor = request.served, Actor.from_token(request.token)
     body = await request.read_as(EraseBody)
     keys, rows = body.keys, body.rows
     if (keys is None) == (rows is None):
         raise Refusal(422, "expected keys, or rows.")
-    count, most = len(keys or rows or ()), hosted.limits.batch_rows
+    count, most = len(keys or rows or ()), served.limits.batch_rows
     if not 1 <= count <= most:
         raise Refusal(422, f"there are {count} to erase; expected 1 to {most}.")
-    check_words("a key", keys, hosted.limits.key_bytes)
-    monitor = hosted.monitor
+    check_words("a key", keys, served.limits.key_bytes)
+    monitor = served.monitor
 
     def erase_now() -> ErasedBody:
         if rows is not None and max(rows) >= monitor.rows:
             raise BadRow(f"row {max(rows)} is not in this history. Nothing was erased.")
-        record_action(hosted, who, "erase", count=count)
-        found = monitor.erase(key=keys) if rows is None else monitor.erase(rows=rows)
-        return ErasedBody(list(found.rows), found.complete)
+        record_action(served, actor, "erase", count=count)
+        erasure = monitor.erase(key=keys) if rows is None else monitor.erase(rows=rows)
+        return ErasedBody(list(erasure.rows), erasure.complete)
 
-    return await hosted.run_in_turn(erase_now)
+    return await served.run_in_turn(erase_now)
 
 
 @OPERATIONS.post(f"{MONITOR}/forget", "erase", ForgetBody, **_CHANGES, idempotent=True)
 async def forget(request: AdmittedRequest) -> ForgottenBody:
-    """The same by row, also of rows that are no longer remembered."""
-    hosted, who = request.hosted, Actor.from_token(request.token)
+    """Destroy decisions by row, also those that are no longer in the window."""
+    served, actor = request.served, Actor.from_token(request.token)
     body = await request.read_as(ForgetBody)
-    rows, most = body.rows, hosted.limits.batch_rows
+    rows, most = body.rows, served.limits.batch_rows
     if len(rows) > most:
         raise Refusal(413, f"there are {len(rows)} rows to forget; at most {most} are taken.")
 
     def forget_now() -> ForgottenBody:
-        record_action(hosted, who, "forget", count=len(rows))
-        return ForgottenBody(hosted.monitor.forget(rows))
+        record_action(served, actor, "forget", count=len(rows))
+        return ForgottenBody(served.monitor.forget(rows))
 
-    return await hosted.run_in_turn(forget_now)
+    return await served.run_in_turn(forget_now)
 
 
 @OPERATIONS.post(
@@ -85,105 +85,106 @@ async def forget(request: AdmittedRequest) -> ForgottenBody:
     **_CHANGES,
 )
 async def supersede(request: AdmittedRequest) -> dict[str, Any]:
-    """Overrule a decision; the verdict on the one that takes its place."""
-    hosted, who = request.hosted, Actor.from_token(request.token)
+    """Overrule a decision; answers the verdict on the one that replaces it."""
+    served, actor = request.served, Actor.from_token(request.token)
     body = await request.read_as(SupersedeBody)
     witnesses = parse_witnesses(request.query)
-    monitor, limits = hosted.monitor, hosted.limits
+    monitor, limits = served.monitor, served.limits
     monitor.insist_on_contradictions()
-    require_ledger(hosted)
+    require_ledger(served)
     output = normalize_label(limits, body.output, monitor.rule.output)
     check_words("the output", (output,), limits.label_bytes)
     check_lengths(limits, None, body.key, None)
-    by = who.resolve_name(body.by, "by")
+    by = actor.resolve_name(body.by, "by")
 
     def supersede_now() -> Verdict:
-        record_action(hosted, who, "supersede")
-        return monitor.supersede(body.key, output, by=by, why=body.why, verified=who.verified)
+        record_action(served, actor, "supersede")
+        return monitor.supersede(body.key, output, by=by, why=body.why, verified=actor.verified)
 
-    verdict = await hosted.supersede(supersede_now)
+    verdict = await served.supersede(supersede_now)
     if request.wants_exact:
         return make_exact_verdict(limits, witnesses, verdict)
-    return hosted.verdict_body(verdict, witnesses)
+    return served.verdict_body(verdict, witnesses)
 
 
 @OPERATIONS.post(f"{MONITOR}/reviews", "review", ReviewBody, **_CHANGES)
 async def review(request: AdmittedRequest) -> DoneBody:
-    """Write down what somebody makes of a contradiction."""
-    hosted, who = request.hosted, Actor.from_token(request.token)
+    """Save a review of a contradiction."""
+    served, actor = request.served, Actor.from_token(request.token)
     body = await request.read_as(ReviewBody)
-    hosted.monitor.insist_on_contradictions()
-    require_ledger(hosted)
-    reviewer = who.resolve_name(body.reviewer, "reviewer")
+    served.monitor.insist_on_contradictions()
+    require_ledger(served)
+    reviewer = actor.resolve_name(body.reviewer, "reviewer")
     last = max(body.row, body.witness or 0)
     if last >= _ROW_BOUND:
         raise BadRow(f"row {last} is not in this history. Nothing was written.")
 
     def review_now() -> None:
-        record_action(hosted, who, "review", row=body.row)
-        hosted.monitor.review(
+        record_action(served, actor, "review", row=body.row)
+        served.monitor.review(
             body.row,
             body.witness,
             body.disposition,
             reason=body.reason,
             reviewer=reviewer,
-            verified=who.verified,
+            verified=actor.verified,
         )
 
-    await hosted.run_in_turn(review_now)
+    await served.run_in_turn(review_now)
     return DoneBody(True)
 
 
 @OPERATIONS.post(f"{MONITOR}/truths", "review", TruthBody, **_CHANGES)
 async def truth(request: AdmittedRequest) -> DoneBody:
-    """Write down what turned out to be right for a decision; no verdict changes."""
-    hosted, who = request.hosted, Actor.from_token(request.token)
+    """Save what turned out to be right for a decision; no verdict changes."""
+    served, actor = request.served, Actor.from_token(request.token)
     body = await request.read_as(TruthBody)
-    limits, monitor = hosted.limits, hosted.monitor
-    require_ledger(hosted)
+    limits, monitor = served.limits, served.monitor
+    require_ledger(served)
     check_lengths(limits, None, body.key, None)
     value = normalize_label(limits, body.value, "label")
     check_words("the value", (value,), limits.label_bytes)
 
     def store_truth() -> None:
-        record_action(hosted, who, "truth")
+        record_action(served, actor, "truth")
         monitor.truth(body.key, value)
 
-    await hosted.run_in_turn(store_truth)
+    await served.run_in_turn(store_truth)
     return DoneBody(True)
 
 
 @OPERATIONS.post(f"{MONITOR}/verify", "read", VerifyBody, **_CHANGES, idempotent=True)
 async def verify(request: AdmittedRequest) -> VerifiedBody:
-    """Walk the ledger's chain; one walk at a time."""
-    hosted, who = request.hosted, Actor.from_token(request.token)
+    """Verify the ledger's chain; one verification at a time."""
+    served, actor = request.served, Actor.from_token(request.token)
     body = await request.read_as(VerifyBody)
-    require_ledger(hosted)
+    require_ledger(served)
     try:
         head = None if body.head is None else Head.of(body.head)
     except BadFile as error:
         raise Refusal(422, str(error)) from None
-    verifying = request.service.verify_lock
-    if verifying.locked():
+    lock = request.service.verify_lock
+    if lock.locked():
         raise Refusal(503, "a ledger is being verified already; one at a time.", retry_seconds=10.0)
-    async with verifying:
-        await hosted.run_in_turn(lambda: record_action(hosted, who, "verify"))
-        found = await hosted.run_in_thread(lambda: hosted.monitor.verify(head))
+    async with lock:
+        await served.run_in_turn(lambda: record_action(served, actor, "verify"))
+        result = await served.run_in_thread(lambda: served.monitor.verify(head))
     return VerifiedBody(
-        verified=found.ok,
-        rows=found.rows,
-        problem=found.problem,
-        row=found.bad_row,
-        first=found.first,
-        erased=found.erased,
-        events=found.events,
-        pending=found.pending,
-        head=None if found.head is None else str(found.head),
+        verified=result.ok,
+        rows=result.rows,
+        problem=result.problem,
+        row=result.bad_row,
+        first=result.first,
+        erased=result.erased,
+        events=result.events,
+        pending=result.pending,
+        head=None if result.head is None else str(result.head),
     )
 
 
-def require_ledger(hosted: ServedMonitor) -> None:
-    if not hosted.monitor.durable:
+def require_ledger(served: ServedMonitor) -> None:
+    """Raise BadRule if a monitor is in memory."""
+    if not served.monitor.durable:
         raise BadRule(
-            f"the monitor {hosted.name!r} is in memory: it has no ledger to write that to."
+            f"the monitor {served.name!r} is in memory: it has no ledger to write that to."
         )

@@ -1,4 +1,4 @@
-"""Alerts of a monitor: looking at them, and saying that somebody has seen one."""
+"""Routes of alerts: list those of a monitor, and acknowledge one."""
 
 from msgspec import Struct
 
@@ -25,24 +25,24 @@ class AlertsBody(Struct):
     f"{MONITOR}/alerts",
     "review",
     queries=(
-        RequestParameter("status", "only those", choices=("firing", "resolved")),
+        RequestParameter("status", "only alerts in this state", choices=("firing", "resolved")),
         RequestParameter("limit", f"how many, at most {_MOST}", int),
     ),
 )
-async def alerts(request: AdmittedRequest) -> AlertsBody:
-    """What is worth telling somebody, newest first, and how the rate stands."""
+async def list_alerts(request: AdmittedRequest) -> AlertsBody:
+    """List the alerts of a monitor, newest first, with the state of its rate and receivers."""
     name, alerting = request.path_parameter("name"), _find_alert_service(request)
     status = request.query.get("status")
     if status not in (None, "firing", "resolved"):
         raise Refusal(400, f"status is {status[:100]!r}; expected firing or resolved.")
-    found = await alerting.find_alerts(name, parse_limit(request.query, 100, _MOST), status)
+    alerts = await alerting.find_alerts(name, parse_limit(request.query, 100, _MOST), status)
     receivers = await alerting.describe_receivers(name)
-    return AlertsBody([one.to_body() for one in found], alerting.make_rate_body(name), receivers)
+    return AlertsBody([one.to_body() for one in alerts], alerting.make_rate_body(name), receivers)
 
 
 @OPERATIONS.post(f"{MONITOR}/alerts/{{id}}/acknowledge", "review", once=True, idempotent=True)
 async def acknowledge(request: AdmittedRequest) -> AlertBody:
-    """Say that somebody has seen an alert."""
+    """Acknowledge an alert, so that it is not repeated."""
     name, alerting = request.path_parameter("name"), _find_alert_service(request)
     by = "anyone" if request.token is None else request.token.name
     alert = await alerting.acknowledge(name, request.path_parameter("id"), by)
@@ -52,7 +52,7 @@ async def acknowledge(request: AdmittedRequest) -> AlertBody:
 
 
 def _find_alert_service(request: AdmittedRequest) -> AlertService:
-    name, alerting = request.hosted.name, request.service.alerting
+    name, alerting = request.served.name, request.service.alerting
     if alerting is None:
         raise Refusal(404, "this service has no alerts: its settings have no table [alerts].")
     if not alerting.is_watching(name):

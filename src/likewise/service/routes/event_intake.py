@@ -1,4 +1,4 @@
-"""CloudEvents come in: the requests and responses of a model that KServe serves."""
+"""Route through which CloudEvents come: requests and responses of a model that KServe serves."""
 
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from likewise.service.http_errors import Refusal
 from likewise.service.operations import MONITOR, Operations
 from likewise.service.request_guard import AdmittedRequest
 
-_LARGE = 16_384  # bytes of a body that are read beside the event loop; they may inflate to more
+_LARGE = 16_384  # bytes of a body that is read in a thread, since it may inflate to much more
 _MEDIA = (
     "application/json",
     "application/cloudevents+json",
@@ -31,26 +31,23 @@ OPERATIONS = Operations()
     any_slashes=True,
 )
 async def receive(request: AdmittedRequest) -> Response:
-    """Requests and responses of a served model, as KServe's logger sends them."""
-    service, hosted, scope = request.service, request.hosted, request.http_request.scope
+    """Receive requests and responses of a served model, as KServe's logger sends them."""
+    service, served, scope = request.service, request.served, request.http_request.scope
     try:
         body = await request.read_body()
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-        read = partial(read_events, scope["headers"], body, hosted.limits)
-        events = read() if len(body) < _LARGE else await hosted.run_in_thread(read)
+        read = partial(read_events, scope["headers"], body, served.limits)
+        events = read() if len(body) < _LARGE else await served.run_in_thread(read)
         names = ColumnNames.from_query(query)
     except Refusal as error:
-        hosted.counts.refused[str(error.status)] += 1
+        served.counts.refused[str(error.status)] += 1
         raise
-    receiver = service.event_receivers.get(hosted.name)
+    receiver = service.event_receivers.get(served.name)
     if receiver is None:
-        receiver = service.event_receivers[hosted.name] = EventReceiver(hosted)
+        receiver = service.event_receivers[served.name] = EventReceiver(served)
         service.before_drain.append(receiver.close)
-    received = await receiver.receive(events, names)
-    headers = (
-        {}
-        if received.retry_seconds is None
-        else {"retry-after": str(round(received.retry_seconds))}
-    )
-    body = encode(received.to_dict())
-    return Response(body, received.status, headers, "application/json")
+    report = await receiver.receive(events, names)
+    headers = {}
+    if report.retry_seconds is not None:
+        headers["retry-after"] = str(round(report.retry_seconds))
+    return Response(encode(report.to_dict()), report.status, headers, "application/json")

@@ -1,12 +1,9 @@
-"""Is it alive, can it be asked?
+"""Routes /healthz and /readyz: whether the server is alive, and whether it can take decisions.
 
-/healthz answers 200 as long as the event loop answers: whatever else is wrong, starting again would
-not mend it. /readyz answers 503 with reasons while a ledger is being opened, a queue is full, or a
-ledger's disk has less than `Limits.disk_bytes` free: then decisions should not be sent here.
-A monitor that failed is named, and is no reason: the others can be asked, and would not be.
-Nor is a reload of the settings that was refused: those from before are in use.
-
-Neither needs a token. Where there are tokens, only one that may read a monitor is told its name.
+/healthz answers 200 as long as the event loop runs; a restart would not repair anything else.
+/readyz answers 503 with reasons while a ledger is being opened, a queue is full, or a ledger's disk
+has less than `Limits.disk_bytes` free; a failed monitor or a refused reload is only named.
+Neither needs a token; with tokens, only one that may read a monitor sees its name.
 """
 
 import asyncio
@@ -30,87 +27,86 @@ OPERATIONS = Operations()
 
 @OPERATIONS.get("/healthz", None, answers=dict[str, Any])
 async def alive(request: AdmittedRequest) -> Response:
-    """Whether the server is alive."""
+    """Say whether the server is alive."""
     paths = {
         name: path
-        for name, hosted in request.service.monitors.items()
-        if _may_see(request, name) and (path := _ledger_path(hosted))
+        for name, served in request.service.monitors.items()
+        if _may_see(request, name) and (path := _ledger_path(served))
     }
     writable = {name: await asyncio.to_thread(_is_writable, path) for name, path in paths.items()}
-    told = {"alive": True, "version": __version__}
-    return _respond(200, told | ({"disk_writable": writable} if writable else {}))
+    body = {"alive": True, "version": __version__}
+    return _respond(200, body | ({"disk_writable": writable} if writable else {}))
 
 
 @OPERATIONS.get("/readyz", None, answers=dict[str, Any])
 async def ready(request: AdmittedRequest) -> Response:
-    """Whether it can be asked."""
+    """Say whether the server is ready to take decisions."""
     service = request.service
     reasons, failed = [], []
     for name, pending in list(service.pending.items()):
         if pending.error_code is None:
-            about = _make_reason(name, "opening", f"it {pending}.")
-            reasons.append(about | {"rows": pending.rows, "of": pending.all_rows})
+            reason = _make_reason(name, "opening", f"it {pending}.")
+            reasons.append(reason | {"rows": pending.rows, "of": pending.all_rows})
         else:
             failed.append(_make_reason(name, pending.error_code, f"it {pending}."))
     if not (service.ready or reasons):
         reasons.append(_make_reason(None, "closed", "the server is ending."))
-    for hosted in service.monitors.values():
-        reasons += [
-            one for one in (_check_queue(hosted), await _check_disk(hosted)) if one is not None
-        ]
-    told: dict[str, Any] = {"ready": not reasons}
-    for name, some in (("reasons", reasons), ("failed", failed)):
-        if shown := [one for one in some if _may_see(request, one["monitor"])]:
-            told[name] = shown
+    for served in service.monitors.values():
+        checks = (_check_queue(served), await _check_disk(served))
+        reasons += [one for one in checks if one is not None]
+    body: dict[str, Any] = {"ready": not reasons}
+    for name, problems in (("reasons", reasons), ("failed", failed)):
+        if visible := [one for one in problems if _may_see(request, one["monitor"])]:
+            body[name] = visible
     if service.refused_reload is not None:
         code, when = service.refused_reload
-        told["reload"] = {"refused": code, "time": iso_text_of_seconds(when)}
-    return _respond(503 if reasons else 200, told)
+        body["reload"] = {"refused": code, "time": iso_text_of_seconds(when)}
+    return _respond(503 if reasons else 200, body)
 
 
 def _may_see(request: AdmittedRequest, monitor: str | None) -> bool:
-    """Whether whoever asks may know of a monitor; None: of none in particular."""
-    if monitor is None or not request.service.tokens:
+    """Whether the caller may know of a monitor; None: of no monitor in particular."""
+    if monitor is None or request.service.tokens.is_empty:
         return True
     token = request.service.tokens.find(find_header(request.http_request.scope, b"authorization"))
     return token is not None and token.allows("read", monitor)
 
 
-def _check_queue(hosted: ServedMonitor) -> dict[str, Any] | None:
-    waiting, most = hosted.waiting_rows, hosted.limits.waiting_rows
+def _check_queue(served: ServedMonitor) -> dict[str, Any] | None:
+    waiting, most = served.waiting_rows, served.limits.waiting_rows
     if waiting < most:
         return None
-    return _make_reason(hosted.name, "queue", f"{waiting} decisions wait, of at most {most}.")
+    return _make_reason(served.name, "queue", f"{waiting} decisions wait, of at most {most}.")
 
 
-async def _check_disk(hosted: ServedMonitor) -> dict[str, Any] | None:
-    path, least = _ledger_path(hosted), hosted.limits.disk_bytes
+async def _check_disk(served: ServedMonitor) -> dict[str, Any] | None:
+    path, least = _ledger_path(served), served.limits.disk_bytes
     if path is None:
         return None
     try:
         disk = await asyncio.to_thread(DiskSpace.measure, path)
     except OSError as error:
         return _make_reason(
-            hosted.name, "disk", f"the disk cannot be asked: {type(error).__name__}."
+            served.name, "disk", f"the disk cannot be read: {type(error).__name__}."
         )
     if disk.free >= least:
         return None
     message = f"the disk has {disk.free} bytes free; expected at least {least}."
-    return _make_reason(hosted.name, "disk", message)
+    return _make_reason(served.name, "disk", message)
 
 
 def _make_reason(monitor: str | None, reason: str, message: str) -> dict[str, Any]:
     return {"monitor": monitor, "reason": reason, "message": message}
 
 
-def _ledger_path(hosted: ServedMonitor) -> Path | None:
-    return hosted.monitor.path if hosted.monitor.durable else None
+def _ledger_path(served: ServedMonitor) -> Path | None:
+    return served.monitor.path if served.monitor.durable else None
 
 
 def _is_writable(path: Path) -> bool:
-    """Whether a file can be written there now: a full disk says so only to one who writes."""
+    """Whether a file can be written there now: only writing shows that a disk is full."""
     try:
-        with TemporaryFile(dir=path, buffering=0) as file:  # which has no name, where that works
+        with TemporaryFile(dir=path, buffering=0) as file:  # without a name, where the OS can
             return file.write(bytes(_PROBE_BYTES)) == _PROBE_BYTES
     except OSError:
         return False

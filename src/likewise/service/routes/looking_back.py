@@ -1,7 +1,6 @@
-"""Looking back: which monitors there are, their rules, verdicts and decisions.
+"""Routes that read: the monitors, their rules, counts, verdicts and decisions.
 
-What is answered is made in looking_back/. Here a query is read, and whoever may not look is
-refused.
+The answers are made in queries.py; here the parameters are parsed.
 """
 
 from collections.abc import Mapping
@@ -48,33 +47,33 @@ OPERATIONS = Operations()
 
 @OPERATIONS.get("/v1/monitors", "read")
 async def monitors(request: AdmittedRequest) -> MonitorsBody:
-    """The names of the monitors."""
+    """List the names of the monitors."""
     names = (*request.service.monitors, *request.service.pending)
-    mine = None if request.token is None else request.token.monitors
-    return MonitorsBody([name for name in names if mine is None or name in mine])
+    allowed = None if request.token is None else request.token.monitors
+    return MonitorsBody([name for name in names if allowed is None or name in allowed])
 
 
 @OPERATIONS.get(MONITOR, "read", also="observe", exact=True)
 async def monitor(request: AdmittedRequest) -> MonitorBody:
-    """A monitor: its rule, and how much it has seen."""
-    return await describe_monitor(request.hosted)
+    """Describe a monitor: its rule, and how much it has seen."""
+    return await describe_monitor(request.served)
 
 
 @OPERATIONS.get(f"{MONITOR}/verdicts", "read", queries=_VERDICTS)
 async def verdicts(request: AdmittedRequest) -> PageBody:
-    """Verdicts with a witness, in order, page by page."""
-    hosted, query = request.hosted, request.query
+    """Return verdicts with a witness, in order, page by page."""
+    served, query = request.served, request.query
     after = parse_whole("after", query["after"]) if "after" in query else -1
     return await find_verdict_page(
-        hosted, _parse_violation_query(query), after, parse_limit(query, PAGE, MOST_PAGE)
+        served, _parse_violation_query(query), after, parse_limit(query, PAGE, MOST_PAGE)
     )
 
 
 @OPERATIONS.get(f"{MONITOR}/decisions/{{row}}", "read")
 async def decision(request: AdmittedRequest) -> LookBody:
-    """One decision beside those that it contradicts, with values and reviews."""
+    """Return one decision and those that it contradicts, with values and reviews."""
     return await find_decision(
-        request.hosted, parse_whole("the row", request.path_parameter("row"))
+        request.served, parse_whole("the row", request.path_parameter("row"))
     )
 
 
@@ -85,26 +84,26 @@ async def decision(request: AdmittedRequest) -> LookBody:
     exact=True,
 )
 async def stats(request: AdmittedRequest) -> StatsBody:
-    """How many decisions there were, how many could be compared, how many contradict."""
-    return await read_stats(request.hosted, request.query.get("last"))
+    """Count decisions: how many there were, how many could be compared, how many contradict."""
+    return await read_stats(request.served, request.query.get("last"))
 
 
 @OPERATIONS.get(f"{MONITOR}/head", "read", exact=True)
 async def head(request: AdmittedRequest) -> HeadBody:
-    """The end of the ledger's chain, to be kept elsewhere."""
-    hosted = request.hosted
-    end = await hosted.run_in_turn(hosted.monitor.head)
+    """Return the end of the ledger's chain, to be stored elsewhere."""
+    served = request.served
+    end = await served.run_in_turn(served.monitor.head)
     return HeadBody(str(end), end.rows, end.events)
 
 
 @OPERATIONS.get(f"{MONITOR}/positions", "observe", also="read", exact=True)
 async def positions(request: AdmittedRequest) -> PositionsBody:
-    """By source, the last position on disk: where a sender goes on."""
-    return await read_positions(request.hosted)
+    """Return the last position on disk of each source, where a sender continues."""
+    return await read_positions(request.served)
 
 
 def _parse_violation_query(query: Mapping[str, str]) -> ViolationQuery:
-    """What a query asks for, the value of a group as text; Refusal where it makes no sense."""
+    """Parse the filters of a query; the value of a group stays text. Refusal if one is wrong."""
     review = query.get("review")
     if review is not None and review not in DISPOSITIONS:
         raise Refusal(400, f"review: expected one of {', '.join(DISPOSITIONS)}.")

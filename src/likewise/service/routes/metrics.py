@@ -1,4 +1,4 @@
-"""For Prometheus: what the service has counted."""
+"""Route of the metrics, for Prometheus."""
 
 from starlette.responses import Response
 
@@ -12,9 +12,9 @@ OPERATIONS = Operations()
 
 @OPERATIONS.get("/metrics", "read", media="text/plain")
 async def metrics(request: AdmittedRequest) -> Response:
-    """Counts, for Prometheus."""
+    """Return metrics in a format of Prometheus."""
     token, service = request.token, request.service
-    seen = await all_samples(service, lambda name: token is None or token.allows("read", name))
+    samples = await all_samples(service, lambda name: token is None or token.allows("read", name))
     accept = request.http_request.headers.get("accept", "")
-    body, kind = write_metrics(seen, service.settings.labels, accept)
+    body, kind = write_metrics(samples, service.settings.labels, accept)
     return Response(body, headers={"content-type": kind})

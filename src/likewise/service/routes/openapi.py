@@ -1,4 +1,4 @@
-"""GET /openapi.json: what can be asked, made from the types that bodies and answers have."""
+"""Describes all operations as OpenAPI, from the types of bodies and answers (/openapi.json)."""
 
 import re
 from typing import Any
@@ -14,22 +14,22 @@ from likewise.version import __version__
 _TYPES = {str: "string", int: "integer", float: "number"}
 _REFUSALS = {
     "400": "The request makes no sense",
-    "401": "No token, or one that is not known",
+    "401": "No token, or an unknown one",
     "403": "The token does not allow it, or a page of another site asks",
     "404": "There is no such monitor or row",
     "408": "The body took too long to come",
     "409": "Another decision has the key",
     "410": "The decision with the key was erased",
     "413": "Too large",
-    "415": "A kind of body that is not taken",
+    "415": "This content type is not supported",
     "422": "A decision that cannot be compared; nothing was stored",
-    "429": "Too much at once; see Retry-After",
+    "429": "Too many requests or decisions; see Retry-After",
     "503": "Not ready, full, or the disk refuses; see Retry-After",
 }
 
 _ROW = {"type": "integer", "minimum": 0}
 _PATH_PARAMETERS = {"row": _ROW, "witness": _ROW, "look": {"type": "string", "enum": list(LOOKUPS)}}
-"""Of the parts of a path that are no names."""
+"""Schemas of the parts of a path that are no names."""
 _TAGS = {
     "observe": "decisions",
     "read": "history",
@@ -38,7 +38,7 @@ _TAGS = {
     "admin": "administration",
     None: "service",
 }
-"""What a generated client groups functions by, from what a token must allow."""
+"""Groups of functions in generated clients, by the scope that a token needs."""
 _BINARY = {"type": "string", "format": "binary"}
 OPERATIONS = [
     Operation("GET", "/openapi.json", None, "This description", answers=dict[str, Any]),
@@ -46,7 +46,7 @@ OPERATIONS = [
 
 
 def describe_api(operations: list[Operation]) -> dict[str, Any]:
-    """An OpenAPI 3.1 document."""
+    """Make an OpenAPI 3.1 document."""
     types: list[Any] = [ErrorBody]
     for one in operations:
         types += [one.answers] if one.answers is not None else []
@@ -80,7 +80,7 @@ def _describe_operation(one: Operation, by_type: dict[int, Any]) -> dict[str, An
     takes = dict(one.takes)
     if one.exact and takes:
         takes[EXACT_CONTENT_TYPE] = ()
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "summary": one.summary,
         "operationId": _operation_id(one),
         "tags": ["pages" if one.path.startswith("/m/") else _TAGS[one.scope]],
@@ -88,32 +88,31 @@ def _describe_operation(one: Operation, by_type: dict[int, Any]) -> dict[str, An
         "responses": {str(one.status): answered},
     }
     if one.scope is None:
-        told["responses"]["503"] = answered
+        described["responses"]["503"] = answered
     else:
-        told["responses"] |= _describe_refusals(by_type)
-    if one.scope is not None:
-        told["security"] = [{"token": []}, {}]
-        told["x-scope"] = one.scope
-    if one.exact:  # as a second content, generators would take every answer for one of the two
-        told["x-exact"] = EXACT_CONTENT_TYPE
+        described["responses"] |= _describe_refusals(by_type)
+        described["security"] = [{"token": []}, {}]
+        described["x-scope"] = one.scope
+    if one.exact:  # generators would take a second content for a union of the two types
+        described["x-exact"] = EXACT_CONTENT_TYPE
     if one.also is not None:
-        told["x-scope-or"] = one.also
+        described["x-scope-or"] = one.also
     if takes:
-        told["requestBody"] = {
+        described["requestBody"] = {
             "required": True,
             "content": {
                 media: {"schema": _one_of([by_type[id(kind)] for kind in kinds])}
                 for media, kinds in takes.items()
             },
         }
-    return told
+    return described
 
 
 def _one_of(schemas: list[Any]) -> dict[str, Any]:
     if not schemas:
         return _BINARY
-    found: dict[str, Any] = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-    return found
+    schema: dict[str, Any] = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return schema
 
 
 def _describe_refusals(by_type: dict[int, Any]) -> dict[str, Any]:
@@ -124,18 +123,17 @@ def _describe_refusals(by_type: dict[int, Any]) -> dict[str, Any]:
 
 
 def _parameters(one: Operation) -> list[dict[str, Any]]:
-    places = re.findall(r"{(\w+)}", one.path)
-    found: list[dict[str, Any]] = [
+    in_path: list[dict[str, Any]] = [
         {
-            "name": place,
+            "name": name,
             "in": "path",
             "required": True,
-            "schema": _PATH_PARAMETERS.get(place, {"type": "string"}),
+            "schema": _PATH_PARAMETERS.get(name, {"type": "string"}),
         }
-        for place in places
+        for name in re.findall(r"{(\w+)}", one.path)
     ]
     return [
-        *found,
+        *in_path,
         *(_parameter(query, "query") for query in one.queries),
         *(_parameter(header, "header") for header in one.headers),
     ]
@@ -157,7 +155,7 @@ def _parameter(query: RequestParameter, place: str) -> dict[str, Any]:
 
 
 def _operation_id(one: Operation) -> str:
-    """Name the function of a generated client: observe, get_verdicts, get_monitor."""
+    """Return the name of a function in generated clients: observe, get_verdicts, get_monitor."""
     words: list[str] = []
     for part in one.path.removesuffix(".json").split("/"):
         if not part.startswith("{"):
@@ -173,11 +171,11 @@ def _operation_id(one: Operation) -> str:
 
 
 def _complete_schema(schema: Any) -> Any:
-    """Say of lists and objects whose members may be anything that they may be.
+    """Add `items` and `additionalProperties` where members may be anything, for generators.
 
-    JSON Schema does not ask for it. Generators of clients refuse a list without `items`, and
-    take an object without `additionalProperties` for one that is always empty. A field with a
-    default is taken for one that has to be there, so defaults of null are left out.
+    JSON Schema does not need them. Generators of clients refuse a list without `items`, and take
+    an object without `additionalProperties` for one that is always empty. They take a field with a
+    default for a required one, so defaults of null are left out.
     """
     if isinstance(schema, dict):
         schema = {

@@ -1,4 +1,4 @@
-"""Values of a query or a path: text that is a number or a time, or refused."""
+"""Parses values of queries and paths: numbers and times, or Refusal."""
 
 import re
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ _NUMBER = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,9})?")
 
 
 def parse_whole(name: str, text: str) -> int:
-    """A whole number from 0 on."""
+    """Parse a whole number from 0 on."""
     if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text) < _MOST_ROW):
         raise Refusal(400, f"{name} is {text[:100]!r}; expected a whole number from 0 on.")
     return int(text)
 
 
 def parse_limit(query: Mapping[str, str], default: int, most: int) -> int:
-    """How many are asked for."""
+    """Parse the parameter `limit`."""
     limit = parse_whole("limit", query["limit"]) if "limit" in query else default
     if not 1 <= limit <= most:
         raise Refusal(400, f"limit is {limit}; expected 1 to {most}.")
@@ -27,7 +27,7 @@ def parse_limit(query: Mapping[str, str], default: int, most: int) -> int:
 
 
 def parse_number(name: str, text: str) -> float:
-    """A finite number from 0 on."""
+    """Parse a finite number from 0 on."""
     value = _number_or_text(text)
     if not isinstance(value, float) or not 0 <= value < float("inf"):
         raise Refusal(400, f"{name} is {text[:100]!r}; expected a number from 0 on.")
@@ -35,7 +35,7 @@ def parse_number(name: str, text: str) -> float:
 
 
 def parse_time(name: str, text: str) -> float:
-    """Seconds since 1970, from a number or ISO text."""
+    """Parse a number or ISO text to seconds since 1970."""
     try:
         return to_microseconds(_number_or_text(text)) / 1e6
     except BadDecision:
@@ -45,5 +45,5 @@ def parse_time(name: str, text: str) -> float:
 
 
 def _number_or_text(text: str) -> float | str:
-    """A number where JSON would have one, too; Python also reads 1_0, nan and other digits."""
+    """Parse what is a number in JSON; Python would also read 1_0, nan and other digits."""
     return float(text) if _NUMBER.fullmatch(text) else text

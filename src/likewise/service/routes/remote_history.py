@@ -1,6 +1,6 @@
-"""Looking into a monitor: its index, and what its past has in some rows (explaining/past.py).
+"""Routes that read a monitor's index and rows of its past, for clients (explaining/past.py).
 
-Bound: rows that are looked at together, `Limits.batch_rows`, and `Limits.body_bytes`.
+Bound: one request reads `Limits.batch_rows` rows, and at most `Limits.body_bytes` of inputs.
 """
 
 from collections.abc import Callable
@@ -29,49 +29,48 @@ OPERATIONS = Operations()
 
 @OPERATIONS.get(f"{MONITOR}/explain", "read", answers=Explanation, exact=True)
 async def explain(request: AdmittedRequest) -> dict[str, Any]:
-    """What index is in use, why, and what it costs."""
-    found = asdict(await request.hosted.run_in_thread(request.hosted.monitor.explain))
-    return found if request.wants_exact else row_to_json(found)
+    """Explain which index is in use, why, and what it costs."""
+    report = asdict(await request.served.run_in_thread(request.served.monitor.explain))
+    return report if request.wants_exact else row_to_json(report)
 
 
 @OPERATIONS.post(f"{MONITOR}/past/{{look}}", "read", PastBody, answers=dict[str, Any], exact=True)
 async def look_up(request: AdmittedRequest) -> Response:
-    """What some rows have: their inputs, outputs, keys, …; named as what is looked up."""
-    hosted, name = request.hosted, request.path_parameter("look")
+    """Look up what some rows have: their inputs, outputs, keys, …; the answer has that name."""
+    served, name = request.served, request.path_parameter("look")
     sent = await request.read_as(PastBody)
     if name not in LOOKUPS:
         raise Refusal(404, f"a past has no {name[:100]!r}; expected one of {', '.join(LOOKUPS)}.")
 
-    def make_answer() -> bytes:  # beside the event loop: it may be large
-        return encode_answer(
-            request.accept, {name: _convert_found(LOOKUPS[name](hosted, sent), request.wants_exact)}
-        )
+    def make_answer() -> bytes:  # in a thread, since it may be large
+        value = _convert_value(LOOKUPS[name](served, sent), request.wants_exact)
+        return encode_answer(request.accept, {name: value})
 
-    answer = await hosted.run_in_thread(make_answer)
+    answer = await served.run_in_thread(make_answer)
     return Response(answer, media_type=media_type_of(answer))
 
 
-def _convert_found(found: Any, exact: bool) -> Any:
-    """Return what is found as an answer has it."""
-    if isinstance(found, Points):
-        found = found._asdict() | {"rule": found.rule.to_toml()}
-    elif isinstance(found, CodedColumn | ComparisonSpan | LikeModels):
-        found = found._asdict()
+def _convert_value(value: Any, exact: bool) -> Any:
+    """Convert what was looked up to what an answer has."""
+    if isinstance(value, Points):
+        value = value._asdict() | {"rule": value.rule.to_toml()}
+    elif isinstance(value, CodedColumn | ComparisonSpan | LikeModels):
+        value = value._asdict()
     if exact:
-        return found
-    return row_to_json(found) if isinstance(found, dict) else json_value(found)
+        return value
+    return row_to_json(value) if isinstance(value, dict) else json_value(value)
 
 
 def _rows_lookup(
     look: Callable[[Past, list[int]], Any],
 ) -> Callable[[ServedMonitor, PastBody], Any]:
-    """Make a look at rows, if they are not too many."""
+    """Make a lookup of rows that refuses too many."""
 
-    def find(hosted: ServedMonitor, sent: PastBody) -> Any:
-        rows, most = _require("rows", sent.rows), hosted.limits.batch_rows
+    def find(served: ServedMonitor, sent: PastBody) -> Any:
+        rows, most = _require("rows", sent.rows), served.limits.batch_rows
         if len(rows) > most:
-            raise Refusal(413, f"at most {most} rows can be looked at together.")
-        return look(hosted.monitor.past, rows)
+            raise Refusal(413, f"at most {most} rows can be looked up together.")
+        return look(served.monitor.past, rows)
 
     return find
 
@@ -79,11 +78,11 @@ def _rows_lookup(
 def _large_rows_lookup(
     look: Callable[[Past, list[int]], Any],
 ) -> Callable[[ServedMonitor, PastBody], Any]:
-    """Make a look at rows whose answer may be large."""
+    """Make a lookup of rows whose answer may be large."""
 
-    def find(hosted: ServedMonitor, sent: PastBody) -> Any:
-        _check_size(hosted.limits, hosted.monitor.past, _require("rows", sent.rows))
-        return _rows_lookup(look)(hosted, sent)
+    def find(served: ServedMonitor, sent: PastBody) -> Any:
+        _check_size(served.limits, served.monitor.past, _require("rows", sent.rows))
+        return _rows_lookup(look)(served, sent)
 
     return find
 
@@ -94,26 +93,26 @@ def _check_size(limits: Limits, past: Past, rows: list[int]) -> None:
         raise Refusal(413, f"these rows take more than {limits.body_bytes} bytes.")
 
 
-def _values(hosted: ServedMonitor, sent: PastBody) -> Any:
-    return hosted.monitor.past.values(_require("row", sent.row))
+def _values(served: ServedMonitor, sent: PastBody) -> Any:
+    return served.monitor.past.values(_require("row", sent.row))
 
 
-def _row_of(hosted: ServedMonitor, sent: PastBody) -> Any:
+def _row_of(served: ServedMonitor, sent: PastBody) -> Any:
     key = _require("key", sent.key)
-    check_lengths(hosted.limits, None, key, None)
-    return hosted.monitor.past.row_of(key)
+    check_lengths(served.limits, None, key, None)
+    return served.monitor.past.row_of(key)
 
 
-def _codes(hosted: ServedMonitor, sent: PastBody) -> Any:
+def _codes(served: ServedMonitor, sent: PastBody) -> Any:
     column = _require("column", sent.column)
-    return _rows_lookup(lambda past, rows: past.codes(column, rows))(hosted, sent)
+    return _rows_lookup(lambda past, rows: past.codes(column, rows))(served, sent)
 
 
-def _like_models(hosted: ServedMonitor, sent: PastBody) -> Any:
-    rows = hosted.monitor.rows
+def _like_models(served: ServedMonitor, sent: PastBody) -> Any:
+    rows = served.monitor.rows
     if sent.first is None or sent.stop is None or not 0 <= sent.first <= sent.stop <= rows:
         raise Refusal(422, f"expected `first` and `stop`, rows from 0 to {rows} in this order.")
-    return hosted.monitor.past.like_models(range(sent.first, sent.stop))
+    return served.monitor.past.like_models(range(sent.first, sent.stop))
 
 
 def _require(name: str, value: _T | None) -> _T:

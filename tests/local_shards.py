@@ -1,4 +1,4 @@
-"""Shards in this process: for tests, and to see what the parts of a cluster cost without one."""
+"""Shards in this process, for tests and to measure the parts of a cluster without one."""
 
 from collections.abc import Collection
 from typing import Any
@@ -7,14 +7,14 @@ from likewise.sharding.shard import Shard
 
 
 class LocalShards:
-    """So many shards. A call is made when it is sent; its handle is what came of it."""
+    """Holds shards. A call is made when it is sent; its handle is the answer or the error."""
 
     def __init__(self, count: int) -> None:
         self.shards = [Shard() for _ in range(count)]
 
-    def send(self, shard: int, call: str, *given: Any) -> Any:
+    def send(self, shard: int, call: str, *arguments: Any) -> Any:
         try:
-            return self.shards[shard].call(call, *given), None
+            return self.shards[shard].call(call, *arguments), None
         except Exception as error:
             return None, error
 
@@ -25,10 +25,10 @@ class LocalShards:
         return answer
 
     def ensure_running(self, shard: int, seconds: float | None) -> None:
-        """It is there."""
+        """Do nothing: the shard is in this process."""
 
     def lose(self, shard: int) -> None:
-        """Have a shard lose all that it has, as a process that is killed."""
+        """Have a shard lose its rows, as a process does that is killed."""
         self.shards[shard] = Shard()
 
     def describe(self) -> str:
@@ -39,4 +39,4 @@ class LocalShards:
             self.lose(shard)
 
     def close(self) -> None:
-        """They go with this object."""
+        """Do nothing: the shards end with this object."""

@@ -1,4 +1,4 @@
-"""The two types of arrays that most of likewise passes around: row numbers and distances."""
+"""The two array types that most of likewise passes around: row numbers and distances."""
 
 from typing import TypeAlias
 

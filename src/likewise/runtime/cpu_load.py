@@ -1,0 +1,56 @@
+"""The CPU load of the machine while something was measured.
+
+A load of 1 means that the measurement had the machine to itself: its own work counts as 1, on any
+number of processors, and the processor time of other programs is added. Where the system does not
+report processor times, its load average is used instead.
+"""
+
+import os
+import time
+from pathlib import Path
+
+NOT_FINAL = 1.5
+"""Figures measured at a higher load than this are not final."""
+_STAT = Path("/proc/stat")
+
+
+def _busy_seconds() -> float | None:
+    """Return the processor time that the whole machine has spent, without idle time."""
+    try:
+        fields = _STAT.read_text().split("\n", 1)[0].split()[1:]
+        ticks = os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, AttributeError):
+        return None
+    user, nice, system, _idle, _waiting, *others = map(int, fields[:8])
+    return (user + nice + system + sum(others)) / ticks
+
+
+def _own_seconds() -> float:
+    """Return the processor time of this process and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+class MachineLoad:
+    """Measures the load of the machine since this object was made."""
+
+    def __init__(self) -> None:
+        self._clock, self._busy, self._own = time.monotonic(), _busy_seconds(), _own_seconds()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since this object was made."""
+        return time.monotonic() - self._clock
+
+    def measure(self) -> float | None:
+        """Return the load; None where the system does not report it."""
+        busy, seconds = _busy_seconds(), self.seconds
+        if busy is None or self._busy is None or seconds <= 0:
+            return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+        others = busy - self._busy - (_own_seconds() - self._own)
+        return 1.0 + max(0.0, others / seconds)
+
+
+def is_final(load: float | None) -> bool:
+    """Whether figures measured at that load are final."""
+    return load is None or load <= NOT_FINAL

@@ -1,0 +1,237 @@
+"""Reads the bodies of decisions: JSON, Arrow or MessagePack becomes what a monitor takes.
+
+Invariant: a body is read exactly or refused; a whole number that a float would round is refused.
+Cost: a batch of plain vectors is decoded once, without an object per decision.
+Not here: limits of sizes and texts (decision_limits.py), MessagePack (exact_decisions.py), Arrow
+(arrow_batch.py), answers (routes/decisions.py).
+"""
+
+import re
+import struct
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from likewise.monitor.protocol import Decision
+from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.service import body_types
+from likewise.service.arrow_batch import ARROW, METADATA_COLUMNS, read_arrow_batch
+from likewise.service.body_types import CheckBatchBody, ColumnsBody, DecisionBody
+from likewise.service.content_types import EXACT_BYTES, decode_json
+from likewise.service.decision_limits import (
+    check_columns,
+    check_count,
+    check_lengths,
+    check_names,
+    check_numbers,
+    check_time,
+    check_words,
+    make_column_table,
+    normalize_column,
+    normalize_label,
+    normalize_row,
+    refuse_fields,
+)
+from likewise.service.exact_decisions import read_batch, read_checks, read_decision
+from likewise.service.http_errors import Refusal
+from likewise.service.request_guard import AdmittedCall
+from likewise.service.served_monitor import ServedMonitor
+from likewise.tables.frames import ColumnTable
+from likewise.tables.normalize import MAX_EXACT_INT, to_number_array
+
+_SCALARS = {int, float, bool, str}
+_ROWS_BODY = re.compile(rb'\s*\{\s*"decisions"\s*:')  # a body of rows; columns have no such name
+_STORAGE = ("float64", "float32", "int8", "int16", "int32", "uint8", "uint16", "uint32")
+
+
+def parse_decision(call: AdmittedCall) -> Decision:
+    """Read one decision."""
+    if call.content_type.startswith(EXACT_BYTES):
+        return read_decision(call.served, call.body)
+    return make_decision(call.served, decode_json(body_types.decode_decision, call.body))
+
+
+def parse_columns(call: AdmittedCall) -> dict[str, Any]:
+    """Read the arguments of `observe_many`."""
+    served = call.served
+    rule, limits = served.monitor.rule, served.limits
+    if call.content_type.startswith(EXACT_BYTES):
+        return read_batch(served, call.body)
+    if call.content_type.partition(b";")[0].strip().lower() == ARROW.encode():
+        columns = read_arrow_batch(call.body, rule, limits.batch_rows)
+    elif _ROWS_BODY.match(call.body):
+        return _columns_from_rows(served, decode_json(body_types.decode_rows, call.body).decisions)
+    elif rule.features is None and rule.embed is None:
+        body, x = _parse_vectors(call.body)
+        _check_exact(x, lambda: decode_json(body_types.decode_columns, call.body).x)
+        columns = {"x": x, "z": body.z, **_metadata_columns(body)}
+    else:
+        sent = decode_json(body_types.decode_columns, call.body)
+        table, z = _make_table(served, sent)
+        columns = {"x": table, "z": z, **_metadata_columns(sent)}
+    return _normalize_columns(served, columns)
+
+
+def parse_checks(call: AdmittedCall) -> dict[str, Any]:
+    """Read the arguments of `check_many`."""
+    served = call.served
+    rule = served.monitor.rule
+    if call.content_type.startswith(EXACT_BYTES):
+        return read_checks(served, call.body)
+    sent = decode_json(body_types.decode_checks, call.body)
+    if rule.features is None and rule.embed is None:
+        if sent.x is None or sent.z is None or sent.values is not None:
+            refuse_fields(rule)
+        check_numbers(sent.x)
+        x, z = _make_matrix(sent.x, sent.type), sent.z
+        _check_exact(x, lambda: sent.x)
+    else:
+        x, z = _make_table(served, sent)
+    metadata = dict.fromkeys(METADATA_COLUMNS.values()) | {"models": sent.models}
+    columns = _normalize_columns(served, {"x": x, "z": z, **metadata})
+    time = check_time(served.limits, sent.time)
+    return {"x": columns["x"], "z": columns["z"], "models": sent.models, "time": time}
+
+
+def make_decision(served: ServedMonitor, body: DecisionBody) -> Decision:
+    """Convert a body to what a monitor takes; raise Refusal if it does not fit the rule."""
+    limits, rule = served.limits, served.monitor.rule
+    x: Any = body.x
+    if rule.features is not None:
+        if body.values is None or x is not None or body.z is not None:
+            refuse_fields(rule)
+        x, z = normalize_row(limits, rule, body.values), FROM_ROW
+        check_lengths(limits, None, body.key, body.model)
+    else:
+        z = body.z
+        if body.values is not None or x is None:
+            refuse_fields(rule)
+        if z is None:
+            raise Refusal(422, "there is no output: expected `z`.")
+        if type(z) is list or type(z) is dict:
+            z = normalize_label(limits, z, rule.output)
+        check_lengths(limits, z, body.key, body.model)
+        if type(x) is list and rule.embed is None:
+            check_numbers(x)
+    time = None if body.time is None else check_time(limits, body.time)
+    if body.source is not None:
+        check_words("the source", body.source, limits.label_bytes)
+    return Decision(x, z, body.key, time, body.model, body.source, body.position)
+
+
+def _normalize_columns(served: ServedMonitor, columns: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of a batch as a monitor takes them; Refusal if something is too large."""
+    rule, limits = served.monitor.rule, served.limits
+    x = columns["x"]
+    if isinstance(x, ColumnTable):
+        columns["x"] = ColumnTable(
+            {name: normalize_column(limits, rule, name, x.columns[name]) for name in x.columns}
+        )
+    if columns["z"] is not FROM_ROW:
+        columns["z"] = _normalize_outputs(served, columns["z"])
+    check_names(limits, columns)
+    if columns["times"] is not None:
+        columns["times"] = _all_or_none([check_time(limits, time) for time in columns["times"]])
+    return columns
+
+
+def _metadata_columns(body: Any) -> dict[str, Any]:
+    return {name: getattr(body, name) for name in METADATA_COLUMNS.values()}
+
+
+def _normalize_outputs(served: ServedMonitor, outputs: Any) -> Any:
+    """Return the outputs of a batch as a monitor takes them."""
+    limits, output_kind = served.limits, served.monitor.rule.output
+    types = set(map(type, outputs)) if isinstance(outputs, list) else set()
+    if type(None) in types:
+        raise Refusal(422, "a decision of the batch has no output.")
+    if str in types:
+        check_words("an output", outputs, limits.label_bytes)
+    if output_kind != "label" or types <= _SCALARS:
+        return outputs
+    return [normalize_label(limits, one, output_kind) for one in outputs]
+
+
+def _columns_from_rows(served: ServedMonitor, bodies: list[DecisionBody]) -> dict[str, Any]:
+    check_count(served.limits, len(bodies))
+    decisions = [make_decision(served, one) for one in bodies]
+    rule = served.monitor.rule
+    x: Any = [one.x for one in decisions]
+    if rule.features is None and rule.embed is None:
+        rows, x = x, _pack_matrix(x)
+        _check_exact(x, lambda: rows)
+    z = FROM_ROW if rule.features is not None else [one.z for one in decisions]
+    columns = {"x": x, "z": z}
+    for field, name in METADATA_COLUMNS.items():
+        clean = _all_or_none if field == "time" else _none_if_empty
+        columns[name] = clean(list(map(attrgetter(field), decisions)))
+    return columns
+
+
+def _parse_vectors(sent: bytes) -> tuple[body_types.VectorColumns, Any]:
+    """Return a batch of vectors, and their matrix."""
+    body = decode_json(body_types.decode_vectors, sent)
+    return body, _pack_matrix(body.x) if body.type is None else _make_matrix(body.x, body.type)
+
+
+def _pack_matrix(rows: list[Any]) -> Any:
+    """Make a matrix of rows of numbers, four times as fast as NumPy does from lists of lists."""
+    width = len(rows[0]) if rows else 0
+    pack = struct.Struct(f"{width}d").pack
+    try:
+        numbers = b"".join([pack(*row) for row in rows])
+    except (struct.error, TypeError, OverflowError):  # not equally long: NumPy says what is wrong
+        return _make_matrix(rows, None)
+    return np.frombuffer(numbers).reshape(len(rows), width) if width else _make_matrix(rows, None)
+
+
+def _check_exact(x: Any, get_sent: Callable[[], Any]) -> None:
+    """Raise BadDecision if a whole number was rounded when inputs became floats.
+
+    get_sent: returns the inputs as they came; called only if some number is large enough
+    """
+    if x.size and max(x.max().item(), -x.min().item()) >= MAX_EXACT_INT:
+        to_number_array(get_sent(), "x")
+
+
+def _make_matrix(rows: list[Any], kind: str | None) -> Any:
+    kind = kind or "float64"
+    if kind not in _STORAGE:
+        raise Refusal(422, f"the type is {kind[:100]!r}; expected one of {', '.join(_STORAGE)}.")
+    try:
+        numbers = np.array(rows, "float64")
+    except (ValueError, OverflowError, TypeError) as error:
+        raise Refusal(422, f"x is no matrix of {kind}: {str(error)[:200]}.") from None
+    with np.errstate(over="ignore", invalid="ignore"):
+        matrix = numbers.astype(kind, copy=False)
+    if matrix.dtype.kind != "f" and (matrix != numbers).any():
+        number = numbers[matrix != numbers][0]
+        raise Refusal(422, f"x is no matrix of {kind}: it has {number:.12g}.")
+    return matrix
+
+
+def _make_table(served: ServedMonitor, body: ColumnsBody | CheckBatchBody) -> tuple[Any, Any]:
+    """Return the inputs and outputs of a table by column, or of texts that are embedded."""
+    rule = served.monitor.rule
+    if rule.features is not None:
+        if body.values is None or body.x is not None or body.z is not None:
+            refuse_fields(rule)
+        check_columns(body.values)
+        return make_column_table(body.values), FROM_ROW
+    if body.values is not None or body.x is None or body.z is None:
+        refuse_fields(rule)
+    if len(body.x) != len(body.z):
+        raise Refusal(422, "x and z are not equally long.")
+    return body.x, body.z
+
+
+def _none_if_empty(values: list[Any]) -> list[Any] | None:
+    return None if all(value is None for value in values) else values
+
+
+def _all_or_none(times: list[Any]) -> list[Any] | None:
+    if (present := _none_if_empty(times)) is not None and None in present:
+        raise Refusal(422, "some decisions of the batch have a time and some have none.")
+    return present
