@@ -130,7 +130,7 @@ def kernel_us(question: Question, points: Array, outputs: Array, tail: int) -> f
     start = len(points) - tail
     monitor.observe_many(points[:start], outputs[:start], threads=1)
     engine = monitor._engine
-    index, read, history = engine.index, engine.outputs.read, engine.history
+    index, read, history = engine.index, engine.outputs.encode, engine.history
     times = np.empty(tail, dtype=np.int64)
     for i, (x, z) in enumerate(zip(points[start:], outputs[start:].tolist(), strict=True)):
         history.ensure(1)

@@ -20,8 +20,8 @@ import numpy as np
 from markupsafe import Markup
 
 from likewise.reports.document import document, write_document
-from likewise.tables.printing import format_number
-from likewise.verdict.html import display_value, escape_html, shorten
+from likewise.tables.printing import display_value, format_number, shorten
+from likewise.verdict.html import escape_html
 from likewise.version import __version__
 
 from .pictures import difference as difference_of

@@ -132,7 +132,7 @@ def test_demo_tells_the_rate_before_and_after_the_update(said, truth, comparable
     for part in (range(demo_loans.UPDATED), range(demo_loans.UPDATED, demo_loans.DECISIONS)):
         rates.append(sum(row in flagged for row in part) / sum(row in comparable for row in part))
     before, after = rates
-    assert f"it was {percent(before)} of the comparable, since then {percent(after)}." in said
+    assert f"it was {percent(before)} of the comparable decisions, since then {percent(after)}." in said
     assert after > 2 * before, "what was planted shows"
 
 
@@ -153,7 +153,7 @@ def test_demo_tells_who_got_less(said, decisions, truth):
 def test_update_is_on_the_day_that_is_told(said, decisions):
     assert decisions[demo_loans.UPDATED]["applied"] == demo_loans.UPDATED_ON.isoformat()
     assert decisions[demo_loans.UPDATED - 1]["applied"] < demo_loans.UPDATED_ON.isoformat()
-    assert f"on {demo_loans.UPDATED_ON} the model is trained anew" in said
+    assert f"on {demo_loans.UPDATED_ON} the model is retrained" in said
 
 
 def test_pair_is_a_true_one(done, decisions, truth):
@@ -200,7 +200,7 @@ def test_changed_rule_is_not_replaced(done, folder, tmp_path):
     own = tmp_path / "likewise-demo-new.toml"
     assert own.read_bytes() == (folder / demo.RULE_FILE).read_bytes()
     text = " ".join(again.stdout.split())
-    assert f"{demo.RULE_FILE} was changed since it was written. It stays as it is" in text
+    assert f"{demo.RULE_FILE} was changed since it was written, so it was kept" in text
     assert f"audit {demo.DATA} --rule {own.name}" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         [demo.DATA, demo.RULE_FILE, own.name, demo.REPORT]

@@ -45,9 +45,9 @@ def test_it_settles_wherever_taking_was_cut_off(step, monkeypatch):
     def cut_off(*_):
         raise KeyboardInterrupt
 
-    names = ["_learn", "_take_many", "_drop"]
     if step < 2:
-        monkeypatch.setattr(models, names[step], cut_off)
+        owner, name = [(models, "_learn"), (np, "fromiter")][step]
+        monkeypatch.setattr(owner, name, cut_off)
         with pytest.raises(KeyboardInterrupt):
             models.add(2, ["b"] * (step + 1), step + 1)
         monkeypatch.undo()

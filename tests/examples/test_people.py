@@ -118,7 +118,7 @@ def test_script_tells_of_a_pair_and_its_groups(tmp_path, capsys):
     page = capsys.readouterr().out
     assert "german: 3 decisions, 1 contradict an earlier one (33.3%, 1 pairs)" in page
     assert re.search(r"row 2 contradicts row 0, 0\.317 away", page)
-    assert "female and male: 1 like pair; female got less in 1, male in 0, neither in 0" in page
+    assert "female and male: 1 similar pair; female got less in 1, male in 0, neither in 0" in page
 
 
 @pytest.mark.parametrize(

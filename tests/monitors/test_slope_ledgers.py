@@ -334,7 +334,7 @@ def test_observe_may_be_interrupted_anywhere(tmp_path):
                 taken.append(i)
             compare(monitor.observe(x[i + 1], z[i + 1]), i + 1)
             i += 2
-        within = [place for place in places if "among" in place or "Steepest" in place]
+        within = [place for place in places if "find_best" in place or "SlopeQuestion" in place]
         assert len(within) > 5, places
         assert monitor.verify().ok
     assert lw.replay(tmp_path).ok

@@ -155,7 +155,7 @@ async def listen(app, path):
 def paths(app, rows):
     """Every address that can be asked, with every row, and other ways to ask where there are."""
     templates = {one.path for one in app.operations if one.method == "GET"}
-    templates |= {one.path for one in app._other.routes if "GET" in (one.methods or ())}
+    templates |= {one.path for one in app._router.routes if "GET" in (one.methods or ())}
     assert len(templates) > 25
     found = set()
     for template in templates - {"/static/{file}", "/v1/monitors/{name}/events"}:

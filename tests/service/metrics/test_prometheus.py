@@ -297,7 +297,7 @@ GROWTH = """
 import gc, sys
 import numpy as np
 import likewise as lw
-from likewise.service.monitor_readings import read
+from likewise.service.monitor_readings import read_monitor
 
 def resident():
     gc.collect()
@@ -311,7 +311,7 @@ before = resident()
 for i in range(20):
     keys = [f"case-{i:04}-{j:04}" for j in range(5000)]
     monitor.observe_many(rng.random((5000, 4)), ["a"] * 5000, keys=keys)
-print((resident() - before) / read(monitor).bytes)
+print((resident() - before) / read_monitor(monitor).bytes)
 """
 
 
