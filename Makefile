@@ -59,11 +59,11 @@ test-slow: kernels  ## run the slow tests
 test-torch: kernels .venv-torch/project  ## run the tests that need torch (in an environment of its own, 1.5 GB)
 	LIKEWISE_TORCH=required $(TORCH)/pytest -m "torch and not slow" $(shell grep -rl --include='test_*.py' 'pytest\.mark\.torch' tests) $(ARGS)
 
-# The tests that write golden files; `make golden TESTS=tests/rules` rewrites what these say, and
+# The tests that write golden files; `make golden TESTS=tests/rule` rewrites what these say, and
 # `make golden TESTS=tests` also removes messages of tests that are gone. Messages of tests that need
 # torch: make test-torch ARGS=--golden
 TESTS ?= $(shell grep -rlE --include='test_*.py' 'tests\.refusals|golden_files' tests)
-golden: kernels  ## rewrite the golden files (tests/golden_files.py); look at the diff before you commit
+golden: kernels  ## rewrite the golden files (tests/support/golden_files.py); look at the diff before you commit
 	$(ON_ALL_CORES) -m "not slow and not torch" --golden $(TESTS) $(ARGS)
 
 check: lint format types imports test  ## everything that must hold before a change lands

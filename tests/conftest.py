@@ -1,6 +1,6 @@
 """Shared settings of the tests.
 
-Helpers are imported from the folder of the project: `from tests.oracle import Oracle`.
+Helpers are imported from the folder of the project: `from tests.support.oracle import Oracle`.
 Hypothesis runs the `quick` profile, with the same examples everywhere and every time;
 `pytest --hypothesis-profile=thorough` runs every property forty times as long, with new examples
 (see `strategies.examples`).
@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from likewise.search.indexes import insertion, live_tree
-from tests.browser import Browser, find
-from tests.pairwise import items_beyond_pairs
+from tests.support.browser import Browser, find
+from tests.support.pairwise import items_beyond_pairs
 
-pytest_plugins = ["tests.golden_files", "tests.refusals"]
+pytest_plugins = ["tests.support.golden_files", "tests.support.refusals"]
 
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "database": None}
 settings.register_profile("quick", max_examples=50, derandomize=True, **PATIENT)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import likewise as lw
-from tests.looping import each
+from tests.support.looping import each
 
 DECISIONS = ("Rule", "Monitor", "Verdict", "Verdicts", "Witness", "Witnesses")
 QUESTIONS = ("Calibration", "calibrate")

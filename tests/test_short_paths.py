@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.commands import installed
-from tests.serving import serving
+from tests.support.commands import installed
+from tests.support.serving import serving
 
 ROOT = str(Path(lw.__file__).parent)
 RULE = """

@@ -12,9 +12,9 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from tests.commands import COMMAND, installed, likewise
-from tests.lazily import polars as pl
-from tests.zstandard import zstd
+from tests.support.commands import COMMAND, installed, likewise
+from tests.support.lazily import polars as pl
+from tests.support.zstandard import zstd
 
 QUICK = ("--epsilon", "0.05", "--output-column", "z")
 RULE = """

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.commands import installed
+from tests.support.commands import installed
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.commands import likewise
+from tests.support.commands import likewise
 
 QUICK = ("--epsilon", "0.1", "--output-column", "z")
 BURST = ("--burst", "50", "--alarm", "10")

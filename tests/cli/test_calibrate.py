@@ -9,9 +9,9 @@ import likewise as lw
 from likewise.cli import main
 from likewise.cli.braille_curve import draw_curve
 from likewise.reports.findings import Curve
-from tests.commands import likewise
-from tests.lazily import polars as pl
-from tests.looping import each
+from tests.support.commands import likewise
+from tests.support.lazily import polars as pl
+from tests.support.looping import each
 
 
 @pytest.fixture(scope="module")

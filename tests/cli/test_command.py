@@ -7,8 +7,8 @@ import sys
 import pytest
 
 import likewise as lw
-from tests.commands import COMMAND, installed, likewise
-from tests.looping import each
+from tests.support.commands import COMMAND, installed, likewise
+from tests.support.looping import each
 
 HEAVY = {"numpy", "numba", "llvmlite", "polars", "pyarrow", "sklearn"}
 COMMANDS = (

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from likewise.cli import main
-from tests.lazily import polars as pl
+from tests.support.lazily import polars as pl
 
 RULE = """
 [output]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from likewise.cli import main
-from tests.commands import likewise
-from tests.lazily import polars as pl
+from tests.support.commands import likewise
+from tests.support.lazily import polars as pl
 
 RULE = """
 [output]

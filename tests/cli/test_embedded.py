@@ -9,8 +9,8 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from tests.commands import installed, likewise
-from tests.onnx_models import picture_model
+from tests.support.commands import installed, likewise
+from tests.support.onnx_models import picture_model
 
 RULE = """
 metric = "l2"

@@ -19,9 +19,9 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from tests.commands import at_a_terminal
-from tests.lazily import polars as pl
-from tests.refusals import raises
+from tests.support.commands import at_a_terminal
+from tests.support.lazily import polars as pl
+from tests.support.refusals import raises
 
 EVIL = (
     "\x1b]0;owned\x07"  # the title of the window

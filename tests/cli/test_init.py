@@ -8,8 +8,8 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from tests.commands import likewise
-from tests.lazily import polars as pl
+from tests.support.commands import likewise
+from tests.support.lazily import polars as pl
 
 
 def applicants(count=400):

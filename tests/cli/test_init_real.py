@@ -16,7 +16,7 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from tests.lazily import polars as pl
+from tests.support.lazily import polars as pl
 
 ROOT = Path(__file__).resolve().parents[2]
 BESIDE = [ROOT.parent / "shared" / "data", ROOT.parents[1] / "shared" / "data"]

@@ -8,8 +8,8 @@ import pytest
 import likewise as lw
 from likewise.cli import main
 from likewise.proposing import loosening
-from tests.commands import at_a_terminal
-from tests.lazily import polars as pl
+from tests.support.commands import at_a_terminal
+from tests.support.lazily import polars as pl
 
 
 @pytest.fixture

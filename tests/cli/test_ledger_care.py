@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 import likewise as lw
-from tests.commands import COMMAND, installed, likewise
+from tests.support.commands import COMMAND, installed, likewise
 
 RULE = lw.Rule(
     features={"age": lw.Feature("number", tolerance=5), "job": lw.Feature("category")},

@@ -12,7 +12,7 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from tests.commands import COMMAND, installed, likewise
+from tests.support.commands import COMMAND, installed, likewise
 
 RULE = """
 [output]

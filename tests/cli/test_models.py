@@ -9,11 +9,11 @@ import likewise as lw
 from likewise.cli import main
 from likewise.reports.findings import Tally
 from likewise.reports.report_page import render_page
-from tests.commands import likewise
-from tests.lazily import polars as pl
-from tests.oracle import same_or_not
-from tests.report_streams import found
-from tests.strict_html import read_strictly
+from tests.support.commands import likewise
+from tests.support.lazily import polars as pl
+from tests.support.oracle import same_or_not
+from tests.support.report_streams import found
+from tests.support.strict_html import read_strictly
 
 RULE = """
 [output]

@@ -15,8 +15,8 @@ from likewise.audit.kept_rows import KeptRows
 from likewise.cli import main, output_files
 from likewise.reports import workbook
 from likewise.sources.chunk import Chunk
-from tests.lazily import pandas as pd
-from tests.lazily import polars as pl
+from tests.support.lazily import pandas as pd
+from tests.support.lazily import polars as pl
 
 RULE = """
 [output]

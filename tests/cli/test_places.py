@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from likewise.cli import main
-from tests.lazily import polars as pl
+from tests.support.lazily import polars as pl
 
 QUICK = ["--metric", "linf", "--epsilon", "0.1", "--output-column", "z"]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs links and permissions of POSIX")

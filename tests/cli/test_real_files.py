@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.commands import installed
-from tests.lazily import polars as pl
+from tests.support.commands import installed
+from tests.support.lazily import polars as pl
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("LIKEWISE_DATA") or ROOT.parent / "shared" / "data")

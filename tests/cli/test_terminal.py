@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from tests.commands import at_a_terminal
-from tests.lazily import polars as pl
+from tests.support.commands import at_a_terminal
+from tests.support.lazily import polars as pl
 
 
 @pytest.mark.long

@@ -13,8 +13,8 @@ import likewise as lw
 from likewise.cli import main
 from likewise.monitor import sensitivity
 from likewise.reports.sensitivity_section import describe_omitted, lines_of
-from tests.lazily import polars as pl
-from tests.varied_oracle import N, changed, expected, outcome, people, rule_of
+from tests.support.lazily import polars as pl
+from tests.support.varied_oracle import N, changed, expected, outcome, people, rule_of
 
 START = datetime.datetime(2024, 1, 1)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.commands import COMMAND, installed, likewise
+from tests.support.commands import COMMAND, installed, likewise
 
 QUICK = ("--epsilon", "0.1", "--output-column", "z")
 

@@ -8,9 +8,9 @@ import pytest
 
 import likewise as lw
 from likewise.verdict.losses import reason_at_least
-from tests.brokers import broker, to_address, wait_for
-from tests.commands import COMMAND, likewise
-from tests.streams.streaming import RULE, bodies, check_ledger, decisions
+from tests.sources.streaming import RULE, bodies, check_ledger, decisions
+from tests.support.brokers import broker, to_address, wait_for
+from tests.support.commands import COMMAND, likewise
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from tests.commands import COMMAND, likewise
+from tests.support.commands import COMMAND, likewise
 
 pytestmark = pytest.mark.pairwise
 

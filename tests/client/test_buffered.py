@@ -12,9 +12,9 @@ import likewise as lw
 from likewise.service.settings import Token
 from likewise.service.tokens import Tokens, new_token
 from tests.client.test_retries import RULE, Restarted, decisions
-from tests.cutting import Cut, Proxy
-from tests.refusals import raises
-from tests.served_monitors import Serving
+from tests.support.cutting import Cut, Proxy
+from tests.support.refusals import raises
+from tests.support.served_monitors import Serving
 
 
 @pytest.fixture(autouse=True)

@@ -17,10 +17,10 @@ import likewise as lw
 from likewise.service.settings import Limits, Token
 from likewise.service.tokens import new_token
 from likewise.verdict.context import ComparedRows
-from tests.lazily import pandas as pd
-from tests.lazily import polars as pl
-from tests.refusals import raises
-from tests.served_monitors import Serving, connected, running
+from tests.support.lazily import pandas as pd
+from tests.support.lazily import polars as pl
+from tests.support.refusals import raises
+from tests.support.served_monitors import Serving, connected, running
 
 RULE = lw.Rule("linf", 0.15)
 PEOPLE = lw.Rule(

@@ -10,9 +10,9 @@ import pytest
 
 import likewise as lw
 from likewise.service.settings import Limits
-from tests.cutting import Cut, Proxy
-from tests.refusals import raises
-from tests.served_monitors import Serving
+from tests.support.cutting import Cut, Proxy
+from tests.support.refusals import raises
+from tests.support.served_monitors import Serving
 
 RULE = lw.Rule("linf", 0.15)
 

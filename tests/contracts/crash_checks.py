@@ -18,8 +18,8 @@ import numpy as np
 
 import likewise as lw
 from tests.contracts import crashing
-from tests.segments import small_segments
-from tests.uninterrupted import Uninterrupted
+from tests.support.segments import small_segments
+from tests.support.uninterrupted import Uninterrupted
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = ROOT / "docs" / "verify_ledger.py"

@@ -24,7 +24,7 @@ import likewise as lw
 from likewise.ledger import record_files
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a script
-from tests.killing import say, serve
+from tests.support.killing import say, serve
 
 RULE = lw.Rule("linf", 0.08)
 OTHER_RULE = lw.Rule("linf", 0.12)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.index_cases import groups
-from tests.lazily import faiss
-from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from tests.support.index_cases import groups
+from tests.support.lazily import faiss
+from tests.support.oracle import Oracle, assert_same_verdict, assert_same_verdicts
 
 
 def random(seed: int = 1) -> np.random.Generator:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from tests.oracle import Oracle, as_stored, assert_same_verdicts, input_distances, slack_of
-from tests.refusals import raises
-from tests.strategies import FAMILIES, METRICS, OUTPUTS, Tally, prove, streams
+from tests.support.oracle import Oracle, as_stored, assert_same_verdicts, input_distances, slack_of
+from tests.support.refusals import raises
+from tests.support.strategies import FAMILIES, METRICS, OUTPUTS, Tally, prove, streams
 
 LASTS = (1, 2, 7, 60, 64, 65, 128, 200, 10_000)
 

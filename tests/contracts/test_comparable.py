@@ -1,7 +1,7 @@
 """A decision is comparable if an earlier, remembered input was near, whatever its output; exactly.
 
-The oracle compares with everything (tests/oracle.py); epsilon is a distance that occurs, so some
-decision has its only like case on the boundary.
+The oracle compares with everything (tests/support/oracle.py); epsilon is a distance that occurs,
+so some decision has its only like case on the boundary.
 """
 
 import numpy as np
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from tests.index_cases import few, scan_of
-from tests.lazily import polars as pl
-from tests.oracle import (
+from tests.support.index_cases import few, scan_of
+from tests.support.lazily import polars as pl
+from tests.support.oracle import (
     Oracle,
     assert_same_verdict,
     assert_same_verdicts,
@@ -20,9 +20,9 @@ from tests.oracle import (
     slack_of,
     storage_of,
 )
-from tests.play import VERBS, play, play_together
-from tests.refusals import raises
-from tests.strategies import METRICS, every_kind, prove, streams
+from tests.support.play import VERBS, play, play_together
+from tests.support.refusals import raises
+from tests.support.strategies import METRICS, every_kind, prove, streams
 
 pytestmark = pytest.mark.early
 

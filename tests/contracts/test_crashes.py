@@ -9,10 +9,10 @@ import random
 
 import pytest
 
-from tests.buffering import crash_checks as buffering
 from tests.contracts import crashing
 from tests.contracts.crash_checks import CHECKS
-from tests.killing import Life, program
+from tests.queueing import crash_checks as buffering
+from tests.support.killing import Life, program
 
 pytestmark = pytest.mark.early
 

@@ -22,8 +22,8 @@ from likewise.sources.follower import Follower
 from likewise.sources.judge_messages import StreamJudge, make_binder
 from likewise.sources.protocol import Gap, Record, make_poll_result
 from likewise.sources.sinks import StreamSink
-from tests.buffering.slow import slow_disk, slow_ledger
-from tests.served_monitors import Serving
+from tests.queueing.slow import slow_disk, slow_ledger
+from tests.support.served_monitors import Serving
 
 RULE = lw.Rule(metric="linf", epsilon=0.05)
 BOUND = 1.0

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.oracle import Expected, assert_same_verdict
-from tests.wide_streams import INDEXES
+from tests.support.oracle import Expected, assert_same_verdict
+from tests.support.wide_streams import INDEXES
 
 FOLDER = Path(
     os.environ.get("LIKEWISE_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data"

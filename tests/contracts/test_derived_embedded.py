@@ -12,7 +12,7 @@ import pytest
 import likewise as lw
 from likewise import Embedder, Feature
 from likewise.embedders.embedding_model import FIXED_SENTENCE
-from tests.real_texts import FOLDER, HERE, KNOWN, answers, messages
+from tests.support.real_texts import FOLDER, HERE, KNOWN, answers, messages
 
 pytestmark = [
     pytest.mark.slow,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise import Embedder, Feature
-from tests.letter_embedders import (
+from tests.support.letter_embedders import (
     letter_vector,
     letters,
     pixel_vector,
@@ -20,7 +20,7 @@ from tests.letter_embedders import (
     some_pictures,
     some_texts,
 )
-from tests.oracle import (
+from tests.support.oracle import (
     Oracle,
     as_stored,
     assert_same_verdict,
@@ -28,8 +28,8 @@ from tests.oracle import (
     input_distances,
     storage_of,
 )
-from tests.refusals import raises
-from tests.strategies import examples
+from tests.support.refusals import raises
+from tests.support.strategies import examples
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "verify_ledger.py"
 METRICS = ["linf", "l1", "l2", "cosine"]

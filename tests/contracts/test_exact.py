@@ -7,9 +7,9 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
-from tests.play import VERBS, play
-from tests.strategies import (
+from tests.support.oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from tests.support.play import VERBS, play
+from tests.support.strategies import (
     FAMILIES,
     METRICS,
     OUTPUTS,

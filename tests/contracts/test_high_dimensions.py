@@ -12,11 +12,11 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
-from tests.play import VERBS, Foreseen, play, radius_on_an_edge, steps_through
-from tests.refusals import raises
-from tests.strategies import METRICS, Tally, prove, streams
-from tests.wide_streams import (
+from tests.support.oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from tests.support.play import VERBS, Foreseen, play, radius_on_an_edge, steps_through
+from tests.support.refusals import raises
+from tests.support.strategies import METRICS, Tally, prove, streams
+from tests.support.wide_streams import (
     CASES,
     EVERY,
     INDEXES,

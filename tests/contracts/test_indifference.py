@@ -7,8 +7,8 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
-from tests.strategies import METRICS, OUTPUTS, Tally, prove, streams
+from tests.support.oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from tests.support.strategies import METRICS, OUTPUTS, Tally, prove, streams
 
 
 def stream(n: int = 600, dims: int = 5, seed: int = 1):

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.interruptions import Interruptions, at_step
-from tests.letter_embedders import letters, some_texts
-from tests.oracle import Oracle
-from tests.refusals import raises
+from tests.support.interruptions import Interruptions, at_step
+from tests.support.letter_embedders import letters, some_texts
+from tests.support.oracle import Oracle
+from tests.support.refusals import raises
 
 pytestmark = pytest.mark.early
 

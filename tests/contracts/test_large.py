@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from tests.support.oracle import Oracle, assert_same_verdict, assert_same_verdicts
 
 N = 2_500
 

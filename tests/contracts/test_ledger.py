@@ -5,8 +5,8 @@ import pytest
 
 import likewise as lw
 from likewise.verdict.context import ComparedRows
-from tests.oracle import Oracle
-from tests.refusals import raises
+from tests.support.oracle import Oracle
+from tests.support.refusals import raises
 
 RULES = {
     "labels": lw.Rule("linf", 0.2),

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 import likewise as lw
-from tests.strategies import examples
+from tests.support.strategies import examples
 
 RULE = lw.Rule("linf", 0.1)
 points = st.tuples(st.integers(0, 4), st.integers(0, 3)).map(lambda p: (p[0] / 10, p[1] / 10))

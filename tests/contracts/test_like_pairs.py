@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.monitor.like_pairs import find_remembered_like_pairs, like_pairs
-from tests.lazily import polars as pl
-from tests.oracle import as_stored, input_distances, slack_of, storage_of
-from tests.refusals import raises
-from tests.strategies import FAMILIES, METRICS, prove, streams
+from tests.support.lazily import polars as pl
+from tests.support.oracle import as_stored, input_distances, slack_of, storage_of
+from tests.support.refusals import raises
+from tests.support.strategies import FAMILIES, METRICS, prove, streams
 
 FEATURES = {
     "age": {"kind": "number", "tolerance": 5},

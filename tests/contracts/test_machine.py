@@ -13,8 +13,8 @@ from hypothesis.stateful import (
 )
 
 import likewise as lw
-from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
-from tests.strategies import Tally, examples, streams
+from tests.support.oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from tests.support.strategies import Tally, examples, streams
 
 SEEDS = st.integers(0, 2**32 - 1)
 SIZES = st.sampled_from((0, 1, 2, 10, 50, 100, 128, 129, 200, 300))

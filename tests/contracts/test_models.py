@@ -1,7 +1,7 @@
 """Which model decided: `compare` says which pairs count, within a model or across models; exactly.
 
-The oracle compares with everything (tests/oracle.py), or looks at all pairs, in NumPy. Epsilon is a
-distance that occurs. Each test asserts that pairs were found and pairs were left out.
+The oracle compares with everything (tests/support/oracle.py), or looks at all pairs, in NumPy.
+Epsilon is a distance that occurs. Each test asserts that pairs were found and pairs were left out.
 """
 
 import pickle
@@ -15,14 +15,14 @@ import likewise as lw
 from likewise.explaining.compare_groups import compare_groups
 from likewise.monitor.like_pairs import find_remembered_like_pairs, like_pairs
 from likewise.verdict.model_counts import ModelSide
-from tests.index_cases import few
-from tests.lazily import polars as pl
-from tests.letter_embedders import letters, some_texts
-from tests.oracle import Oracle, as_stored, input_distances, same_or_not
-from tests.play import VERBS, play, play_together
-from tests.refusals import raises
-from tests.slopes import slope_monitor
-from tests.strategies import METRICS, OUTPUTS, prove, streams
+from tests.support.index_cases import few
+from tests.support.lazily import polars as pl
+from tests.support.letter_embedders import letters, some_texts
+from tests.support.oracle import Oracle, as_stored, input_distances, same_or_not
+from tests.support.play import VERBS, play, play_together
+from tests.support.refusals import raises
+from tests.support.slopes import slope_monitor
+from tests.support.strategies import METRICS, OUTPUTS, prove, streams
 
 pytestmark = pytest.mark.early
 

@@ -14,12 +14,12 @@ import pytest
 
 import likewise as lw
 from likewise.monitor.opening import LedgerOptions
-from tests.letter_embedders import letters
-from tests.ray_cluster import reused
-from tests.refusals import raises
-from tests.served_monitors import connected
-from tests.sharded import in_process
-from tests.slopes import open_slopes, slope_monitor
+from tests.support.letter_embedders import letters
+from tests.support.ray_cluster import reused
+from tests.support.refusals import raises
+from tests.support.served_monitors import connected
+from tests.support.sharded import in_process
+from tests.support.slopes import open_slopes, slope_monitor
 
 COUNT = 60
 

@@ -14,7 +14,7 @@ import likewise as lw
 from likewise.errors import BadRule
 from likewise.explaining.compare_groups import compare_groups
 from likewise.monitor.like_pairs import find_remembered_like_pairs, like_pairs
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 DAY = 86_400_000_000
 SPAN = 9

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from tests.index_cases import few, groups
-from tests.lazily import faiss
-from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
-from tests.play import VERBS, play, play_together, radius_on_an_edge, steps_through
-from tests.strategies import (
+from tests.support.index_cases import few, groups
+from tests.support.lazily import faiss
+from tests.support.oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from tests.support.play import VERBS, play, play_together, radius_on_an_edge, steps_through
+from tests.support.strategies import (
     CLOUDS,
     FAMILIES,
     METRICS,

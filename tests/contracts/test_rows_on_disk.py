@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
-from tests.play import Foreseen, play, steps_through
-from tests.refusals import raises
-from tests.strategies import METRICS
-from tests.wide_streams import INDEXES, clusters, pictures, thirty_labels
+from tests.support.oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from tests.support.play import Foreseen, play, steps_through
+from tests.support.refusals import raises
+from tests.support.strategies import METRICS
+from tests.support.wide_streams import INDEXES, clusters, pictures, thirty_labels
 
 RULE = lw.Rule("linf", 11, slack=0)
 SENT = ("uint8", "int8", "int16", "uint32", "float16", "float32", "float64", "int64")

@@ -9,8 +9,8 @@ from likewise.sources.line_source import LineFile, PipeLines
 from likewise.sources.open_source import make_source
 from likewise.sources.protocol import PollResult
 from likewise.tables.positions import to_position_numbers
-from tests.brokers import KINDS, broker, wait_for
-from tests.refusals import raises
+from tests.support.brokers import KINDS, broker, wait_for
+from tests.support.refusals import raises
 
 BODIES = [b'{"n": %d}' % n for n in range(120)]
 

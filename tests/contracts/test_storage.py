@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.oracle import Oracle, assert_same_verdicts
+from tests.support.oracle import Oracle, assert_same_verdicts
 
 BECOMES = {
     "float16": "float32",

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from likewise.service.metrics.metric_names import ALL_METRICS
-from tests.looping import each
 from tests.service.promtool import promtool
+from tests.support.looping import each
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMETHEUS = ROOT / "deploy" / "prometheus"

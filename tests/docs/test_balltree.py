@@ -13,9 +13,9 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from tests.oracle import Oracle, assert_same_verdicts
-from tests.play import VERBS, play, radius_on_an_edge
-from tests.strategies import CLOUDS, METRICS, Tally, inputs, out_of_reach, prove, streams
+from tests.support.oracle import Oracle, assert_same_verdicts
+from tests.support.play import VERBS, play, radius_on_an_edge
+from tests.support.strategies import CLOUDS, METRICS, Tally, inputs, out_of_reach, prove, streams
 
 pytestmark = pytest.mark.pairwise
 

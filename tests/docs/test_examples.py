@@ -15,7 +15,7 @@ import pytest
 import likewise as lw
 from likewise.rule import feature, rule
 from likewise.search.indexes.registry import METRICS
-from tests.looping import each
+from tests.support.looping import each
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE = {"build", "dist", "__pycache__"}

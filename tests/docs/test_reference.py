@@ -8,8 +8,8 @@ import typer.main
 
 import likewise as lw
 from likewise.cli.commands import app
-from tests import documentation_pages
-from tests.looping import each
+from tests.support import documentation_pages
+from tests.support.looping import each
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

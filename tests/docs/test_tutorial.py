@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from likewise.cli import main
-from tests import documentation_pages
-from tests.brokers import KINDS, broker
+from tests.support import documentation_pages
+from tests.support.brokers import KINDS, broker
 
 pytestmark = pytest.mark.early
 

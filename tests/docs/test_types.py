@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.documentation_pages import steps
+from tests.support.documentation_pages import steps
 
 pytestmark = pytest.mark.early
 

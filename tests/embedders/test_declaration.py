@@ -10,8 +10,8 @@ import pytest
 import likewise as lw
 from likewise import Embedder, Feature
 from likewise.embedders.model_mark import ModelMark
-from tests.looping import each
-from tests.refusals import raises
+from tests.support.looping import each
+from tests.support.refusals import raises
 
 
 def lengths(batch):

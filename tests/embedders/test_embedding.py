@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import likewise as lw
 from likewise import Embedder
 from likewise.embedders.embedding_model import FIXED_SENTENCE
-from tests.looping import each
-from tests.refusals import raises
+from tests.support.looping import each
+from tests.support.refusals import raises
 
 
 class Counting:

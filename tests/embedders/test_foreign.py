@@ -9,8 +9,8 @@ import pytest
 import likewise as lw
 from likewise import Embedder, Feature
 from likewise.errors import BadDecision
-from tests.letter_embedders import letters
-from tests.refusals import raises
+from tests.support.letter_embedders import letters
+from tests.support.refusals import raises
 
 BODY = """
 import pathlib

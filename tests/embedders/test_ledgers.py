@@ -10,9 +10,9 @@ import pytest
 import likewise as lw
 from likewise import Embedder, Feature
 from likewise.monitor.readers.encoding import ERASED
-from tests.letter_embedders import letter_vector, letters, some_texts
-from tests.onnx_models import picture_model
-from tests.refusals import raises
+from tests.support.letter_embedders import letter_vector, letters, some_texts
+from tests.support.onnx_models import picture_model
+from tests.support.refusals import raises
 
 PICTURE = np.arange(12, dtype=np.uint8).reshape(4, 3)
 

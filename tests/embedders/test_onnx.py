@@ -8,8 +8,15 @@ import pytest
 import likewise as lw
 from likewise import Embedder
 from likewise.embedders.embedding_model import FIXED_SENTENCE, fixed_picture
-from tests.onnx_models import convolution, convolved, picture_model, text_model, tokenizer, tokens
-from tests.refusals import raises
+from tests.support.onnx_models import (
+    convolution,
+    convolved,
+    picture_model,
+    text_model,
+    tokenizer,
+    tokens,
+)
+from tests.support.refusals import raises
 
 pytestmark = pytest.mark.long
 

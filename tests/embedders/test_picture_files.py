@@ -16,10 +16,10 @@ from PIL import Image
 
 import likewise as lw
 from likewise import Embedder, Feature
-from tests.letter_embedders import pixels
-from tests.looping import each
-from tests.onnx_models import picture_model
-from tests.refusals import raises
+from tests.support.letter_embedders import pixels
+from tests.support.looping import each
+from tests.support.onnx_models import picture_model
+from tests.support.refusals import raises
 
 RNG = np.random.default_rng(12)
 PICTURE = RNG.integers(0, 256, (6, 5, 3), dtype=np.uint8)

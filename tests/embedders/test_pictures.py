@@ -10,9 +10,9 @@ from PIL import Image
 import likewise as lw
 from likewise import Embedder
 from likewise.embedders.pictures import PicturePreprocessor, PictureReader
-from tests.looping import each
-from tests.onnx_models import picture_model
-from tests.refusals import raises
+from tests.support.looping import each
+from tests.support.onnx_models import picture_model
+from tests.support.refusals import raises
 
 RNG = np.random.default_rng(8)
 PICTURE = RNG.integers(0, 256, (6, 5, 3), dtype=np.uint8)

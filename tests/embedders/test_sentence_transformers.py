@@ -8,8 +8,8 @@ import pytest
 
 import likewise as lw
 from likewise import Embedder
-from tests.real_texts import HERE, answers, messages
-from tests.refusals import raises
+from tests.support.real_texts import HERE, answers, messages
+from tests.support.refusals import raises
 
 pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")

@@ -5,7 +5,7 @@ import pytest
 
 import likewise as lw
 from likewise import Embedder
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 TEXTS = [
     "Your loan was approved.",

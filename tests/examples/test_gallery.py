@@ -21,11 +21,11 @@ from examples.gallery import Gallery
 from examples.gallery.pictures import difference, pixels_of
 from examples.gallery.rates import short_share
 from examples.gallery.texts import marked
-from tests import hostile_text
-from tests.example_scripts import EXAMPLES
-from tests.looping import each
-from tests.refusals import raises
-from tests.strict_html import read_strictly
+from tests.support import hostile_text
+from tests.support.example_scripts import EXAMPLES
+from tests.support.looping import each
+from tests.support.refusals import raises
+from tests.support.strict_html import read_strictly
 
 MORE = ("img", "mark", "blockquote", "caption")
 SCREENS = {

@@ -19,8 +19,8 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from tests.lazily import pandas as pd
-from tests.refusals import raises
+from tests.support.lazily import pandas as pd
+from tests.support.refusals import raises
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("example people")]
 

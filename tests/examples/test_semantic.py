@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tests.example_scripts import EXAMPLES, run_alone
+from tests.support.example_scripts import EXAMPLES, run_alone
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("example semantic"), pytest.mark.early]
 

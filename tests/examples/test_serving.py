@@ -10,8 +10,8 @@ import urllib.request
 import pytest
 
 import likewise as lw
-from tests.example_scripts import EXAMPLES
 from tests.service.alerts.receivers import SERVE, free_port, until
+from tests.support.example_scripts import EXAMPLES
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("example serving")]
 

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from tests import hostile_text
-from tests.example_scripts import EXAMPLES, run_alone
-from tests.lazily import wordllama
+from tests.support import hostile_text
+from tests.support.example_scripts import EXAMPLES, run_alone
+from tests.support.lazily import wordllama
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("example spam"), pytest.mark.early]
 

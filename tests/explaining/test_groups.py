@@ -11,10 +11,10 @@ from likewise import Feature
 from likewise.explaining.compare_groups import compare_groups
 from likewise.explaining.members import MOST_GROUPS
 from likewise.verdict.group_effects import OTHERS, GroupEffects
-from tests.group_oracle import side_by_side
-from tests.lazily import pandas as pd
-from tests.looping import each
-from tests.refusals import raises
+from tests.support.group_oracle import side_by_side
+from tests.support.lazily import pandas as pd
+from tests.support.looping import each
+from tests.support.refusals import raises
 
 FEATURES = {
     "x": Feature("number", tolerance=2),

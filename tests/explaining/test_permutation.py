@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from likewise.explaining.permutation import ShuffleBlocks, blocks_of, holm, run_shuffle_test
-from tests.looping import each
+from tests.support.looping import each
 
 
 def plain_difference(block, outcomes, second) -> float:

@@ -15,8 +15,8 @@ import pytest
 import likewise as lw
 from likewise.explaining.compare_groups import compare_groups
 from likewise.verdict.group_effects import OTHERS
-from tests.group_oracle import side_by_side
-from tests.lazily import pandas as pd
+from tests.support.group_oracle import side_by_side
+from tests.support.lazily import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[2]
 PEOPLE = runpy.run_path(str(ROOT / "examples" / "people.py"))

@@ -12,8 +12,8 @@ import pytest
 import likewise as lw
 from likewise import Feature
 from likewise.explaining.pairs import measure_gap
-from tests.lazily import pandas as pd
-from tests.looping import each
+from tests.support.lazily import pandas as pd
+from tests.support.looping import each
 
 RULE = lw.Rule(
     features={

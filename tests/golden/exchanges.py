@@ -12,7 +12,7 @@ import numpy as np
 
 from likewise.tables.exact_values import unpack
 from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
-from tests.golden_files import sorted_by_name
+from tests.support.golden_files import sorted_by_name
 
 PROMISED = (
     "allow",

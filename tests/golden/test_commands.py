@@ -7,10 +7,10 @@ from contextlib import chdir
 import pytest
 
 from likewise.cli.commands import likewise_command
-from tests import golden_files as golden
-from tests.commands import likewise
 from tests.golden.loan_files import DECISIONS, as_lines, write_csv, write_files
-from tests.placeholders import Placeholders
+from tests.support import golden_files as golden
+from tests.support.commands import likewise
+from tests.support.placeholders import Placeholders
 
 LEFT_OUT = {
     "demo": "it trains a model on 8,000 decisions, which takes seconds",

@@ -24,11 +24,11 @@ from likewise.service.settings import Limits, MonitorSettings, ServiceSettings, 
 from likewise.service.tokens import hash_of
 from likewise.tables.exact_values import pack
 from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
-from tests import golden_files as golden
 from tests.golden.exchanges import Exchanges, file_of
-from tests.placeholders import Placeholders
 from tests.service.asgi_calls import call
-from tests.serving import Answer, serving
+from tests.support import golden_files as golden
+from tests.support.placeholders import Placeholders
+from tests.support.serving import Answer, serving
 
 SECONDS = 20
 LOANS_RULE = """

@@ -13,7 +13,7 @@ import likewise as lw
 from likewise.ledger.reader import FORMATS, format_of
 from likewise.verdict.context import ComparedRows
 from tests.golden.make_ledger import ROWS, RULE
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 GOLDEN = Path(__file__).parent / "ledger-2"
 HEADS = {

@@ -14,9 +14,9 @@ from likewise.service.metrics import metric_names
 from likewise.service.metrics.otlp import OtlpExporter
 from likewise.service.service import Service
 from likewise.service.settings import Limits, MonitorSettings, OtlpSettings, ServiceSettings
-from tests import golden_files as golden
 from tests.service.asgi_calls import call
 from tests.service.metrics.test_otlp import attributes, collector
+from tests.support import golden_files as golden
 
 RULE = 'metric = "linf"\nepsilon = 0.5\n'
 MONITOR = "/v1/monitors/default"

@@ -1,7 +1,7 @@
 """Golden files of what is written to streams: verdict lines, dead letters, and their envelopes.
 
 Decisions are read from a stream of each kind and their verdicts written to others, as `likewise
-watch --from --to --dead-letters` does; the brokers are those of tests/brokers.py.
+watch --from --to --dead-letters` does; the brokers are those of tests/support/brokers.py.
 """
 
 import json
@@ -10,12 +10,12 @@ from contextlib import chdir, closing
 import pytest
 
 from likewise.sources.open_source import make_target
-from tests import golden_files as golden
-from tests.brokers import KINDS, SECONDS, broker, to_address, wait_for
-from tests.commands import likewise
 from tests.golden.loan_files import DECISIONS, as_lines, write_files
-from tests.placeholders import Placeholders
-from tests.streams.streaming import following, opened
+from tests.sources.streaming import following, opened
+from tests.support import golden_files as golden
+from tests.support.brokers import KINDS, SECONDS, broker, to_address, wait_for
+from tests.support.commands import likewise
+from tests.support.placeholders import Placeholders
 
 BAD = [b"no JSON", b"\xff\xfe", b'{"id": "x"}', b'{"id": "d0", "a": 9, "b": 9, "z": "no"}']
 GOOD = [

@@ -8,11 +8,11 @@ import json
 from contextlib import chdir
 from pathlib import Path
 
-from tests import golden_files as golden
-from tests.commands import likewise
 from tests.golden.exchanges import sheets_in
 from tests.golden.loan_files import DECISIONS, write_files
-from tests.lazily import polars as pl
+from tests.support import golden_files as golden
+from tests.support.commands import likewise
+from tests.support.lazily import polars as pl
 
 VECTORS = ("--epsilon", "16", "--output-column", "answer", "--ignore", "id")
 RULED = ("--rule", "rule.toml", "--time-column", "when", "--model-column", "model")

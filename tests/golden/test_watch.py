@@ -5,9 +5,9 @@ from contextlib import chdir
 
 import pytest
 
-from tests import golden_files as golden
-from tests.commands import likewise
 from tests.golden.loan_files import DECISIONS, as_lines, write_files
+from tests.support import golden_files as golden
+from tests.support.commands import likewise
 
 BAD = [
     "no JSON",

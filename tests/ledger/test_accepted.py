@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.interruptions import at_step
-from tests.segments import small_segments
+from tests.support.interruptions import at_step
+from tests.support.segments import small_segments
 
 VECTORS = lw.Rule("linf", 0.1)
 TABLE = lw.Rule(

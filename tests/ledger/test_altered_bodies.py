@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 import pytest
 
 import likewise as lw
-from tests.segments import small_segments
+from tests.support.segments import small_segments
 
 
 def letters(texts):

@@ -11,10 +11,10 @@ from contextlib import closing
 import pytest
 
 import likewise as lw
-from tests.commands import likewise
 from tests.ledger.test_format import independent
-from tests.refusals import raises
-from tests.segments import small_segments
+from tests.support.commands import likewise
+from tests.support.refusals import raises
+from tests.support.segments import small_segments
 
 RULE = lw.Rule(
     features={

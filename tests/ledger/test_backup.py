@@ -6,8 +6,8 @@ import threading
 import numpy as np
 
 import likewise as lw
-from tests.refusals import raises
-from tests.segments import small_segments
+from tests.support.refusals import raises
+from tests.support.segments import small_segments
 
 RULE = lw.Rule("linf", 0.1)
 

@@ -16,7 +16,7 @@ import pytest
 import likewise as lw
 from likewise.ledger import record_files
 from likewise.ledger.reader import LedgerReader
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 pytestmark = pytest.mark.early
 

@@ -12,8 +12,8 @@ import pytest
 
 import likewise as lw
 from likewise.ledger import folder as ledger_folder
-from tests.refusals import raises
-from tests.segments import small_segments
+from tests.support.refusals import raises
+from tests.support.segments import small_segments
 
 OUTPUTS = {
     "label": (0.0, lambda drawn: drawn.choice(["yes", "no", f"rare {drawn.randrange(40)}"])),

@@ -11,7 +11,7 @@ import pytest
 
 import likewise as lw
 from likewise.ledger import folder as ledger_folder
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 RULE = lw.Rule("linf", 0.05, output="number", delta=0.2)
 

@@ -14,7 +14,7 @@ import pytest
 
 import likewise as lw
 from likewise.errors import CannotLook
-from tests.commands import COMMAND, likewise
+from tests.support.commands import COMMAND, likewise
 
 RULE = lw.Rule("linf", 0.1)
 RECORDS = "000000000000.rows"

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import likewise as lw
-from tests.commands import likewise
-from tests.refusals import raises
-from tests.segments import small_segments
+from tests.support.commands import likewise
+from tests.support.refusals import raises
+from tests.support.segments import small_segments
 
 pytestmark = pytest.mark.pairwise
 

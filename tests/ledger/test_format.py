@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "verify_ledger.py"
 

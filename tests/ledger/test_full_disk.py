@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.small_disk import on_small_disk, skip_without
+from tests.support.small_disk import on_small_disk, skip_without
 
 PROGRAM = Path(__file__).with_name("filling.py")
 FIT = {"commit": 45, "batch": 400}

@@ -7,7 +7,7 @@ once it was closed a second time.
 import pytest
 
 import likewise as lw
-from tests.interruptions import Interrupted, at_step, steps_of_lines
+from tests.support.interruptions import Interrupted, at_step, steps_of_lines
 
 pytestmark = pytest.mark.long
 

@@ -12,7 +12,7 @@ import pytest
 
 import likewise as lw
 from likewise.ledger import write_buffer
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 RULE = lw.Rule("linf", 0.1)
 

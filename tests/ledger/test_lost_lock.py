@@ -15,7 +15,7 @@ import likewise as lw
 from likewise.ledger import folder as ledger_folder
 from likewise.ledger.folder import LostLock
 from tests.ledger import other_writer
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 RULE = lw.Rule("linf", 0.1)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import likewise as lw
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 RULE = lw.Rule("linf", 0.1)
 GOLDEN = Path(__file__).parents[1] / "golden" / "ledger-2" / "vectors"

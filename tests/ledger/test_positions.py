@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.ledger import record_files
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 RULE = lw.Rule("linf", 0.1)
 SOURCES = ["decisions/0", "decisions/1", "redis"]

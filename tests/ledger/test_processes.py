@@ -16,9 +16,9 @@ import pytest
 
 import likewise as lw
 from tests.contracts import crashing
-from tests.killing import program
-from tests.refusals import raises
-from tests.segments import small_segments
+from tests.support.killing import program
+from tests.support.refusals import raises
+from tests.support.segments import small_segments
 
 RULE = lw.Rule("linf", 0.1)
 

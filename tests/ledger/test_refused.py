@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 PEOPLE = lw.Rule(
     features={"age": lw.Feature("number", tolerance=5), "id": lw.Feature("key")},

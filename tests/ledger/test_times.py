@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.commands import installed, likewise
-from tests.refusals import raises
+from tests.support.commands import installed, likewise
+from tests.support.refusals import raises
 
 RULE = lw.Rule("linf", 0.1)
 FAR = 1_700_000_000_000  # seconds, meant as milliseconds

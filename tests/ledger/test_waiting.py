@@ -7,7 +7,7 @@ import likewise as lw
 from likewise.ledger import layout
 from likewise.ledger.entries import Entries
 from likewise.ledger.store import Store
-from tests.segments import small_segments
+from tests.support.segments import small_segments
 
 RULE = lw.Rule("linf", 0.1)
 

@@ -16,7 +16,7 @@ from contextlib import closing
 import pytest
 
 import likewise as lw
-from tests.segments import small_segments
+from tests.support.segments import small_segments
 
 KEEP, ROWS, LAG = 50, 700, 256
 """Rows in the window, rows in all, and how many a row may wait to be let go of, beside its file."""

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from tests.browser import find
 from tests.conftest import NO_BROWSER
 from tests.pages.looking import Looker
+from tests.support.browser import find
 
 
 @pytest.fixture(scope="module")  # Playwright keeps a running event loop while it is there

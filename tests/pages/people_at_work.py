@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 from urllib.parse import urlencode
 
 from likewise.service.tokens import new_token
-from tests.hostile_text import STRINGS
-from tests.serving import serving, settings
+from tests.support.hostile_text import STRINGS
+from tests.support.serving import serving, settings
 
 RULE = """
 metric = "linf"

@@ -12,7 +12,7 @@ from likewise.pages import page_router
 from likewise.pages.frame import NAVIGATION, static_file
 from likewise.pages.screen import Screen
 from tests.pages.asking import Asker, paging
-from tests.strict_html import read_strictly
+from tests.support.strict_html import read_strictly
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"

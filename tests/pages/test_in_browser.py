@@ -10,10 +10,10 @@ import pytest
 from likewise.pages import page_router
 from likewise.pages.screen import Screen
 from likewise.service.tokens import new_token
-from tests.brokers import wait_for
-from tests.hostile_text import STRINGS
 from tests.pages.looking import wait_until
-from tests.serving import serving, settings, started
+from tests.support.brokers import wait_for
+from tests.support.hostile_text import STRINGS
+from tests.support.serving import serving, settings, started
 
 pytestmark = pytest.mark.early
 

@@ -12,7 +12,7 @@ from likewise.service.running import _trust_proxy
 from likewise.service.service import Service
 from likewise.service.settings import MonitorSettings, ServiceSettings
 from tests.pages.asking import Asker, paging, token
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 OVERVIEW = "/m/default/overview"
 VERIFY = "/m/default/health/verify"

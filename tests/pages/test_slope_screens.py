@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.serving import serving, settings
+from tests.support.serving import serving, settings
 
 RULE = 'metric = "l2"\nepsilon = 1.0\noutput = "number"\n'
 MONITORS = """

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from likewise.ledger.ledger import Ledger
-from tests.hostile_text import STRINGS
 from tests.pages.people_at_work import loan, told, work_server
+from tests.support.hostile_text import STRINGS
 
 pytestmark = pytest.mark.early
 

@@ -14,7 +14,7 @@ import pytest
 import likewise as lw
 from likewise.reports.findings import Tally
 from likewise.reports.report_page import write_page
-from tests.lazily import pandas as pd
+from tests.support.lazily import pandas as pd
 
 FOLDER = Path(
     os.environ.get("LIKEWISE_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data"

@@ -16,8 +16,8 @@ from likewise.reports.comparison import compare
 from likewise.reports.evidence import Evidence, build_provenance
 from likewise.reports.intervals import difference, wilson
 from likewise.reports.judged_history import HistoryTally
-from tests.looping import each
-from tests.strict_html import read_strictly
+from tests.support.looping import each
+from tests.support.strict_html import read_strictly
 
 FEATURES = {"x": {"kind": "number", "tolerance": 2}, "sex": {"kind": "protected"}}
 KEYED = {**FEATURES, "id": {"kind": "key"}}

@@ -10,7 +10,7 @@ import pytest
 
 import likewise as lw
 from likewise.verdict.html import render
-from tests.hostile_text import STRINGS
+from tests.support.hostile_text import STRINGS
 
 SOURCE = Path(lw.__file__).parent
 TAGS = re.compile(r"</(?:td|th|tr|p|a|li|dd|h[1-6]|section|form|bdi|span)>")

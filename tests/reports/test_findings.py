@@ -16,7 +16,7 @@ from likewise import Feature
 from likewise.reports.evidence import Evidence
 from likewise.reports.findings import Tally
 from likewise.reports.totals import MARGINS
-from tests.report_streams import RULE, SCORES, found, people
+from tests.support.report_streams import RULE, SCORES, found, people
 
 NOON = datetime.datetime(2026, 5, 1, 12, tzinfo=datetime.UTC)
 DAYS = [datetime.date(2026, 1, 1) + datetime.timedelta(days=i // 3) for i in range(400)]

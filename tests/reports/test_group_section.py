@@ -13,9 +13,9 @@ from likewise.verdict.group_effects import (
     GroupSide,
     ShuffleTest,
 )
-from tests import hostile_text
-from tests.report_streams import RULE, SCORES, found, people
-from tests.strict_html import read_strictly
+from tests.support import hostile_text
+from tests.support.report_streams import RULE, SCORES, found, people
+from tests.support.strict_html import read_strictly
 
 
 def side(name: str, *, gap: float | None = 0.1, in_test: int = 200) -> GroupSide:

@@ -12,8 +12,8 @@ from likewise.reports.document import write_document
 from likewise.reports.evidence import Evidence, build_provenance
 from likewise.reports.judged_history import HistoryTally
 from likewise.reports.report_page import write_page
-from tests import hostile_text
-from tests.report_streams import RULE, found, people
+from tests.support import hostile_text
+from tests.support.report_streams import RULE, found, people
 
 SCREENS = {"desktop": (1200, False), "phone": (390, False), "dark phone": (390, True)}
 VISIBLE_PLOTS = "[...document.querySelectorAll('svg.plot')].filter(one => one.checkVisibility())"

@@ -19,11 +19,11 @@ import likewise as lw
 from likewise.explaining.pair_card import DecisionOrigin
 from likewise.reports.report_page import render_page, write_page
 from likewise.verdict.html import display_both, escape_html
-from tests import hostile_text
-from tests.looping import each
-from tests.refusals import raises
-from tests.report_streams import RULE, SCORES, found, people
-from tests.strict_html import Reader, read_strictly
+from tests.support import hostile_text
+from tests.support.looping import each
+from tests.support.refusals import raises
+from tests.support.report_streams import RULE, SCORES, found, people
+from tests.support.strict_html import Reader, read_strictly
 
 
 def read(findings):

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likewise.reports.timeline import SHOWN, RowStretches, TimeStretches, read_times
-from tests.lazily import pandas as pd
-from tests.lazily import polars as pl
-from tests.looping import each
+from tests.support.lazily import pandas as pd
+from tests.support.lazily import polars as pl
+from tests.support.looping import each
 
 
 @given(sizes=st.lists(st.integers(0, 5_000), max_size=12), seed=st.integers(0, 99))

@@ -10,8 +10,8 @@ import likewise as lw
 from likewise import Feature
 from likewise.reports.finding_words import describe_findings, describe_rule
 from likewise.tables.printing import format_number, join_names, percent
-from tests.looping import each
-from tests.report_streams import RULE, found, people
+from tests.support.looping import each
+from tests.support.report_streams import RULE, found, people
 
 RULES = sorted((Path(__file__).parents[2] / "examples" / "rules").glob("*.toml"))
 

@@ -10,7 +10,7 @@ import uvicorn
 from likewise.service.connections import Connections
 from likewise.service.service import Service
 from likewise.service.settings import Limits, MonitorSettings, ServiceSettings
-from tests.serving import SECONDS
+from tests.support.serving import SECONDS
 
 HEAD_BYTES = 2000
 LIMITS = Limits(head_bytes=HEAD_BYTES, body_seconds=5.0)

@@ -8,8 +8,8 @@ import pytest
 from likewise.errors import BadRule
 from likewise.service.settings import ServerSettings, Token
 from likewise.service.tokens import new_token
-from tests.refusals import raises
 from tests.service.asgi_calls import call, serving
+from tests.support.refusals import raises
 
 ONE = "/v1/monitors/default"
 DECISION = json.dumps({"x": [0.5], "z": "a"}).encode()

@@ -19,7 +19,7 @@ from likewise.service.settings import MonitorSettings, ServiceSettings
 from likewise.tables.exact_values import pack, unpack
 from likewise.verdict.exact_body import EXACT_CONTENT_TYPE, verdict_of, verdicts_of
 from likewise.verdict.verdict_body import write_body
-from tests.served_monitors import connected, running
+from tests.support.served_monitors import connected, running
 
 RULE = lw.Rule("linf", 0.15)
 PEOPLE = lw.Rule(features={"job": lw.Feature("category")}, output_column="ok")

@@ -13,8 +13,8 @@ import pytest
 
 import likewise as lw
 from tests.service.crashing_clients import decision
-from tests.serving import serving, settings, started
-from tests.small_disk import MOUNT, skip_without
+from tests.support.serving import serving, settings, started
+from tests.support.small_disk import MOUNT, skip_without
 
 ROOT = Path(__file__).resolve().parents[2]
 

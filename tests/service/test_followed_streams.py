@@ -9,12 +9,12 @@ import pytest
 from likewise.errors import BadRule
 from likewise.service.service import Service
 from likewise.service.settings import MonitorSettings, ServiceSettings, StreamSource
-from tests.brokers import broker, to_address, wait_for
-from tests.refusals import raises
 from tests.service import asgi_calls as asgi
-from tests.serving import serving
-from tests.serving import settings as written
-from tests.streams.streaming import RULE, bodies, check_ledger, check_lines, decisions
+from tests.sources.streaming import RULE, bodies, check_ledger, check_lines, decisions
+from tests.support.brokers import broker, to_address, wait_for
+from tests.support.refusals import raises
+from tests.support.serving import serving
+from tests.support.serving import settings as written
 
 MONITOR = """
 [monitors.default]
@@ -105,7 +105,7 @@ def test_served_monitor_follows_its_stream(kind, tmp_path):
     ],
 )
 def test_settings_of_a_source_that_make_no_sense_are_refused(source, word, tmp_path):
-    from tests.serving import command, reached_end
+    from tests.support.serving import command, reached_end
 
     monitor = '[monitors.default]\nrule = "rule.toml"\nledger = "l"\n'
     monitors = f"{monitor}[monitors.default.source]\n{source}\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from likewise.service.tokens import new_token
-from tests.serving import serving, settings
+from tests.support.serving import serving, settings
 
 ROOT = Path(__file__).parents[2]
 TYPESCRIPT = Path(__file__).parent / "typescript"

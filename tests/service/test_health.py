@@ -11,7 +11,7 @@ from likewise.service.service import Service
 from likewise.service.settings import Limits, MonitorSettings, ServiceSettings
 from likewise.version import __version__
 from tests.service.asgi_calls import RULE, call, serving
-from tests.small_disk import on_small_disk, skip_without
+from tests.support.small_disk import on_small_disk, skip_without
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -3,7 +3,7 @@
 import pytest
 
 import likewise as lw
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 RULE = lw.Rule(
     features={

@@ -19,7 +19,7 @@ from likewise.service.settings import Limits, Token
 from likewise.service.tokens import new_token
 from tests.service.asgi_calls import call, serving
 from tests.service.cloudevents.payloads import headers, structured
-from tests.serving import command, reached_end, settings, started
+from tests.support.serving import command, reached_end, settings, started
 
 MARK = "geheim"
 NUMBER = 4242.4242

@@ -10,7 +10,7 @@ import pytest
 
 import likewise as lw
 from likewise.service.tokens import new_token
-from tests.serving import serving, settings
+from tests.support.serving import serving, settings
 
 pytestmark = pytest.mark.early
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.serving import serving, settings
+from tests.support.serving import serving, settings
 
 LIMITS = "[limits]\nlabels = 200\nrecent = 100\n"
 MONITORS = '[monitors.default]\nrule = "rule.toml"\nledger = "ledger"\nwindow = "2000 rows"\n'

@@ -14,7 +14,7 @@ from likewise.sources.judge_messages import StreamJudge, make_binder
 from likewise.sources.protocol import Record, make_poll_result
 from likewise.sources.sinks import StreamSink
 from likewise.verdict.verdict_body import write_body
-from tests.served_monitors import Serving
+from tests.support.served_monitors import Serving
 
 KEPT, COUNT = 3, 60
 X = np.random.default_rng(3).random((COUNT, 2)).round(2).tolist()

@@ -14,7 +14,7 @@ from likewise.service.settings import Limits, MonitorSettings, ServerSettings, S
 from likewise.service.tokens import new_token
 from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
 from likewise.verdict.verdict_body import VerdictBody
-from tests.serving import serving, settings
+from tests.support.serving import serving, settings
 
 SCOPES = ("observe", "read", "review", "erase", "admin")
 

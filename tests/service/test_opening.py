@@ -12,9 +12,9 @@ from likewise.ledger import reader
 from likewise.service.app import App
 from likewise.service.service import Service
 from likewise.service.settings import MonitorSettings, ServiceSettings
-from tests.refusals import raises
 from tests.service.asgi_calls import RULE, call
-from tests.serving import command, reached_end, settings, started
+from tests.support.refusals import raises
+from tests.support.serving import command, reached_end, settings, started
 
 BODY = json.dumps({"x": [0.5, 0.2], "z": "yes"}).encode()
 

@@ -8,9 +8,9 @@ import pytest
 
 import likewise as lw
 from likewise.service.settings import Limits
-from tests.refusals import raises
-from tests.served_monitors import connected, running
 from tests.service.asgi_calls import call, serving
+from tests.support.refusals import raises
+from tests.support.served_monitors import connected, running
 
 RULE = lw.Rule("linf", 0.1)
 ARROW = {"content-type": "application/vnd.apache.arrow.stream"}

@@ -18,7 +18,7 @@ import pytest
 import likewise as lw
 from likewise.service.tokens import new_token
 from tests.service.alerts.receivers import Receiver
-from tests.serving import SECONDS, serving, settings, started
+from tests.support.serving import SECONDS, serving, settings, started
 
 MONITORS = '[monitors.default]\nrule = "rule.toml"\n'
 

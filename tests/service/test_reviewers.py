@@ -12,8 +12,8 @@ from likewise.service.tokens import new_token
 from likewise.tables.exact_values import pack
 from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
 from tests.pages.asking import Asker, paging, token
-from tests.refusals import raises
 from tests.service.asgi_calls import call, serving
+from tests.support.refusals import raises
 
 ONE = "/v1/monitors/default"
 REVIEW = {"row": 1, "witness": 0, "disposition": "error", "reason": "mistyped"}

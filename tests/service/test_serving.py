@@ -19,7 +19,7 @@ import pytest
 import likewise as lw
 from likewise.cli import main
 from likewise.service.tokens import new_token
-from tests.serving import RULE, command, reached_end, serving, settings, started
+from tests.support.serving import RULE, command, reached_end, serving, settings, started
 
 
 @pytest.fixture(scope="module")

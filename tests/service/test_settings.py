@@ -4,7 +4,7 @@ import pytest
 
 from likewise.errors import BadRule
 from likewise.service.settings import Limits, ServiceSettings, Token
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 HASH = "sha256:" + "0" * 64
 MONITOR = {"rule": "r.toml"}

@@ -14,7 +14,7 @@ from likewise.service.settings import Limits, Token
 from likewise.service.tokens import new_token
 from tests.service.asgi_calls import call
 from tests.service.asgi_calls import serving as in_process
-from tests.serving import SECONDS, serving, settings
+from tests.support.serving import SECONDS, serving, settings
 
 OBSERVE = "/v1/monitors/default/observe"
 BODIES = {

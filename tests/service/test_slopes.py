@@ -9,9 +9,9 @@ import pytest
 
 import likewise as lw
 from likewise.service.settings import MonitorSettings, ServiceSettings
-from tests.refusals import raises
 from tests.service.asgi_calls import call, serving
-from tests.slopes import distances_of, open_slopes, slope_monitor, witness_of
+from tests.support.refusals import raises
+from tests.support.slopes import distances_of, open_slopes, slope_monitor, witness_of
 
 RULE = 'metric = "l2"\nepsilon = 1.0\noutput = "number"\n'
 SLOPES = {"rule": RULE, "kind": "slopes", "level": 3.0}

@@ -18,10 +18,10 @@ from likewise.sharding.settings import ClusterSettings
 from likewise.verdict.context import VerdictContext
 from likewise.verdict.verdict_body import write_bodies
 from likewise.verdict.witnesses import NO_WITNESSES
-from tests.local_shards import LocalShards
-from tests.oracle import Oracle
-from tests.refusals import raises
-from tests.sharded import FailingShards, in_process
+from tests.support.local_shards import LocalShards
+from tests.support.oracle import Oracle
+from tests.support.refusals import raises
+from tests.support.sharded import FailingShards, in_process
 
 RULE = lw.Rule("linf", 0.1)
 SMALL = ClusterSettings(shards=3, segment_rows=7, micro_batch=5, keep=True)

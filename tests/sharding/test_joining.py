@@ -9,9 +9,9 @@ import likewise as lw
 from likewise.audit.tasks import RayRunner
 from likewise.errors import BadRule
 from likewise.runtime.port_check import explain_unreachable
-from tests.brokers import free_port
-from tests.ray_cluster import cluster_address
-from tests.refusals import raises
+from tests.support.brokers import free_port
+from tests.support.ray_cluster import cluster_address
+from tests.support.refusals import raises
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray")]
 

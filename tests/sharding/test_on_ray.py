@@ -1,6 +1,6 @@
 """Shards on Ray: one, several or all are killed, the coordinator too; no verdict changes.
 
-Real actors on a real cluster (tests/ray_cluster.py), killed by the number of their process.
+Real actors on a real cluster (tests/support/ray_cluster.py), killed by the number of their process.
 """
 
 import os
@@ -21,9 +21,9 @@ from likewise.sharding.on_ray import NAMESPACE
 from likewise.sharding.open_cluster import open_cluster
 from likewise.sharding.protocol import Fenced
 from likewise.sharding.settings import ClusterSettings
-from tests.ray_cluster import cluster_address, joined, reused
-from tests.refusals import raises
 from tests.sharding.coordinating import RULE, stream
+from tests.support.ray_cluster import cluster_address, joined, reused
+from tests.support.refusals import raises
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray")]
 

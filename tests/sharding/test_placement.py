@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from likewise.errors import BadFile, BadRule
 from likewise.sharding.placement import Placement, PlacementPlan
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 PLANS = st.lists(
     st.tuples(st.integers(0, 40), st.integers(1, 5), st.integers(1, 9)), min_size=1, max_size=4

@@ -18,10 +18,10 @@ from likewise.service.service import make_monitor
 from likewise.service.settings import Limits, ServiceSettings
 from likewise.sharding.on_ray import NAMESPACE
 from likewise.sharding.settings import ClusterSettings
-from tests.oracle import Oracle
-from tests.ray_cluster import cluster_address, joined
-from tests.refusals import raises
-from tests.serving import settings, started
+from tests.support.oracle import Oracle
+from tests.support.ray_cluster import cluster_address, joined
+from tests.support.refusals import raises
+from tests.support.serving import settings, started
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray")]
 

@@ -1,6 +1,7 @@
 """Shards name what one monitor names, to the last bit; also when they lose everything at random.
 
-The oracle is tests/oracle.py. Epsilon is a distance that occurs, so pairs lie on the boundary.
+The oracle is tests/support/oracle.py. Epsilon is a distance that occurs, so pairs lie on the
+boundary.
 """
 
 from dataclasses import replace
@@ -16,12 +17,12 @@ from likewise.search.engine.row_engine import RowEngine
 from likewise.search.outputs import outputs_of
 from likewise.sharding.protocol import Session, ShardSpec
 from likewise.sharding.shard import Shard, compact_answers, expand_answers
-from tests.interruptions import Interruptions, at_step
-from tests.local_shards import LocalShards
-from tests.oracle import Oracle, assert_same_verdicts
-from tests.play import VERBS, play
-from tests.sharded import FailingShards, sharded
-from tests.strategies import METRICS, Tally, every_kind, prove, streams
+from tests.support.interruptions import Interruptions, at_step
+from tests.support.local_shards import LocalShards
+from tests.support.oracle import Oracle, assert_same_verdicts
+from tests.support.play import VERBS, play
+from tests.support.sharded import FailingShards, sharded
+from tests.support.strategies import METRICS, Tally, every_kind, prove, streams
 
 pytestmark = pytest.mark.early
 

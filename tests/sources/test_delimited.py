@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from likewise.sources import record_cutting
 from likewise.sources.byte_streams import ByteStream
 from likewise.sources.delimited import DelimitedFile
-from tests.strategies import examples
+from tests.support.strategies import examples
 
 VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x00"), max_size=6)
 TABLES = st.integers(2, 4).flatmap(

@@ -8,8 +8,8 @@ import pytest
 
 from likewise.errors import BadFile
 from likewise.sources.file_source import open_source
-from tests.lazily import polars as pl
-from tests.refusals import raises
+from tests.support.lazily import polars as pl
+from tests.support.refusals import raises
 
 FRAME = pl.DataFrame({"a": range(5_000), "z": ["x", "y"] * 2_500})
 WRITE = {

@@ -14,10 +14,10 @@ from likewise.errors import BadFile
 from likewise.sources.file_source import open_source
 from likewise.sources.line_source import LineFile, PipeLines
 from likewise.tables.positions import to_position_numbers
-from tests.lazily import polars as pl
-from tests.lazily import pyarrow as pa
-from tests.refusals import raises
-from tests.zstandard import zstd
+from tests.support.lazily import polars as pl
+from tests.support.lazily import pyarrow as pa
+from tests.support.refusals import raises
+from tests.support.zstandard import zstd
 
 TYPES = {"a": "number", "c": "listed"}
 

@@ -18,10 +18,10 @@ from likewise.cli import main
 from likewise.proposing.value_types import first_rows
 from likewise.sources.file_source import open_source
 from likewise.sources.time_columns import parse_times
-from tests.lazily import polars as pl
-from tests.looping import each
-from tests.refusals import raises
 from tests.sources.messy_files import COUNT, NAMES, Style, packed, workbook, write
+from tests.support.lazily import polars as pl
+from tests.support.looping import each
+from tests.support.refusals import raises
 
 GERMAN = {"delimiter": ";", "decimal": ","}
 SEMICOLON = r"^fields are separated by a semicolon"

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from likewise.sources.number_text import NumberReading, examine, looks_like_number, settle_columns
 from likewise.sources.text_columns import parse_numbers
-from tests.lazily import polars as pl
-from tests.looping import each
-from tests.strategies import examples
+from tests.support.lazily import polars as pl
+from tests.support.looping import each
+from tests.support.strategies import examples
 
 AMOUNTS = st.lists(
     st.decimals(min_value=-(10**9), max_value=10**9, places=2, allow_nan=False), min_size=1

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from likewise.errors import BadFile
 from likewise.sources.file_source import open_source
 from likewise.sources.time_order import TimeOrderedSource
-from tests.lazily import polars as pl
-from tests.refusals import raises
+from tests.support.lazily import polars as pl
+from tests.support.refusals import raises
 
 START = datetime.datetime(2024, 5, 1)
 

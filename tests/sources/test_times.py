@@ -8,8 +8,8 @@ import pytest
 
 from likewise.errors import BadFile
 from likewise.sources.time_columns import detect_form, parse_times
-from tests.looping import each
-from tests.refusals import raises
+from tests.support.looping import each
+from tests.support.refusals import raises
 
 UTC = datetime.UTC
 MOMENT = datetime.datetime(2024, 1, 31, 10, 30, tzinfo=UTC)

@@ -14,8 +14,8 @@ import pytest
 import likewise as lw
 from likewise.watching.background import Backlog
 from likewise.watching.watch_records import Counts
-from tests.interruptions import at_step
-from tests.refusals import raises
+from tests.support.interruptions import at_step
+from tests.support.refusals import raises
 from tests.watching.models import RULE, classifier, flowers
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.watching.watch_records import Counts
-from tests.refusals import raises, warns
+from tests.support.refusals import raises, warns
 from tests.watching.models import RULE, classifier, flowers
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import likewise as lw
 from likewise.watching.watch_records import Counts
-from tests.lazily import joblib
-from tests.refusals import raises
+from tests.support.lazily import joblib
+from tests.support.refusals import raises
 from tests.watching.models import (
     NUMBER,
     PROBABILITIES,

@@ -11,8 +11,8 @@ import pytest
 
 import likewise as lw
 from likewise.watching.watch_records import Counts
-from tests.refusals import warns
-from tests.small_disk import on_small_disk, skip_without
+from tests.support.refusals import warns
+from tests.support.small_disk import on_small_disk, skip_without
 from tests.watching.models import RULE, classifier, flowers
 
 

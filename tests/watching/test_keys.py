@@ -7,8 +7,8 @@ import pytest
 
 import likewise as lw
 from likewise.watching.watch_records import Counts
-from tests.refusals import raises
-from tests.slopes import slope_monitor
+from tests.support.refusals import raises
+from tests.support.slopes import slope_monitor
 from tests.watching.models import RULE
 
 TABLE = lw.Rule(

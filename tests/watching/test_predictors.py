@@ -11,7 +11,7 @@ import pytest
 import likewise as lw
 from likewise.watching.watch_model import Watched
 from likewise.watching.watch_records import Counts
-from tests.refusals import raises, warns
+from tests.support.refusals import raises, warns
 from tests.watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, iris, regressor
 
 

@@ -13,8 +13,8 @@ from starlette.routing import Route
 
 import likewise as lw
 from likewise.watching.asgi_middleware import Exchanged, RequestCounts
-from tests.cutting import Proxy
-from tests.served_monitors import connected, running
+from tests.support.cutting import Proxy
+from tests.support.served_monitors import connected, running
 
 RULE = lw.Rule("linf", 0.15)
 PEOPLE = lw.Rule(

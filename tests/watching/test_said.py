@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.lazily import joblib
+from tests.support.lazily import joblib
 from tests.watching.models import NUMBER, RULE, classifier, flowers, regressor
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.watching.watch_records import Counts
-from tests.looping import each
-from tests.strategies import METRICS, Tally, prove, streams
+from tests.support.looping import each
+from tests.support.strategies import METRICS, Tally, prove, streams
 from tests.watching.models import same
 
 

@@ -14,9 +14,9 @@ import pytest
 import likewise as lw
 from likewise.tables.copy_input import copy_input
 from likewise.watching.watch_records import Counts
-from tests.looping import each
-from tests.refusals import raises, warns
-from tests.slopes import slope_monitor
+from tests.support.looping import each
+from tests.support.refusals import raises, warns
+from tests.support.slopes import slope_monitor
 from tests.watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, same
 
 

@@ -9,7 +9,7 @@ from likewise.errors import BadRule
 from likewise.service.alerts.conditions import KINDS
 from likewise.service.alerts.settings import AlertsTable, ReceiverTable
 from likewise.service.settings import ServiceSettings
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 HOOK = {"name": "hook", "kind": "webhook", "url": "https://example.org/", "secret_env": "S"}
 TOKEN = {"name": "x", "kind": "alertmanager", "url": "https://example.org/"}

@@ -13,9 +13,9 @@ from likewise.errors import BadRule
 from likewise.service.alerts.alert import Alert
 from likewise.service.alerts.sending import AppriseSender, HTTPSender, NotDelivered, text_of
 from likewise.service.alerts.settings import AlertReceiver
-from tests.refusals import raises
 from tests.service.alerts.receivers import Receiver as Listening
 from tests.service.alerts.receivers import free_port, until
+from tests.support.refusals import raises
 
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 

@@ -16,7 +16,7 @@ from likewise.service.alerts.conditions import (
 )
 from likewise.service.alerts.outbox import Outbox
 from likewise.service.alerts.settings import AlertReceiver, AlertSettings
-from tests.refusals import raises
+from tests.support.refusals import raises
 
 HOOK = AlertReceiver(
     "hook", "webhook", url="http://127.0.0.1:1/", secret="s" * 16, repeat_seconds=100.0

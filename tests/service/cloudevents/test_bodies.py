@@ -7,7 +7,6 @@ import pytest
 
 from likewise.service.cloudevents.prediction_bodies import read_prediction
 from likewise.service.http_errors import Refusal
-from tests.looping import each
 from tests.service.cloudevents.payloads import (
     V1_REQUEST,
     V1_RESPONSE,
@@ -15,6 +14,7 @@ from tests.service.cloudevents.payloads import (
     V2_RESPONSE,
     with_raw,
 )
+from tests.support.looping import each
 
 MOST = 1_000
 DATA = {

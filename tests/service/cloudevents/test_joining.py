@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from likewise.service.cloudevents.event_formats import CloudEvent
 from likewise.service.cloudevents.receiver import EventHalf, EventPair, JoinOutcome, PairJoiner
-from tests.strategies import prove
+from tests.support.strategies import prove
 
 MOST, SECONDS = 4, 10.0
 

@@ -17,9 +17,9 @@ from likewise.service.app import App
 from likewise.service.metrics.otlp import OtlpExporter
 from likewise.service.service import Service
 from likewise.service.settings import MonitorSettings, OtlpSettings, ServiceSettings
-from tests.refusals import raises
 from tests.service.asgi_calls import RULE, call
 from tests.service.metrics.test_prometheus import busy, values
+from tests.support.refusals import raises
 
 
 @pytest.fixture

@@ -23,11 +23,11 @@ from likewise.service.service import UnopenedMonitor
 from likewise.service.settings import RESERVED_LABELS, Limits, ServiceSettings, Token
 from likewise.service.tokens import new_token
 from likewise.version import __version__
-from tests.oracle import Oracle
-from tests.refusals import raises
 from tests.service.asgi_calls import call, serving
 from tests.service.cloudevents.payloads import PATH, V1_REQUEST, headers
 from tests.service.promtool import promtool
+from tests.support.oracle import Oracle
+from tests.support.refusals import raises
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 OPEN = {"accept": "application/openmetrics-text; version=1.0.0"}

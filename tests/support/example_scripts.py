@@ -1,0 +1,33 @@
+"""Runs a script of examples/ as a user would, in a folder of its own; the network is refused."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+REFUSING = """
+import socket
+def refuse(*_):
+    raise SystemExit("the script asked for the network")
+socket.socket.connect = socket.getaddrinfo = refuse
+"""
+
+
+def run_alone(name: str, folder: Path, *arguments: str) -> str:
+    """What it prints, if it ends well and without a warning; paths are relative to the folder."""
+    startup = folder / "startup"
+    startup.mkdir()
+    (startup / "sitecustomize.py").write_text(REFUSING)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / name, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=300,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(startup)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
