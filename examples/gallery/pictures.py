@@ -94,7 +94,8 @@ def _png(pixels: Pixels) -> bytes:
         from PIL import Image
     except ImportError:
         raise ImportError(
-            "pictures on a page need Pillow, which is not installed: pip install 'likewise[images]'"
+            "pictures on a page need Pillow, which is not installed:"
+            " pip install '.[images]' in the clone of likewise"
         ) from None
     written = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(pixels)).save(written, format="PNG", optimize=True)

@@ -255,7 +255,7 @@ def test_pictures_without_pillow_say_what_to_install(tmp_path):
         env={**os.environ, "PYTHONPATH": str(EXAMPLES)},
     )
     assert done.returncode == 0, done.stderr
-    assert "pip install 'likewise[images]'" in done.stdout
+    assert "pip install '.[images]' in the clone" in done.stdout
 
 
 # Texts
