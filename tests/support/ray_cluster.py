@@ -43,7 +43,12 @@ def _started() -> dict[str, Any]:
         if not file.exists():
             with file.with_suffix(".log").open("w") as log:
                 daemon = subprocess.Popen(
-                    [sys.executable, str(ROOT / "tests" / "ray_daemon.py"), str(file), str(_run())],
+                    [
+                        sys.executable,
+                        str(ROOT / "tests" / "support" / "ray_daemon.py"),
+                        str(file),
+                        str(_run()),
+                    ],
                     stdout=log,
                     stderr=log,
                     start_new_session=True,

@@ -73,7 +73,7 @@ def copied(tmp_path):
     if not native.levels_here() or linker(native.levels_here()[0]) is None:
         pytest.skip("no kernels can be built here: no Linux, another processor or no linker")
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(native.HERE.parents[2], tmp_path / "likewise", ignore=ignored)
+    shutil.copytree(native.HERE.parents[1], tmp_path / "likewise", ignore=ignored)
     return tmp_path
 
 
