@@ -328,7 +328,7 @@ def scanned_for(index, row, label):
     turn(table, row, 0)
     index.state.recent[row % t.RECENT_MOST] = 0
     kept = scan(table, row, 0, 0, int(table[t.BLOCKS]))
-    return set(index.state.desk._large[t.CANDIDATES].view(np.int64, kept).tolist())
+    return set(index.state.scratch._large[t.CANDIDATES].view(np.int64, kept).tolist())
 
 
 @pytest.mark.parametrize("storage", ["float64", "float32"])

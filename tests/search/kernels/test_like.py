@@ -79,15 +79,15 @@ def test_a_like_case_is_found_exactly_if_there_is_one(name, metric, output):
     some = np.flatnonzero(alive)[::4]
     found = none = 0
     for row in some.tolist():
-        assert index.near(row).tolist() == twin(rule, X, row, 0, alive).tolist()
+        assert index.find_near_rows(row).tolist() == twin(rule, X, row, 0, alive).tolist()
         for since in (0, row // 2, row - 3):
             near = twin(rule, X, row, max(since, 0), alive)
             if (output_distances(rule, outputs[near], outputs[row]) > rule.delta).any():
                 continue  # it has a witness, and would not be asked
             index.given[:] = Z[row]
             if name == "proposed":
-                index.near(row)  # which notes the latest
-            like = index.like(row, max(since, 0))
+                index.find_near_rows(row)  # which notes the latest
+            like = index.find_comparable(row, max(since, 0))
             assert (like >= 0) == (len(near) > 0)
             assert like < 0 or like in near
             assert name != "proposed" or like == (near[-1] if len(near) else -1)
@@ -107,7 +107,7 @@ def test_likes_of_many_rows_are_those_of_each(metric):
     known = np.arange(0, size, 4)
     likes[known] = 1_000_000  # found before: left as it is
     assert sorted(batch.order[:size].tolist()) == list(range(size))
-    index.likes(first, likes, sinces, 1, None)
+    index.find_comparable_many(first, likes, sinces, 1, None)
     assert (likes[known] == 1_000_000).all()
     for i in np.setdiff1d(np.arange(size), known).tolist():
         near = twin(rule, X, first + i, sinces[i], alive)
