@@ -250,7 +250,7 @@ class _Pieces:
     number: int
     waiting: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
     written: list[tuple[int, str, int, int]] = field(default_factory=list)
-    """As `SpreadFile.pieces`."""
+    """Like `SpreadFile.pieces`."""
     _bytes: int = 0
 
     def add(self, frame: pl.DataFrame, cuts: CutTree, points: Floats) -> None:

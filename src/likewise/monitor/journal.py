@@ -356,7 +356,7 @@ class Journal:
         waiting = queue.join_all()
         if not store.is_in_sync:
             store.reconnect()
-        if store.connections != self._words_read:  # an interrupted write may have come through
+        if store.connections != self._words_read:  # an interrupted write may have succeeded
             self._words = dict(Counter(column for _, column, *_ in store.reader.words()))
             self._words_read = store.connections
         if store.end.rows == 0 and store.reader.layout != (layout := self._layout()):

@@ -76,7 +76,7 @@ PROXY_TOGETHER = (
 
 IDENTIFIER = _words("id ids key uuid guid ssn iban kennung kundennr identifier ident pk")
 IDENTIFIER_ENDS = ("nummer", "kennung", "nr", "nbr")
-"""Of a word of more than these letters: Kundennummer, Antragsnr."""
+"""Endings of words that have more letters than these: Kundennummer, Antragsnr."""
 NUMBERED = _words("number no nr nummer numero")
 """An identifier at the end of a name (account_number), a count at its beginning."""
 INDEX = frozenset(

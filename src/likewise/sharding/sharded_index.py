@@ -49,7 +49,7 @@ class ShardedIndex:
         self._found = NO_WITNESSES
         self._sent_rows = 0  # shards have the rows below it
         self.missing_row_counts: Rows = np.zeros(1, np.int64)
-        """Of the decisions judged last: how many past rows each was not compared with."""
+        """For each decision judged last, the number of past rows it was not compared with."""
 
     @contextmanager
     def _mark_unsound(self) -> Iterator[None]:
