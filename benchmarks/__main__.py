@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks import child, contenders, measure, report, workloads
 from benchmarks.answer import Setting, Skipped
 from benchmarks.questions import QUESTIONS
-from likewise.runtime.cpu_load import MachineLoad
+from likewise.runtime.machine import MachineLoad
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:

@@ -103,8 +103,7 @@ def in_cells(given: dict[str, Any]) -> dict[str, Any]:
     import likewise as lw
     from likewise.audit.cell_folder import AuditFolder
     from likewise.audit.cells import audit_partitioned
-    from likewise.audit.job import Job
-    from likewise.audit.tasks import InlineRunner, ProcessRunner
+    from likewise.audit.job import InlineRunner, Job, ProcessRunner
     from likewise.sources.binding import bind_vectors
 
     files = tuple(sorted(map(str, Path(given["folder"]).glob("*.parquet"))))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import bars, curve, plot
-from likewise.runtime.cpu_load import NOT_FINAL, is_final
+from likewise.runtime.machine import NOT_FINAL, is_final
 
 BEGIN = "<!-- measured: begin (python -m benchmarks writes this part) -->"
 END = "<!-- measured: end -->"

@@ -15,7 +15,8 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import HealthCheck, settings
 
-from likewise.search.indexes import insertion, live_tree
+from likewise.search.indexes import live_tree
+from likewise.search.indexes import live_tree as insertion
 from tests.support.browser import Browser, find
 from tests.support.pairwise import items_beyond_pairs
 

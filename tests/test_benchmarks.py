@@ -31,7 +31,7 @@ from benchmarks.__main__ import ask
 from benchmarks.answer import Setting
 from benchmarks.contenders import Question
 from benchmarks.questions import first_use
-from likewise.runtime.cpu_load import MachineLoad
+from likewise.runtime.machine import MachineLoad
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("benchmarks"), pytest.mark.early]
 

@@ -7,9 +7,21 @@ import likewise
 
 ROOT = Path(likewise.__file__).parent
 OURS = {"AsyncClient", "Buffered", "Client", "Monitor", "ServedMonitor", "Verdict", "Verdicts"}
-ROOMS = ("client", "intake", "monitors", "watching", "sharding", "streams", "reports", "service")
-ROOMS += ("pages", "cli")
-DOORS = tuple(ROOT / one for one in ("watching/settings.py", "cli/options.py", "client/methods.py"))
+ROOMS = [
+    "audit",
+    "cli",
+    "client",
+    "explaining",
+    "monitor",
+    "pages",
+    "proposing",
+    "queueing",
+    "reports",
+]
+ROOMS += ["service", "sharding", "sources", "watching"]
+DOORS = tuple(
+    ROOT / one for one in ("watching/settings.py", "cli/options.py", "client/exchange.py")
+)
 """Where what a user gave is sorted out (a rule, a monitor or a buffer), and where signatures are
 made: of commands for the library that parses them, of a client's methods for whoever reads them."""
 

@@ -25,9 +25,9 @@ from benchmarks.answer import Answer, Setting, Skipped, Table
 from benchmarks.measure import medians
 from benchmarks.scratch import scratch
 from likewise.ledger.ledger import Ledger
+from likewise.sources.file_source import make_source, make_target
 from likewise.sources.follower import Follower
 from likewise.sources.judge_messages import StreamJudge, make_binder
-from likewise.sources.open_source import make_source, make_target
 from likewise.sources.sinks import LineTarget, StreamSink
 
 COLUMNS_WIDE, TOLERANCE = 12, 0.05

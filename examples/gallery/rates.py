@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.reports.plots import (
+from likewise.reports.charts import (
     Frame,
     dot,
     draw_both_widths,

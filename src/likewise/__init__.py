@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from likewise.monitor.replaying import Replay, replay
     from likewise.monitor.sensitivity import vary
     from likewise.proposing.proposal import propose_rule
+    from likewise.queueing.answers import Receipt
     from likewise.queueing.buffer import buffered
-    from likewise.queueing.receipt import Receipt
     from likewise.rule.burst import Burst
     from likewise.rule.embedder import Embedder
     from likewise.rule.feature import Feature
@@ -61,7 +61,7 @@ _HOMES = {
     "LikewiseError": "errors",
     "Monitor": "monitor.monitor",
     "Periodic": "search.indexes.periodic",
-    "Receipt": "queueing.receipt",
+    "Receipt": "queueing.answers",
     "Replay": "monitor.replaying",
     "Rule": "rule.rule",
     "Split": "search.indexes.split_index",

@@ -6,10 +6,9 @@ from dataclasses import fields
 import numpy as np
 
 import likewise as lw
-from likewise.audit.audit_options import AuditOptions
 from likewise.audit.cell_folder import AuditFolder
 from likewise.audit.cells import audit_partitioned
-from likewise.audit.job import Job
+from likewise.audit.job import AuditOptions, Job
 from likewise.sources.binding import bind_features, bind_vectors
 from tests.support.lazily import polars as pl
 

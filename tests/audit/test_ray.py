@@ -28,7 +28,7 @@ from pathlib import Path
 import polars as pl
 import likewise as lw
 from likewise.audit.job import Job
-from likewise.audit.tasks import RayRunner
+from likewise.audit.job import RayRunner
 from tests.audit.cells import audited, bound
 
 folder, *names = map(Path, sys.argv[1:])

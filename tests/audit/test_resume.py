@@ -12,7 +12,7 @@ import pytest
 import likewise as lw
 from likewise.audit.cell_folder import AuditFolder
 from likewise.audit.cells import audit_partitioned
-from likewise.audit.tasks import ProcessRunner
+from likewise.audit.job import ProcessRunner
 from likewise.errors import BadFile
 from tests.audit.cells import audited, job_over, judged_by_one, vectors
 from tests.support.lazily import polars as pl

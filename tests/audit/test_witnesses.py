@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.audit import judge_cell, ordering, spreading
+from likewise.audit import cells, ordering, spreading
 from likewise.audit.cell_cuts import CutTree
 from likewise.audit.cell_folder import AuditFolder, read_json, write_json
 from likewise.audit.spreading import ChunkLoader, plan_cells
-from likewise.sources.chunk import Chunk
+from likewise.sources.protocol import Chunk
 from tests.audit.cells import audited, job_over, judged_by_one, parts_of, vectors
 from tests.audit.test_cuts import random_cuts
 from tests.support.lazily import polars as pl
@@ -29,7 +29,7 @@ def small_steps(monkeypatch):
     monkeypatch.setattr(spreading, "BUFFER", 9_000)
     monkeypatch.setattr(spreading, "SAMPLE", 60)
     monkeypatch.setattr(ordering, "STRETCH", 40)
-    monkeypatch.setattr(judge_cell, "TOGETHER", 32)
+    monkeypatch.setattr(cells, "TOGETHER", 32)
     monkeypatch.setattr(os, "fsync", lambda _: None)  # nobody pulls the plug here
 
 

@@ -12,8 +12,8 @@ import time
 
 import pytest
 
+from likewise.cli.demo import MODELS, MONITOR, ArrivingDecisions
 from likewise.cli.demo_loans import RULE
-from likewise.cli.demo_serving import MODELS, MONITOR, ArrivingDecisions
 from likewise.service.app import App
 from likewise.service.service import Service
 from likewise.service.settings import MonitorSettings, ServiceSettings

@@ -12,9 +12,9 @@ import pytest
 
 from likewise.audit import pair_files
 from likewise.audit.kept_rows import KeptRows
-from likewise.cli import main, output_files
+from likewise.cli import input_files, main
 from likewise.reports import workbook
-from likewise.sources.chunk import Chunk
+from likewise.sources.protocol import Chunk
 from tests.support.lazily import pandas as pd
 from tests.support.lazily import polars as pl
 
@@ -258,7 +258,7 @@ def test_too_many_columns_for_a_sheet_are_refused_and_nothing_is_left_behind(
 
 
 def test_missing_package_is_said_before_the_work(here, capsys, monkeypatch):
-    monkeypatch.setattr(output_files, "find_spec", lambda name: None)
+    monkeypatch.setattr(input_files, "find_spec", lambda name: None)
     assert main(["audit", "nowhere.csv", "--rule", "rule.toml", "--out", "p.xlsx"]) == 2
     assert "pip install '.[excel]' in the clone of likewise" in " ".join(
         capsys.readouterr().err.split()

@@ -3,9 +3,9 @@
 import pytest
 
 import likewise as lw
-from likewise.proposing import blocking_columns
-from likewise.proposing.blocking_columns import find_blocking_sets, parts_with_families
-from likewise.proposing.families import Family
+from likewise.proposing import loosening
+from likewise.proposing.loosening import find_blocking_sets, parts_with_families
+from likewise.proposing.tolerances import Family
 from likewise.rule.variation import RulePart
 
 
@@ -32,7 +32,7 @@ def test_parts_are_the_columns_compared_and_families_as_one():
 @pytest.mark.parametrize("block", [1, 1 << 21])
 def test_weights_count_rows_by_how_many_columns_are_in_the_way(block, monkeypatch):
     """The second row differs from the first in b, the third in a and b, the fourth in all."""
-    monkeypatch.setattr(blocking_columns, "_BLOCK", block)
+    monkeypatch.setattr(loosening, "_BLOCK", block)
     table = {"a": [0, 0, 9, 9], "b": [0, 9, 18, 40], "c": [0, 0, 0, 9]}
     rule = lw.Rule(
         features={name: lw.Feature("number", tolerance=1) for name in table}, output_column="z"

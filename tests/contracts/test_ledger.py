@@ -183,9 +183,9 @@ def test_window_of_time_goes_by_the_latest_time_seen(tmp_path):
 
 
 def test_window_keeps_memory_and_disk_bounded(tmp_path, monkeypatch):
-    from likewise.ledger import layout
+    from likewise.ledger import schema
 
-    monkeypatch.setattr(layout, "segment_rows_for", lambda size: 64)
+    monkeypatch.setattr(schema, "segment_rows_for", lambda size: 64)
     rule = lw.Rule("linf", 0.05)
     path = tmp_path / "ledger"
     x, z = decisions(rule, 6000, 8)

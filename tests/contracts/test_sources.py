@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from likewise.sources.line_source import LineFile, PipeLines
-from likewise.sources.open_source import make_source
+from likewise.sources.file_source import make_source
+from likewise.sources.json_lines import LineFile, PipeLines
 from likewise.sources.protocol import PollResult
 from likewise.tables.positions import to_position_numbers
 from tests.support.brokers import KINDS, broker, wait_for

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from likewise.service.metrics.metric_names import ALL_METRICS
+from likewise.service.metrics.samples import ALL_METRICS
 from tests.service.promtool import promtool
 from tests.support.looping import each
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.explaining.compare_groups import Neighbourhoods
-from likewise.explaining.like_points import like_points
+from likewise.explaining.compare_groups import Neighbourhoods, like_points
 from likewise.explaining.past import Points
 
 
@@ -58,7 +57,7 @@ def test_points_come_in_the_order_of_coordinates():
 
 
 def test_chunks_are_bounded(monkeypatch):
-    monkeypatch.setattr("likewise.explaining.like_points._PAIRS", 2_000)
+    monkeypatch.setattr("likewise.explaining.compare_groups._PAIRS", 2_000)
     points = np.random.default_rng(1).uniform(0, 10, (3_000, 1))
     like = like_points(Points(points, None, lw.Rule("linf", 0.2)))
     sizes = [len(later) for later, _ in like.pairs()]

@@ -5,8 +5,8 @@ import html
 import pytest
 
 import likewise as lw
-from likewise.explaining.pair_card import DecisionOrigin, pair_card
-from likewise.reports.cards import pair_cards
+from likewise.explaining.pairs import DecisionOrigin, pair_card
+from likewise.reports.document import pair_cards
 from likewise.reports.selected_pairs import WorstPair
 
 RULE = lw.Rule(

@@ -6,7 +6,7 @@ import pytest
 import likewise as lw
 from likewise import Feature
 from likewise.explaining.compare_groups import compare_groups
-from likewise.reports.group_words import group_sentences
+from likewise.reports.group_section import group_sentences
 
 RULE = lw.Rule(
     features={

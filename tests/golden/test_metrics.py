@@ -10,8 +10,8 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families
 
 from likewise.service.app import App
-from likewise.service.metrics import metric_names
-from likewise.service.metrics.otlp import OtlpExporter
+from likewise.service.metrics import samples as metric_names
+from likewise.service.metrics.exporting import OtlpExporter
 from likewise.service.service import Service
 from likewise.service.settings import Limits, MonitorSettings, OtlpSettings, ServiceSettings
 from tests.service.asgi_calls import call

@@ -9,7 +9,7 @@ from contextlib import chdir, closing
 
 import pytest
 
-from likewise.sources.open_source import make_target
+from likewise.sources.file_source import make_target
 from tests.golden.loan_files import DECISIONS, as_lines, write_files
 from tests.sources.streaming import following, opened
 from tests.support import golden_files as golden

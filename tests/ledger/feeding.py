@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 
 from likewise.errors import BadFile
-from likewise.ledger import layout
+from likewise.ledger import schema
 from likewise.ledger.entries import NO_STORED_WITNESSES, WITNESS, StoredWitnesses
 from likewise.ledger.store import Entries, Store
 from likewise.rule.rule import Rule
 
 RULE = Rule("linf", 0.1, output="number")
 SEGMENT = 64
-LAYOUT = layout.RecordLayout(1, SEGMENT, shape=(2,), storage="float64")
+LAYOUT = schema.RecordLayout(1, SEGMENT, shape=(2,), storage="float64")
 PARTS = (1, 69, 20, 58)
 """How many decisions each transaction holds."""
 ERASED = (3, 65)

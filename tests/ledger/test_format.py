@@ -25,12 +25,12 @@ def independent(path: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory) -> Path:
     """A ledger that has seen everything: keys, erasure, loads, words, a window, several lives."""
-    from likewise.ledger import layout
+    from likewise.ledger import schema
 
     path = tmp_path_factory.mktemp("ledger") / "lived"
     rng = np.random.default_rng(2)
-    before = layout.segment_rows_for
-    layout.segment_rows_for = lambda size: 64
+    before = schema.segment_rows_for
+    schema.segment_rows_for = lambda size: 64
     try:
         for life in range(4):
             with lw.open(path, lw.Rule("linf", 0.2), window="300 rows") as monitor:
@@ -51,7 +51,7 @@ def lived(tmp_path_factory) -> Path:
                 monitor.supersede("3-9", "yes", by="ann", why="an appeal")
                 monitor.close()
     finally:
-        layout.segment_rows_for = before
+        schema.segment_rows_for = before
     return path
 
 

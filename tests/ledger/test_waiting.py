@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.ledger import layout
+from likewise.ledger import schema
 from likewise.ledger.entries import Entries
 from likewise.ledger.store import Store
 from tests.support.segments import small_segments
@@ -38,7 +38,7 @@ def test_waiting_decisions_get_the_verdicts_that_they_would_have_had(tmp_path, j
                 monitor.observe_many(x[:judged], z[:judged])
         store = Store(tmp_path, RULE, sync=True)
         if not judged:
-            store.set_layout(layout.RecordLayout.of_vectors((2,), "float64", 1))
+            store.set_layout(schema.RecordLayout.of_vectors((2,), "float64", 1))
         for start, stop in ((judged, 120), (120, 200)):
             entries = accepted(x[start:stop], z[start:stop], start)
             known = min(judged, 2)

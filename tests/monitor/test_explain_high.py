@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.verdict.index_report import Explanation
+from likewise.verdict.losses import Explanation
 from tests.support.oracle import assert_same_verdict, assert_same_verdicts
 from tests.support.play import Foreseen, radius_on_an_edge
 from tests.support.wide_streams import (

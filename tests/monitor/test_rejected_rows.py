@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.errors import BadDecision, RepeatedKey
-from likewise.monitor.bad_rows import JudgedRows, RejectedRow, describe_refusal, isolate_bad_rows
+from likewise.monitor.batching import JudgedRows, RejectedRow, describe_refusal, isolate_bad_rows
 from tests.support.refusals import raises
 
 RULE = lw.Rule("linf", 0.5)

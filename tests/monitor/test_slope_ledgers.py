@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.ledger.entries import Entries
-from likewise.ledger.layout import RecordLayout
+from likewise.ledger.schema import RecordLayout
 from likewise.ledger.store import Store
 from likewise.verdict.slope import SlopeQuestion
 from tests.support.commands import likewise

@@ -9,8 +9,7 @@ import pytest
 
 from likewise.monitor.protocol import Decision
 from likewise.pages import page_router
-from likewise.pages.frame import NAVIGATION, static_file
-from likewise.pages.screen import Screen
+from likewise.pages.frame import NAVIGATION, Screen, static_file
 from tests.pages.asking import Asker, paging
 from tests.support.strict_html import read_strictly
 

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from likewise.pages import page_router
-from likewise.pages.screen import Screen
+from likewise.pages.frame import Screen
 from likewise.service.tokens import new_token
 from tests.pages.looking import wait_until
 from tests.support.brokers import wait_for

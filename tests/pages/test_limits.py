@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from likewise.pages.frame import Download, Form, Screen
 from likewise.pages.page_router import PARTS
-from likewise.pages.screen import Download, Form, Screen
 from likewise.service import request_guard
 from likewise.service.settings import Limits
 from tests.pages.asking import Asker, paging, token

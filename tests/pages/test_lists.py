@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from likewise.explaining.pair_card import pair_card
+from likewise.explaining.pairs import pair_card
 from likewise.ledger.ledger import Ledger
-from likewise.reports.stored_pairs import stored_pair, whereabouts
+from likewise.reports.selected_pairs import stored_pair, whereabouts
 from tests.pages.people_at_work import HOSTILE, Person, loan, text_of, told, work_server
 from tests.support.lazily import polars as pl
 

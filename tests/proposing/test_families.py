@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from likewise.proposing.families import Family, families_of
 from likewise.proposing.profile import profiles_of
+from likewise.proposing.tolerances import Family, families_of
 from tests.support.looping import each
 
 N = 400

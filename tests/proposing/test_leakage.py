@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from likewise.proposing.leakage import leak_of
+from likewise.proposing.output_column import leak_of
 from likewise.proposing.profile import Profile
 from tests.support.looping import each
 

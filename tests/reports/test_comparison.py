@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.reports.compare_page import compare_page
-from likewise.reports.compare_words import describe_comparison
+from likewise.reports.compare_page import compare_page, describe_comparison
 from likewise.reports.comparison import compare
 from likewise.reports.evidence import Evidence, build_provenance
-from likewise.reports.intervals import difference, wilson
 from likewise.reports.judged_history import HistoryTally
+from likewise.reports.totals import difference, wilson
 from tests.support.looping import each
 from tests.support.strict_html import read_strictly
 

@@ -14,7 +14,7 @@ from tests.support.hostile_text import STRINGS
 
 SOURCE = Path(lw.__file__).parent
 TAGS = re.compile(r"</(?:td|th|tr|p|a|li|dd|h[1-6]|section|form|bdi|span)>")
-TRUSTED = {"verdict/html.py", "reports/document.py", "reports/plots.py"}
+TRUSTED = {"verdict/html.py", "reports/document.py", "reports/charts.py"}
 """Where a text is said to be HTML: what a template wrote, style sheets and scripts, pictures."""
 
 

@@ -4,8 +4,13 @@ import dataclasses
 
 import pytest
 
-from likewise.reports.group_section import group_section
-from likewise.reports.group_words import difference, group_sentences, how_compared, p_value
+from likewise.reports.group_section import (
+    difference,
+    group_section,
+    group_sentences,
+    how_compared,
+    p_value,
+)
 from likewise.verdict.group_effects import (
     Group,
     GroupComparison,

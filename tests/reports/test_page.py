@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.explaining.pair_card import DecisionOrigin
+from likewise.explaining.pairs import DecisionOrigin
 from likewise.reports.report_page import render_page, write_page
 from likewise.verdict.html import display_both, escape_html
 from tests.support import hostile_text

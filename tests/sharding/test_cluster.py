@@ -13,8 +13,7 @@ import pytest
 import likewise as lw
 from likewise.monitor.opening import LedgerOptions
 from likewise.service.recent_verdicts import trim_verdicts
-from likewise.sharding.protocol import Fenced, ShardDown
-from likewise.sharding.settings import ClusterSettings
+from likewise.sharding.protocol import ClusterSettings, Fenced, ShardDown
 from likewise.verdict.context import VerdictContext
 from likewise.verdict.verdict_body import write_bodies
 from likewise.verdict.witnesses import NO_WITNESSES

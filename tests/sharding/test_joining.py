@@ -6,9 +6,9 @@ import sys
 import pytest
 
 import likewise as lw
-from likewise.audit.tasks import RayRunner
+from likewise.audit.job import RayRunner
 from likewise.errors import BadRule
-from likewise.runtime.port_check import explain_unreachable
+from likewise.runtime.machine import explain_unreachable
 from tests.support.brokers import free_port
 from tests.support.ray_cluster import cluster_address
 from tests.support.refusals import raises

@@ -19,8 +19,7 @@ import likewise as lw
 from likewise.monitor.opening import LedgerOptions
 from likewise.sharding.on_ray import NAMESPACE
 from likewise.sharding.open_cluster import open_cluster
-from likewise.sharding.protocol import Fenced
-from likewise.sharding.settings import ClusterSettings
+from likewise.sharding.protocol import ClusterSettings, Fenced
 from tests.sharding.coordinating import RULE, stream
 from tests.support.ray_cluster import cluster_address, joined, reused
 from tests.support.refusals import raises

@@ -17,7 +17,7 @@ import likewise as lw
 from likewise.service.service import make_monitor
 from likewise.service.settings import Limits, ServiceSettings
 from likewise.sharding.on_ray import NAMESPACE
-from likewise.sharding.settings import ClusterSettings
+from likewise.sharding.protocol import ClusterSettings
 from tests.support.oracle import Oracle
 from tests.support.ray_cluster import cluster_address, joined
 from tests.support.refusals import raises

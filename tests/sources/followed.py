@@ -8,8 +8,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import likewise as lw
 from likewise.sources import follower as following
+from likewise.sources.file_source import make_source, make_target
 from likewise.sources.judge_messages import StreamJudge, make_binder
-from likewise.sources.open_source import make_source, make_target
 from likewise.sources.sinks import StreamSink
 from tests.sources.streaming import KEPT, RULE
 from tests.support.killing import say, serve

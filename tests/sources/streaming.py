@@ -9,9 +9,9 @@ import numpy as np
 
 import likewise as lw
 from likewise.sources import follower as follow_loop
+from likewise.sources.file_source import make_source, make_target
 from likewise.sources.follower import Follower
 from likewise.sources.judge_messages import StreamJudge, make_binder
-from likewise.sources.open_source import make_source, make_target
 from likewise.sources.sinks import StreamSink
 from tests.support.brokers import wait_for
 from tests.support.uninterrupted import Uninterrupted

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import likewise as lw
-from likewise.service.arrow_batch import read_arrow_batch
+from likewise.service.decision_bodies import read_arrow_batch
 from likewise.sources import arrow_ipc
 from likewise.sources.arrow_ipc import BadArrow, read_columns
 from likewise.tables.normalize import require_list

@@ -8,7 +8,7 @@ import pytest
 import likewise as lw
 from likewise import Feature
 from likewise.sources.binding import bind_features, bind_vectors, make_judge
-from likewise.sources.chunk import Chunk
+from likewise.sources.protocol import Chunk
 from tests.support.lazily import polars as pl
 from tests.support.refusals import raises
 

@@ -150,7 +150,7 @@ def killed_servers(kind, folder, count, kills, seed):
 
 
 def _last(running):
-    from likewise.sources.open_source import make_target
+    from likewise.sources.file_source import make_target
 
     with closing(make_target(to_address(running, "verdicts"), "verdict")) as target:
         last = target.read_last_line()

@@ -8,7 +8,7 @@ import pytest
 
 from likewise.errors import BadRule, Unreachable
 from likewise.sources.address import parse_address
-from likewise.sources.open_source import make_source, make_target
+from likewise.sources.file_source import make_source, make_target
 from tests.sources.streaming import bodies, decisions
 from tests.support import brokers
 from tests.support.brokers import broker, insist_on, wait_for

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from likewise.sources import record_cutting
+from likewise.sources import byte_streams
 from likewise.sources.byte_streams import ByteStream
 from likewise.sources.delimited import DelimitedFile
 from tests.support.strategies import examples
@@ -37,7 +37,7 @@ def read(path, types=None, rows=65_536, **settings):
 @pytest.fixture(params=[1 << 23, 64])
 def block(request, monkeypatch):
     """Blocks of the usual size, and such that every record crosses the end of one."""
-    monkeypatch.setattr(record_cutting, "BLOCK", request.param)
+    monkeypatch.setattr(byte_streams, "BLOCK", request.param)
     return request.param
 
 
@@ -57,11 +57,11 @@ def test_records_are_those_of_pythons_reader(table, delimiter, end, tmp_path_fac
     path = tmp_path_factory.mktemp("csv") / "t.csv"
     path.write_bytes(written.getvalue().encode())
     for size in (1 << 23, 50):
-        before, record_cutting.BLOCK = record_cutting.BLOCK, size
+        before, byte_streams.BLOCK = byte_streams.BLOCK, size
         try:
             found, lines, refused = read(path, delimiter=delimiter)
         finally:
-            record_cutting.BLOCK = before
+            byte_streams.BLOCK = before
         assert found == [tuple(row) for row in table]
         assert lines == starts
         assert not refused

@@ -12,7 +12,7 @@ import pytest
 
 from likewise.errors import BadFile
 from likewise.sources.file_source import open_source
-from likewise.sources.line_source import LineFile, PipeLines
+from likewise.sources.json_lines import LineFile, PipeLines
 from likewise.tables.positions import to_position_numbers
 from tests.support.lazily import polars as pl
 from tests.support.lazily import pyarrow as pa
@@ -258,7 +258,7 @@ def test_lines_stop_when_told(tmp_path):
 
 @pytest.mark.parametrize("kind", [PipeLines, LineFile])
 def test_line_that_is_too_long_leaves_a_mark_and_nothing_else(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr("likewise.sources.line_source.LONGEST", 1 << 20)
+    monkeypatch.setattr("likewise.sources.json_lines.LONGEST", 1 << 20)
     long, longest = b"x" * (1 << 22), b"y" * (1 << 20)
     parts = [b"one", long, b"", longest, longest + b"y", b"\xef\xbb\xbftwo\r", long]
     (tmp_path / "t").write_bytes(b"\n".join(parts))

@@ -97,7 +97,7 @@ def test_bad_message_is_a_dead_letter_and_nothing_stops(running, tmp_path):
 
 
 def test_dead_letters_go_to_their_own_stream(running, tmp_path):
-    from likewise.sources.open_source import make_target
+    from likewise.sources.file_source import make_target
 
     running.publish([b"no json", *bodies(decisions(5))])
     dead = make_target(to_address(running, "dead"), "dead_letter")

@@ -7,9 +7,9 @@ import pytest
 import likewise as lw
 from likewise.errors import BadRule, Unreachable
 from likewise.sources import follower as module
+from likewise.sources.file_source import make_source, make_target
 from likewise.sources.follower import Follower
 from likewise.sources.judge_messages import StreamJudge, make_binder
-from likewise.sources.open_source import make_source, make_target
 from likewise.sources.sinks import StreamSink
 from tests.sources.streaming import follow_until, rule
 from tests.support.brokers import broker, to_address

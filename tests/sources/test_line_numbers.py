@@ -7,9 +7,8 @@ import pytest
 import likewise as lw
 from likewise import Feature
 from likewise.sources.binding import bind_features, bind_vectors
-from likewise.sources.judge_messages import LineNumbers, PassedLine, StreamJudge
+from likewise.sources.judge_messages import LineNumbers, Messages, PassedLine, StreamJudge
 from likewise.sources.protocol import Record
-from likewise.sources.stream_messages import Messages
 from likewise.verdict.verdict_body import write_body
 
 KEYED = lw.Rule(

@@ -15,7 +15,7 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from likewise.proposing.value_types import first_rows
+from likewise.proposing.profile import first_rows
 from likewise.sources.file_source import open_source
 from likewise.sources.time_columns import parse_times
 from tests.sources.messy_files import COUNT, NAMES, Style, packed, workbook, write

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from likewise.errors import BadFile
 from likewise.sources.file_source import open_source
-from likewise.sources.time_order import TimeOrderedSource
+from likewise.sources.time_columns import TimeOrderedSource
 from tests.support.lazily import polars as pl
 from tests.support.refusals import raises
 

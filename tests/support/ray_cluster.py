@@ -18,7 +18,7 @@ import pytest
 
 from likewise.sharding.on_ray import NAMESPACE, SETTINGS, RayShards
 from likewise.sharding.open_cluster import open_cluster
-from likewise.sharding.settings import ClusterSettings
+from likewise.sharding.protocol import ClusterSettings
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from likewise.ledger import layout
+from likewise.ledger import schema
 
 ROWS = 64
 
@@ -11,9 +11,9 @@ ROWS = 64
 @contextmanager
 def small_segments() -> Iterator[int]:
     """Ledgers that are begun in here have files of so many rows."""
-    before = layout.segment_rows_for
-    layout.segment_rows_for = lambda size: ROWS
+    before = schema.segment_rows_for
+    schema.segment_rows_for = lambda size: ROWS
     try:
         yield ROWS
     finally:
-        layout.segment_rows_for = before
+        schema.segment_rows_for = before

@@ -15,8 +15,7 @@ from likewise.search.engine.engine import Engine
 from likewise.sharding.fleet import Fleet
 from likewise.sharding.open_cluster import open_cluster
 from likewise.sharding.placement import Placement, PlacementPlan
-from likewise.sharding.protocol import ShardDown
-from likewise.sharding.settings import ClusterSettings
+from likewise.sharding.protocol import ClusterSettings, ShardDown
 from likewise.sharding.sharded_index import ShardedIndexFactory
 from tests.support.local_shards import LocalShards
 

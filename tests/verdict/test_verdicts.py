@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.verdict.index_report import Explanation
+from likewise.verdict.losses import Explanation
 from tests.support.refusals import raises
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.watching.background import Backlog
+from likewise.watching.delivery import Backlog
 from likewise.watching.watch_records import Counts
 from tests.support.interruptions import at_step
 from tests.support.refusals import raises

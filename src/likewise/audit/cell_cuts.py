@@ -3,7 +3,7 @@
 Rows are points with coordinates, and a cut divides the points of a cell at a value of one
 coordinate. A cell holds every row near the rows at home there, so their verdicts are complete. Cuts
 are chosen by a sample: as few copies as possible, and halves that are not too unequal. A cell that
-cannot be cut without too many copies is judged in blocks of time (judge_cell.py).
+cannot be cut without too many copies is judged in blocks of time (cells.py).
 
 Invariant: two rows that are near are both in the home of either; bounds are rounded outwards, so no
 rounding loses a pair. A row has one home.
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from likewise.monitor.factory import make_time_span
 from likewise.monitor.monitor import Monitor
 from likewise.monitor.readers.encoding import Encoder
-from likewise.reports.stable_numbers import mix_words, stable_codes, stable_column
+from likewise.reports.totals import mix_words, stable_codes, stable_column
 from likewise.rule.rule import Rule
 from likewise.search.geometry import geometry
 from likewise.tables.array_types import Floats, Rows

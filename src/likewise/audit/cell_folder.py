@@ -25,8 +25,7 @@ from typing import IO, Any
 
 from likewise.audit.job import Job
 from likewise.errors import BadFile
-from likewise.runtime.atomic_file import write_atomically
-from likewise.runtime.private_files import make_folder
+from likewise.runtime.private_files import make_folder, write_atomically
 
 try:
     import fcntl

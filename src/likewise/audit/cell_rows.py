@@ -11,7 +11,7 @@ from likewise.audit.cell_folder import AuditFolder
 from likewise.audit.job import Job
 from likewise.audit.ordering import RowOrder
 from likewise.audit.spreading import HOME, INDEX, PLACE, TIME, SpreadFile
-from likewise.reports.stable_numbers import mix_words, stable_column, to_words
+from likewise.reports.totals import mix_words, stable_column, to_words
 from likewise.sources.columnar import translate_polars_errors
 from likewise.tables.array_types import Rows
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from likewise.errors import BadTable
 from likewise.rule.rule import Rule
-from likewise.sources.chunk import Table
+from likewise.sources.protocol import Table
 from likewise.tables.frames import is_missing
 from likewise.tables.normalize import to_python_scalar
 

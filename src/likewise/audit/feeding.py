@@ -3,7 +3,7 @@
 Invariant: the rows judged are the good rows of the file, in its order or in order of time; every
 other row is counted, by the kind of its reason.
 Cost: a chunk with a bad row is judged about twice; with many, once more for each halving.
-Not here: which rows of a chunk are bad (monitor/bad_rows.py).
+Not here: which rows of a chunk are bad (monitor/batching.py).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,22 +13,17 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from likewise.audit.audit_options import AuditOptions
 from likewise.audit.favourable import OutputsSeen
+from likewise.audit.job import AuditOptions
 from likewise.errors import BadFile
-from likewise.monitor.bad_rows import (
-    JudgedRows,
-    RejectedRow,
-    describe_refusal,
-    isolate_bad_rows,
-)
+from likewise.monitor.batching import JudgedRows, RejectedRow, describe_refusal, isolate_bad_rows
 from likewise.reports.evidence import Evidence, JudgingOrder, SkippedRows
-from likewise.runtime.cpu_load import MachineLoad
+from likewise.runtime.machine import MachineLoad
 from likewise.sources.binding import Binding, read_models
-from likewise.sources.chunk import Chunk, ColumnTypes, Places, RefusedRow
 from likewise.sources.file_source import DecisionFile
+from likewise.sources.protocol import Chunk, ColumnTypes, Places, RefusedRow
 from likewise.sources.remarks import Remark
-from likewise.sources.time_order import AS_IT_IS, Arrangement, TimeOrderedSource
+from likewise.sources.time_columns import AS_IT_IS, Arrangement, TimeOrderedSource
 
 _MAX_BAD_ROWS = 100  # give up after this many bad rows without a good one
 AnswerT = TypeVar("AnswerT")

@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from likewise.audit.audit_options import AuditOptions, collect_metadata
 from likewise.audit.feeding import FileDecisions, Reopen
+from likewise.audit.job import AuditOptions, collect_metadata
 from likewise.audit.pipeline import Progress
 from likewise.errors import BadFile
-from likewise.explaining.pair_card import DecisionOrigin
+from likewise.explaining.pairs import DecisionOrigin
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.loss_events import bound_of, missing_in
 from likewise.monitor.monitor import Monitor
-from likewise.monitor.rejudge import make_monitor, rejudge
+from likewise.monitor.replaying import make_monitor, rejudge
 from likewise.reports.evidence import Evidence, build_provenance
 from likewise.reports.findings import Findings, Tally
 from likewise.reports.judged_history import HistoryTally, JudgedHistory
 from likewise.reports.selected_pairs import WorstPair
-from likewise.runtime.cpu_load import MachineLoad
+from likewise.runtime.machine import MachineLoad
 from likewise.sources.binding import Binding, make_judge, read_models
 from likewise.sources.file_source import DecisionFile
 from likewise.tables.array_types import Rows

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from likewise.explaining.pair_card import DecisionOrigin
+from likewise.explaining.pairs import DecisionOrigin
 from likewise.reports.selected_pairs import WorstPair
-from likewise.sources.chunk import Chunk, Table
+from likewise.sources.protocol import Chunk, Table
 from likewise.tables.array_types import Rows
 from likewise.tables.codec import json_value
 from likewise.tables.times import readable_time

@@ -25,8 +25,8 @@ from likewise.audit.cell_folder import AuditFolder, read_json, write_json
 from likewise.audit.feeding import count_ties
 from likewise.audit.job import Job
 from likewise.audit.spreading import SpreadFile
-from likewise.runtime.atomic_file import write_atomically
-from likewise.sources.time_order import AS_IT_IS, NEWEST_FIRST, SORTED, Arrangement
+from likewise.runtime.private_files import write_atomically
+from likewise.sources.time_columns import AS_IT_IS, NEWEST_FIRST, SORTED, Arrangement
 from likewise.tables.array_types import Rows
 
 STRETCH = 1 << 23

@@ -33,9 +33,9 @@ from likewise.explaining.compare_groups import check_favourable, compute_scores,
 from likewise.reports.clearest import compare_pair_groups
 from likewise.rule.rule import Rule
 from likewise.rule.value_names import name_value
-from likewise.runtime.atomic_file import name_write_errors, replace_file
+from likewise.runtime.private_files import name_write_errors, replace_file
 from likewise.tables.array_types import Rows
-from likewise.tables.csv_escape import FORMULA, NUMBER
+from likewise.tables.printing import FORMULA, NUMBER
 from likewise.verdict.verdicts import Verdicts
 
 if TYPE_CHECKING:

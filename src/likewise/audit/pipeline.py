@@ -4,7 +4,7 @@ Invariant: cells find what one monitor finds, but write no file of pairs and no 
 count near inputs.
 Cost: in memory the history, one chunk of the file, a copy of the first decisions (FIRST_ROWS), and
 what a page or a file of pairs shows beside them (kept_rows.py). A file that is not in order of its
-times is held whole (sources/time_order.py).
+times is held whole (sources/time_columns.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from likewise.audit.audit_options import AuditOptions, collect_metadata, ignored_columns
 from likewise.audit.feeding import (
     FileDecisions,
     NamedSource,
@@ -23,20 +22,20 @@ from likewise.audit.feeding import (
     build_evidence,
     describe_order,
 )
+from likewise.audit.job import AuditOptions, collect_metadata, ignored_columns
 from likewise.audit.kept_rows import KeptRows
 from likewise.errors import BadDecision, BadFile, BadRule, LikewiseError
 from likewise.monitor.calibration import calibrate, calibrate_like_cases
 from likewise.monitor.monitor import Monitor
 from likewise.monitor.sensitivity import MOST_ROWS as VARIED_ROWS
-from likewise.monitor.sensitivity import vary
-from likewise.monitor.sensitivity_table import SensitivityTable
+from likewise.monitor.sensitivity import SensitivityTable, vary
 from likewise.reports.evidence import build_provenance
 from likewise.reports.findings import Findings, Loosening, Tally, curve_of, findings_of
 from likewise.rule.burst import Burst
-from likewise.runtime.cpu_load import MachineLoad
+from likewise.runtime.machine import MachineLoad
 from likewise.sources.binding import Binding, make_judge
-from likewise.sources.chunk import Chunk, join_tables
 from likewise.sources.file_source import DecisionFile
+from likewise.sources.protocol import Chunk, join_tables
 from likewise.verdict.verdicts import Verdicts
 
 _SHARES = (0.01, 0.1, 0.5)
@@ -272,8 +271,7 @@ def _audit_cells(
 ) -> AuditResult:
     """Audit files larger than memory."""
     from likewise.audit.cells import audit_partitioned
-    from likewise.audit.job import Job
-    from likewise.audit.tasks import make_runner
+    from likewise.audit.job import Job, make_runner
 
     load, cells = MachineLoad(), options.cells
     assert cells is not None

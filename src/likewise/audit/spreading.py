@@ -22,17 +22,16 @@ from likewise.audit.favourable import OutputsSeen
 from likewise.audit.feeding import BadRowPolicy, RefusedRows
 from likewise.audit.job import Job
 from likewise.errors import BadFile, MissingValue
-from likewise.monitor.bad_rows import RejectedRow, isolate_bad_rows
+from likewise.monitor.batching import RejectedRow, isolate_bad_rows
 from likewise.monitor.monitor import Monitor
-from likewise.reports.stable_numbers import stable_number
+from likewise.reports.totals import stable_number
 from likewise.rule.feature import Feature
-from likewise.runtime.atomic_file import write_atomically
+from likewise.runtime.private_files import write_atomically
 from likewise.sources.binding import Binding, read_models
-from likewise.sources.chunk import Chunk, Table
 from likewise.sources.file_source import ROWS, DecisionFile
+from likewise.sources.protocol import Chunk, Table
 from likewise.sources.remarks import Remark
-from likewise.sources.time_columns import TimeForm
-from likewise.sources.time_order import TimeOrderedSource
+from likewise.sources.time_columns import TimeForm, TimeOrderedSource
 from likewise.tables.array_types import Floats, Rows
 from likewise.tables.frames import is_missing
 

@@ -12,8 +12,13 @@ import typer
 
 from likewise.cli import options as o
 from likewise.cli.exit_codes import DATA, FINE, OVER, CommandError
-from likewise.cli.input_files import ReadingOptions, say_remarks
-from likewise.cli.output_files import check_output_path, check_pairs_path, refuse_unwritable
+from likewise.cli.input_files import (
+    ReadingOptions,
+    check_output_path,
+    check_pairs_path,
+    refuse_unwritable,
+    say_remarks,
+)
 from likewise.cli.terminal import progress, say_on_stderr
 
 if TYPE_CHECKING:
@@ -134,8 +139,7 @@ def audit(
     Exit codes: 0 fine, 1 more violations than --max-rate allows, 2 bad usage, 3 bad data, or
     nothing could be compared, so that --max-rate says nothing.
     """
-    from likewise.audit.audit_options import CELL_ROWS, AuditOptions, PartitionOptions
-    from likewise.audit.job import expand_files, name_of
+    from likewise.audit.job import CELL_ROWS, AuditOptions, PartitionOptions, expand_files, name_of
     from likewise.audit.pipeline import audit_file
     from likewise.cli.audit_summary import MaxRate, print_audit_json, print_summary
     from likewise.cli.rule_options import bind_rule
@@ -209,7 +213,7 @@ def audit(
 
 def _check_combinations(values: Mapping[str, Any], data: Sequence[str]) -> None:
     """Raise CommandError if options do not go together."""
-    from likewise.audit.audit_options import CELL_ROWS
+    from likewise.audit.job import CELL_ROWS
 
     cells = values["partition"] is not None
     if not cells and len(data) != 1:

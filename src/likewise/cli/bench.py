@@ -25,7 +25,7 @@ def bench(
     1.5 are marked as not final.
     """
     from likewise.cli.bench_workloads import WORKLOADS, measure, warm_up
-    from likewise.runtime.cpu_load import MachineLoad
+    from likewise.runtime.machine import MachineLoad
 
     results = []
     load = MachineLoad()
@@ -65,7 +65,7 @@ def _describe_machine() -> dict[str, Any]:
 def _print_json(results: "list[BenchResult]", load: float | None) -> None:
     from dataclasses import asdict
 
-    from likewise.runtime.cpu_load import is_final
+    from likewise.runtime.machine import is_final
 
     state = {"load": None if load is None else round(load, 2), "final": is_final(load)}
     workloads = [asdict(result) for result in results]
@@ -73,7 +73,7 @@ def _print_json(results: "list[BenchResult]", load: float | None) -> None:
 
 
 def _print(results: "list[BenchResult]", load: float | None) -> None:
-    from likewise.runtime.cpu_load import NOT_FINAL, is_final
+    from likewise.runtime.machine import NOT_FINAL, is_final
 
     say("Decisions per second", "bold")
     say()

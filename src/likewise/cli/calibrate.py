@@ -14,8 +14,7 @@ import typer
 
 from likewise.cli import options as o
 from likewise.cli.exit_codes import DATA, FINE, CommandError
-from likewise.cli.input_files import ReadingOptions
-from likewise.cli.output_files import check_output_path, write_text
+from likewise.cli.input_files import ReadingOptions, check_output_path, write_text
 from likewise.cli.terminal import print_json, progress, say, width
 
 _RATES = (0.001, 0.01, 0.05, 0.1)
@@ -124,7 +123,7 @@ def _calibrate_file(
     from likewise.monitor.factory import make_reader
     from likewise.monitor.readers.protocol import FROM_ROW
     from likewise.monitor.sensitivity import vary
-    from likewise.sources.chunk import join_tables
+    from likewise.sources.protocol import join_tables
 
     bad = BadRowPolicy(source, skip)
     reader = make_reader(binding.rule)

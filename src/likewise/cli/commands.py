@@ -10,16 +10,11 @@ from likewise.cli.audit import audit
 from likewise.cli.bench import bench
 from likewise.cli.calibrate import calibrate
 from likewise.cli.compare import compare
-from likewise.cli.erase import erase
 from likewise.cli.init import init
-from likewise.cli.ledger_checks import head, replay, verify
-from likewise.cli.ledger_copies import backup, migrate, restore
-from likewise.cli.report import report
-from likewise.cli.serve import serve
-from likewise.cli.show import show
+from likewise.cli.ledger_commands import backup, erase, head, migrate, replay, restore, verify
+from likewise.cli.report import report, show
+from likewise.cli.serve import serve, token, warm
 from likewise.cli.terminal import say
-from likewise.cli.token import token
-from likewise.cli.warm import warm
 from likewise.cli.watch import watch
 from likewise.version import __version__
 
@@ -73,7 +68,7 @@ def demo(
 ) -> int:
     """Watch generated loan decisions of a real model, and see what is found. Start here."""
     if serve:
-        from likewise.cli.demo_serving import serve_demo
+        from likewise.cli.demo import serve_demo
 
         return serve_demo(port)
     from likewise.cli.demo import run_demo

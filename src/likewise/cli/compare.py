@@ -12,7 +12,7 @@ import typer
 from likewise.cli import options as o
 from likewise.cli.compare_options import CompareOptions
 from likewise.cli.exit_codes import FINE
-from likewise.cli.output_files import check_output_path, refuse_unwritable
+from likewise.cli.input_files import check_output_path, refuse_unwritable
 from likewise.cli.terminal import print_json, say, say_lines
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def compare(
 def _print(comparison: "Comparison", report: Path | None) -> None:
     """Print the comparison, the rule, a pair of each kind, and what was written."""
     from likewise.cli.audit_summary import clip_pair, shorten_rule
-    from likewise.reports.compare_words import INTERVALS, describe_comparison
+    from likewise.reports.compare_page import INTERVALS, describe_comparison
     from likewise.reports.finding_words import describe_rule, describe_time_limit
 
     first, *more = describe_comparison(comparison)

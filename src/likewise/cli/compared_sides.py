@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from likewise.audit.audit_options import AuditOptions
 from likewise.audit.histories import judge_history, judge_ledger, models_of
+from likewise.audit.job import AuditOptions
 from likewise.cli.compare_options import CompareOptions
 from likewise.cli.exit_codes import DATA, USAGE, CommandError
 from likewise.cli.open_ledger import open_for_reading

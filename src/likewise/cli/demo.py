@@ -6,20 +6,102 @@ Invariant: every number that is printed comes from the findings.
 Cost: some seconds; where kernels are compiled at run time, the first use waits for that.
 """
 
+import asyncio
 import hashlib
 import sys
+import tempfile
 import textwrap
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from likewise.cli.exit_codes import CommandError
 from likewise.cli.terminal import print_json, progress, say_lines, say_on_stderr
-from likewise.runtime.cpu_load import MachineLoad
+from likewise.runtime.machine import MachineLoad
 
 if TYPE_CHECKING:
     from likewise.cli.demo_loans import Row
+if TYPE_CHECKING:
+    from likewise.cli.demo_loans import Row
     from likewise.reports.findings import Findings
+
+
+SECONDS = 120.0
+MONITOR = "loans"
+MODELS = ("2026-01", "2026-04")
+_A_STEP = 0.1  # seconds between decisions that come together
+
+
+class ArrivingDecisions:
+    """Sends decisions to a service; it is a module of `App` without routes."""
+
+    OPERATIONS = ()
+
+    def __init__(self, rows: "Sequence[Row]", updated: int, seconds: float = SECONDS) -> None:
+        """updated: the row from which the second model answers"""
+        self._rows, self._updated, self._seconds = rows, updated, seconds
+
+    def routes(self, app: Any) -> list[Any]:
+        self._service = app.service
+        app.service.background_tasks.append(self.run)
+        return []
+
+    async def run(self) -> None:
+        """Send all decisions, as evenly as the machine allows."""
+        while not self._service.ready:
+            await asyncio.sleep(_A_STEP)
+        served = self._service.get_monitor(MONITOR)
+        loop, rows = asyncio.get_running_loop(), self._rows
+        begun, sent = loop.time(), 0
+        while sent < len(rows) and not self._service.stopping:
+            share = (loop.time() - begun) / self._seconds if self._seconds else 1.0
+            due = min(len(rows), int(len(rows) * share))
+            if due > sent:
+                await served.observe_each([self._decision(i) for i in range(sent, due)])
+                sent = due
+            await asyncio.sleep(_A_STEP)
+        say_on_stderr(
+            "likewise: all decisions have arrived; the pages stay until you press Ctrl-C."
+        )
+
+    def _decision(self, i: int) -> Any:
+        from likewise.monitor.protocol import Decision
+
+        return Decision(self._rows[i], model=MODELS[i >= self._updated])
+
+
+def serve_demo(port: int, *, seconds: float = SECONDS) -> int:
+    """Serve the demo until the process is stopped."""
+    try:
+        from likewise.pages import page_router
+        from likewise.service.running import serve
+    except ModuleNotFoundError as error:
+        raise CommandError(
+            f"{error.name} is missing: pip install '.[serve]' in the clone of likewise."
+        ) from None
+    from likewise.cli.demo_loans import DECISIONS, RULE, UPDATED, UPDATED_ON, generate_decisions
+    from likewise.service.settings import MonitorSettings, ServerSettings, ServiceSettings
+
+    rows = generate_decisions()
+    say_lines(
+        f"{DECISIONS:,} loan decisions will arrive within {seconds:g} seconds. From row {UPDATED:,}"
+        f" on, which was decided on {UPDATED_ON}, another model decides: watch the rate."
+    )
+    with tempfile.TemporaryDirectory(prefix="likewise-demo-") as folder:
+        rule = Path(folder) / "loans.toml"
+        rule.write_text(RULE, encoding="utf-8")
+        monitor_settings = MonitorSettings(rule=rule, ledger=Path(folder) / "loans.ledger")
+        settings = ServiceSettings({MONITOR: monitor_settings}, server=ServerSettings(port=port))
+
+        def tell(line: str) -> None:
+            where = line.partition("listening on ")[2]
+            say_on_stderr(f"likewise: open {where}/ in a browser" if where else f"likewise: {line}")
+
+        serve(settings, tell, [page_router, ArrivingDecisions(rows, UPDATED, seconds)])
+    return 0
+
 
 REPORT, DATA, RULE_FILE = "likewise-report.html", "likewise-demo.csv", "likewise-demo.toml"
 _WIDTH = 78
@@ -70,7 +152,7 @@ def watch_rows(rows: "list[Row]", command: str | None = None) -> "Findings":
     from likewise.reports.evidence import Evidence, JudgingOrder
     from likewise.reports.findings import Tally
     from likewise.rule.rule import Rule
-    from likewise.sources.chunk import Chunk
+    from likewise.sources.protocol import Chunk
 
     began, load = time.perf_counter(), MachineLoad()
     rule = Rule.from_toml(RULE)
@@ -112,7 +194,7 @@ def _write_files(folder: Path, rows: "list[Row]", findings: "Findings") -> list[
     from likewise.cli.demo_loans import RULE, to_csv
     from likewise.errors import BadFile
     from likewise.reports.report_page import write_page
-    from likewise.runtime.atomic_file import write_atomically
+    from likewise.runtime.private_files import write_atomically
 
     kept_files = []
     for name, content in ((DATA, to_csv(rows)), (RULE_FILE, RULE.encode())):

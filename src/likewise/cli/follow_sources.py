@@ -27,16 +27,15 @@ from likewise.ledger.ledger import Ledger
 from likewise.ledger.loss_events import is_at_least
 from likewise.monitor import opening
 from likewise.monitor.monitor import Monitor
-from likewise.rule.difference import require_same_rule
+from likewise.rule.burst import require_same_rule
 from likewise.rule.rule import Rule
 from likewise.sources.binding import Binding
+from likewise.sources.file_source import make_source, make_target
 from likewise.sources.follower import Follower, FollowerCounts
-from likewise.sources.judge_messages import LineNumbers, StreamJudge, columns_of_rule
-from likewise.sources.line_source import STANDARD_INPUT, PipeLines
-from likewise.sources.open_source import make_source, make_target
+from likewise.sources.json_lines import STANDARD_INPUT, PipeLines
+from likewise.sources.judge_messages import LineNumbers, Messages, StreamJudge, columns_of_rule
 from likewise.sources.protocol import Record
 from likewise.sources.sinks import CallMonitor, LineTarget, Retry, StreamSink
-from likewise.sources.stream_messages import Messages
 from likewise.tables.printing import missing_in_words, percent
 from likewise.verdict.verdict_body import write_bodies
 from likewise.verdict.verdicts import Verdicts

@@ -14,8 +14,7 @@ import typer
 
 from likewise.cli import options as o
 from likewise.cli.exit_codes import DATA, FINE, CommandError
-from likewise.cli.input_files import ReadingOptions
-from likewise.cli.output_files import check_output_path, write_text
+from likewise.cli.input_files import ReadingOptions, check_output_path, write_text
 from likewise.cli.terminal import (
     ask_text,
     is_interactive,
@@ -105,7 +104,7 @@ class _Sample(NamedTuple):
 
 
 def _read_sample(reading: "ReadingOptions", data: str, outputs: Sequence[str]) -> _Sample:
-    from likewise.proposing.value_types import first_rows
+    from likewise.proposing.profile import first_rows
     from likewise.tables.known_names import did_you_mean
 
     with reading.open(data) as source:

@@ -1,15 +1,89 @@
 """`likewise report`: write a page about what a ledger holds."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from likewise.cli import options as o
 from likewise.cli.exit_codes import FINE
-from likewise.cli.open_ledger import open_for_reading
-from likewise.cli.output_files import check_output_path, refuse_unwritable
-from likewise.cli.terminal import print_json, progress, say
+from likewise.cli.input_files import check_output_path, refuse_unwritable
+from likewise.cli.open_ledger import find_row, open_for_reading
+from likewise.cli.terminal import print_json, progress, say, say_lines
+
+
+def show(
+    ledger: o.LedgerFolder,
+    row: Annotated[
+        int | None, typer.Argument(metavar="[ROW]", min=0, help="The row of the decision.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="The key of the decision, instead.")
+    ] = None,
+    json: o.Json = False,
+) -> int:
+    """Show a decision of a ledger side by side with its witnesses.
+
+    likewise show decisions.ledger 5942
+    """
+    from likewise.ledger.loss_events import bound_of
+    from likewise.tables.codec import json_value
+    from likewise.tables.printing import missing_in_words
+
+    with open_for_reading(ledger) as opened:
+        entry = opened.entry(find_row(opened, row, key))
+        pairs = [] if entry.erased else _load_pairs(opened, entry)
+        bound = bound_of(opened.events(), entry.row)
+        slopes = [_slope(opened.question, pair) for pair in pairs] if opened.question else None
+    if json:
+        names = ("row", "key", "time", "erased", "output", "count", "missing")
+        pair_values = [pair.to_dict() for pair in pairs]
+        for pair, slope in zip(pair_values, slopes or [], strict=False):
+            pair["slope"] = json_value(slope)
+        print_json({**{name: getattr(entry, name) for name in names}, "pairs": pair_values})
+        return FINE
+    key_text = "" if entry.key is None else f", key {entry.key}"
+    say(f"row {entry.row:,}{key_text}, {entry.time}")
+    if entry.erased:
+        say("It was erased: only its time, its hash and its verdict are left.")
+    judged = "not judged"
+    if entry.count is not None:
+        judged = (
+            f"{entry.count:,} witness{'es' * (entry.count != 1)}, {_describe_range(entry.over)}"
+        )
+    say(f"{judged}{missing_in_words(entry.missing, bound=bound)}")
+    for i, pair in enumerate(pairs):
+        say()
+        title = pair.title()
+        if slopes is not None:
+            title = f"slope {slopes[i]:.6g} against row {pair.witness.row:,}"
+        say_lines("\n".join([title, *str(pair).splitlines()[1:]]))
+    unseen = (entry.count or 0) - len(pairs)
+    if unseen and not entry.erased:
+        say()
+        say(f"and {unseen:,} more: counted in the verdict, but not stored by name, or erased since")
+    return FINE
+
+
+def _describe_range(over: Any) -> str:
+    """Say which rows a verdict compared; `stop` is the first row after them."""
+    if over.stop <= over.first:
+        return "compared with no row"
+    if over.stop == over.first + 1:
+        return f"compared with row {over.first:,}"
+    return f"compared with rows {over.first:,} to {over.stop - 1:,}"
+
+
+def _slope(question: Any, pair: Any) -> float:
+    return float(question.slope(pair.witness.input_distance, pair.witness.output_distance))
+
+
+def _load_pairs(ledger: Any, entry: Any) -> list[Any]:
+    """Return the decision beside each witness that is still in the ledger."""
+    from likewise.reports.selected_pairs import stored_pair
+
+    pairs = (stored_pair(ledger, entry, witness, keys=False) for witness in entry.nearest)
+    return [pair for pair in pairs if pair is not None]
 
 
 def report(

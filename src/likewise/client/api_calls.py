@@ -1,7 +1,7 @@
 """The calls that a client makes: what is sent for each, and how its answer is read.
 
 They know no connection: a client sends them and waits, an asynchronous one awaits them. The methods
-of both are made from these functions (methods.py), and have their signatures and docstrings.
+of both are made from these functions (exchange.py), and have their signatures and docstrings.
 Invariant: the service judges what a monitor in this process would judge: the same types, and the
 same numbers to the last bit.
 """
@@ -25,7 +25,7 @@ from likewise.tables.named_array import named_array_of
 from likewise.tables.normalize import sequence_of
 from likewise.tables.positions import Position
 from likewise.verdict.exact_body import verdict_of, verdicts_of
-from likewise.verdict.index_report import Explanation
+from likewise.verdict.losses import Explanation
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from likewise.client import api_calls
 from likewise.client.api_calls import Call, MonitorState
 from likewise.client.client import Client
 from likewise.client.endpoint import RETRIES, TIMEOUT, Endpoint
-from likewise.client.exchange import Exchange, RequestLog, closed_error
-from likewise.client.methods import make_async_method
+from likewise.client.exchange import Exchange, RequestLog, closed_error, make_async_method
 from likewise.explaining.past import Past
 from likewise.rule.rule import Rule
 

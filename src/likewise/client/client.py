@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from likewise.client import api_calls
 from likewise.client.api_calls import Call, MonitorState
 from likewise.client.endpoint import RETRIES, TIMEOUT, Endpoint
-from likewise.client.exchange import Exchange, RequestLog, closed_error
-from likewise.client.methods import make_method
+from likewise.client.exchange import Exchange, RequestLog, closed_error, make_method
 from likewise.client.remote_past import RemotePast
 from likewise.explaining.past import Past
 from likewise.rule.rule import Rule

@@ -6,13 +6,15 @@ service does it once (service/repeated_requests.py). Where nobody can tell wheth
 Not here: the connection and the waiting, which differ between the two kinds of client.
 """
 
+import inspect
 import json
 import random
 import time as clock
 import uuid
 from collections import OrderedDict
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, get_args
 
 from likewise.client.api_calls import Call, decode_position
 from likewise.client.endpoint import Endpoint
@@ -21,8 +23,55 @@ from likewise.explaining.past import Past
 from likewise.rule.rule import Rule
 from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
 
-INSTANCE, REQUEST = "likewise-instance", "likewise-request"
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def make_method(make: Callable[P, Call[T]]) -> Callable[Concatenate[Any, P], T]:
+    """Return a method that makes a call and waits for its answer."""
+
+    def method(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        answer: T = client._make(make(*args, **kwargs))
+        return answer
+
+    _describe(method, make)
+    return method
+
+
+def make_async_method(
+    make: Callable[P, Call[T]],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return a method that makes a call and awaits its answer."""
+
+    async def method(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        answer: T = await client._make(make(*args, **kwargs))
+        return answer
+
+    _describe(method, make)
+    return method
+
+
+def _describe(method: Any, make: Callable[..., Any]) -> None:
+    """Give a method the name, docstring and signature of the function that makes its call."""
+    client = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    signature = inspect.signature(make)
+    method.__name__ = method.__qualname__ = make.__name__
+    method.__doc__ = make.__doc__
+    method.__signature__ = signature.replace(
+        parameters=[client, *signature.parameters.values()],
+        return_annotation=_answer_type(signature.return_annotation),
+    )
+
+
+def _answer_type(annotation: Any) -> Any:
+    """Return the type of a call's answer: T of Call[T]."""
+    if isinstance(annotation, str):
+        return annotation.removeprefix("Call[").removesuffix("]")
+    (answer,) = get_args(annotation)
+    return None if answer is type(None) else answer
+
+
+INSTANCE, REQUEST = "likewise-instance", "likewise-request"
 _PAUSE, _LONGEST = 0.1, 0.6  # seconds before the second attempt, and at most before a later one
 _MAX_REQUESTS = 1000
 _RETRY_STATUSES = {408, 429, 502, 503, 504}

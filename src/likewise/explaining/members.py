@@ -30,7 +30,7 @@ class Members:
     scores: Floats
     """How good the outcome is: 1 or 0 for labels, a number as it is, or its opposite."""
     point: Rows
-    """The input, as a point of like_points.py."""
+    """The input, as a point of compare_groups.py."""
     person: Rows | None
     """A number for each person; None if each decision is one."""
     missing: int

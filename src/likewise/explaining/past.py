@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from likewise.rule.rule import Rule
 from likewise.verdict.group_effects import GroupEffects
-from likewise.verdict.model_counts import ModelCounts
-from likewise.verdict.past_rows import CodedColumn, ComparisonSpan, LikeModels
+from likewise.verdict.model_counts import CodedColumn, ComparisonSpan, LikeModels, ModelCounts
 from likewise.verdict.side_by_side import SideBySide
 from likewise.verdict.verdicts import Verdict, Verdicts
 

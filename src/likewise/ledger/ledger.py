@@ -35,9 +35,8 @@ from likewise.ledger.violation_query import (
 )
 from likewise.rule.rule import Rule
 from likewise.tables import codec
-from likewise.tables.codec import to_query_text
+from likewise.tables.codec import CODE, VECTOR, to_query_text
 from likewise.tables.keys import Key
-from likewise.tables.packing import CODE, VECTOR
 from likewise.tables.positions import Position, SourcePositions
 from likewise.tables.times import iso_text
 from likewise.verdict.context import ComparedRows, VerdictContext

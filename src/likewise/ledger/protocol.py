@@ -15,9 +15,9 @@ import numpy as np
 
 from likewise.ledger.entries import Entries, EntryVerdicts
 from likewise.ledger.heads import Head
-from likewise.ledger.layout import RecordLayout
 from likewise.ledger.notes import LedgerNote
 from likewise.ledger.record_files import RecordFiles
+from likewise.ledger.schema import RecordLayout
 from likewise.ledger.stored import ChainEnd, Event, LedgerState, NameTable, StoredDecisions
 from likewise.rule.rule import Rule
 from likewise.tables.array_types import Rows

@@ -17,16 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from likewise.embedders.model_mark import ModelMark
+from likewise.embedders.embedding_model import ModelMark
 from likewise.errors import BadFile, BadRow, BadRule
 from likewise.ledger import folder, format2
 from likewise.ledger.hashes import DIGEST, GENESIS
-from likewise.ledger.layout import RecordLayout
 from likewise.ledger.protocol import Format
 from likewise.ledger.record_files import RecordFiles
-from likewise.ledger.schema import check_schema
+from likewise.ledger.retention import RetentionWindow
+from likewise.ledger.schema import RecordLayout, check_schema
 from likewise.ledger.stored import MOST, Event, LedgerState, NameTable, StoredDecisions
-from likewise.ledger.window import RetentionWindow
 from likewise.rule.rule import Rule
 from likewise.tables.array_types import Rows
 from likewise.tables.keys import Key

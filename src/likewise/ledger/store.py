@@ -20,11 +20,10 @@ from likewise.ledger.anchors import anchor_body
 from likewise.ledger.create import create_ledger, first_body
 from likewise.ledger.entries import Entries, EntryVerdicts, Word
 from likewise.ledger.hashes import SALT, word_commitment, word_link
-from likewise.ledger.layout import RecordLayout
 from likewise.ledger.notes import LedgerNote
 from likewise.ledger.reader import LedgerReader
 from likewise.ledger.record_files import RecordFiles
-from likewise.ledger.schema import check_schema, empty_internal_tables
+from likewise.ledger.schema import RecordLayout, check_schema, empty_internal_tables
 from likewise.ledger.source_positions import POSITIONS, last_positions, positions_body
 from likewise.ledger.stored import LASTING_KINDS, ChainEnd
 from likewise.rule.rule import Rule

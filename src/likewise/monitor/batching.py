@@ -6,17 +6,104 @@ name included: either every decision has a key, or none has, and so with models.
 Not here: decisions with times or positions of their own, and rows of a table: they are not joined.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from likewise.errors import BadDecision
 from likewise.monitor.metadata import RawMetadata
 from likewise.monitor.protocol import Decision
 from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.tables.normalize import MAX_EXACT_INT
+
+_LONGEST = 500  # characters of a reason; values in it may be of any length
+
+
+class Sliceable(Protocol):
+    """A sequence of rows, or of their places, a slice of which has the same type."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> Self: ...
+
+
+RowsT = TypeVar("RowsT", bound=Sliceable)
+AnswerT = TypeVar("AnswerT")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRows(Generic[RowsT, AnswerT]):
+    """Holds rows that were judged together, and the answer."""
+
+    rows: RowsT
+    answer: AnswerT
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRow(Generic[RowsT]):
+    """Holds one row that was refused when it was judged alone."""
+
+    rows: RowsT
+    error: BadDecision
+
+
+def isolate_bad_rows(
+    batch: RowsT,
+    judge: Callable[[RowsT], AnswerT],
+    refusal: type[BadDecision] = BadDecision,
+) -> Iterator[JudgedRows[RowsT, AnswerT] | RejectedRow[RowsT]]:
+    """Judge the good rows of a batch, in as few parts as possible.
+
+    judge       judges rows together, or raises and leaves no trace
+    refusal     the error that it raises about a row; any other error is passed on
+
+    A monitor refuses a batch as a whole, and a refused batch leaves no trace. So its halves are
+    tried, and their halves, until only single rows are refused. Parts are judged lazily, as the
+    iterator is asked for them.
+
+    >>> def judge(rows):
+    ...     if 0 in rows:
+    ...         raise BadDecision("a zero")
+    ...     return [1 / row for row in rows]
+    >>> [part.rows for part in isolate_bad_rows([2, 4, 0, 5], judge)]
+    [[2, 4], [0], [5]]
+    """
+    waiting = [batch]  # the next part is the last one
+    while waiting:
+        rows = waiting.pop()
+        count = len(rows)
+        if count == 0:
+            continue
+        outcome: JudgedRows[RowsT, AnswerT] | RejectedRow[RowsT]
+        try:
+            outcome = JudgedRows(rows, judge(rows))
+        except refusal as error:
+            if count > 1:
+                half = count // 2
+                waiting += [rows[half:], rows[:half]]
+                continue
+            outcome = RejectedRow(rows, error)
+        yield outcome
+
+
+def describe_refusal(error: BadDecision) -> str:
+    """Return why one row of several was refused, as a text of bounded length for its sender.
+
+    >>> describe_refusal(BadDecision("there is no output.", place=0))
+    'there is no output.'
+    >>> error = BadDecision("'age' is missing.", column="age", advice="Say what that means.")
+    >>> describe_refusal(error)
+    "'age' is missing. Say what that means."
+    """
+    text = error.reason
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+    return text
+
 
 FEW_DECISIONS = 64
 """Up to so many decisions, judging each by itself takes less time than judging a batch."""

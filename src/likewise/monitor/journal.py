@@ -20,7 +20,6 @@ import numpy as np
 from likewise.errors import BadFile, LikewiseError, TooManyNames
 from likewise.ledger.entries import Entries
 from likewise.ledger.heads import Head
-from likewise.ledger.layout import RecordLayout
 from likewise.ledger.loss_events import (
     BUFFERS,
     CARRIED,
@@ -33,12 +32,12 @@ from likewise.ledger.loss_events import (
 )
 from likewise.ledger.notes import LedgerNote
 from likewise.ledger.reader import CHUNK
-from likewise.ledger.retention import Retention
+from likewise.ledger.retention import Retention, RetentionWindow
+from likewise.ledger.schema import RecordLayout
 from likewise.ledger.source_positions import check_places
 from likewise.ledger.store import Store
 from likewise.ledger.stored import StoredDecisions
 from likewise.ledger.stored_verdicts import StoredVerdict, load_stored_verdicts
-from likewise.ledger.window import RetentionWindow
 from likewise.ledger.write_buffer import UnwrittenDecisions, WriteQueue
 from likewise.monitor.erasure import Erasure, find_unused_words
 from likewise.monitor.memory import Memory

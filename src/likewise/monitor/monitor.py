@@ -22,9 +22,9 @@ from likewise.errors import BadDecision, BadFile, BadRule, LikewiseError, Nested
 from likewise.explaining.past import Past
 from likewise.ledger.heads import Head
 from likewise.ledger.loss_events import BufferBound
+from likewise.ledger.retention import RetentionWindow
 from likewise.ledger.stats import LedgerStats
 from likewise.ledger.verification import Verification
-from likewise.ledger.window import RetentionWindow
 from likewise.monitor import case_work
 from likewise.monitor.batching import FEW_DECISIONS, MOST_JOINED, join_decisions
 from likewise.monitor.erasure import Erasure
@@ -39,9 +39,8 @@ from likewise.monitor.sequencer import Sequencer, ShardCoordinator, make_loss
 from likewise.monitor.time_span import TimeSpan
 from likewise.rule.burst import Burst
 from likewise.rule.rule import Rule
-from likewise.runtime.forking import register_after_fork
+from likewise.runtime.forking import is_called_within, register_after_fork
 from likewise.runtime.log import logger
-from likewise.runtime.reentrancy import is_called_within
 from likewise.search.engine.engine import Engine
 from likewise.search.engine.refusal import rows_of
 from likewise.tables.array_types import Rows
@@ -49,7 +48,7 @@ from likewise.tables.copy_input import copy_input
 from likewise.tables.keys import Keys
 from likewise.tables.named_array import NAMELESS
 from likewise.tables.positions import Position, check_position, check_positions
-from likewise.verdict.index_report import Explanation
+from likewise.verdict.losses import Explanation
 from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.verdicts import Verdict, Verdicts
 

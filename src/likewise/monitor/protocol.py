@@ -15,7 +15,7 @@ from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.rule.rule import Rule
 from likewise.tables.positions import Position
 from likewise.tables.printing import with_bounded_repr
-from likewise.verdict.index_report import Explanation
+from likewise.verdict.losses import Explanation
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 ForEach: TypeAlias = str | Sequence[str | None] | None

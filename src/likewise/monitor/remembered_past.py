@@ -18,8 +18,7 @@ from likewise.search.engine.refusal import row_of, rows_of
 from likewise.tables.array_types import Rows
 from likewise.tables.keys import Keys
 from likewise.verdict.group_effects import GroupEffects
-from likewise.verdict.model_counts import ModelCounts
-from likewise.verdict.past_rows import CodedColumn, ComparisonSpan, LikeModels
+from likewise.verdict.model_counts import CodedColumn, ComparisonSpan, LikeModels, ModelCounts
 from likewise.verdict.side_by_side import SideBySide
 from likewise.verdict.verdicts import Verdict, Verdicts
 

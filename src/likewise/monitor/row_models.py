@@ -3,7 +3,7 @@
 Each row has a code for its model; once no row has a code, its name is forgotten and it is reused.
 Invariant: as many rows as the history has, once a model was given; a forgotten row has no model.
 Cost: nothing as long as no model is given; then four bytes for each row, and each name once.
-Not here: what a name is (tables/model_names.py).
+Not here: what a name is (tables/known_names.py).
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from likewise.search.history.reserved_memory import GrowingRows
 from likewise.tables.array_types import Rows
-from likewise.verdict.past_rows import CodedColumn
+from likewise.verdict.model_counts import CodedColumn
 
 NO_MODEL = 0
 _UNKNOWN = -1  # the code of a model that no row has

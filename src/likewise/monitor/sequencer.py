@@ -19,7 +19,6 @@ from likewise.ledger.notes import LedgerNote
 from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.write_buffer import UnwrittenDecisions
 from likewise.monitor import case_work
-from likewise.monitor.annotation import VerdictAnnotator
 from likewise.monitor.erasure import Erasure
 from likewise.monitor.journal import KEEPING, SURE, Journal
 from likewise.monitor.memory import Memory
@@ -28,6 +27,7 @@ from likewise.monitor.protocol import Decision
 from likewise.monitor.readers.protocol import Batch, Reader
 from likewise.monitor.remembered_past import RememberedPast
 from likewise.monitor.repeats import (
+    VerdictAnnotator,
     is_same,
     make_repeated_verdict,
     make_stored_verdict,

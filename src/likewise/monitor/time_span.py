@@ -3,7 +3,7 @@
 Invariant: times of remembered rows never fall; a decision whose time lies before the last is
 refused before anything changes.
 Cost: eight bytes for each decision, and one search.
-Not here: windows of a ledger, which forget (ledger/window.py).
+Not here: windows of a ledger, which forget (ledger/retention.py).
 """
 
 import numpy as np

@@ -4,9 +4,9 @@ Bound: the newest `MOST_ROWS` decisions and `MOST_PAIRS` similar pairs, computed
 """
 
 from likewise.explaining.compare_groups import compare_groups, protected_columns, why_no_groups
-from likewise.pages.computations import Computation
+from likewise.pages.frame import PageData, PagePart, Screen, recompute_form
 from likewise.pages.page_state import Visit
-from likewise.pages.screen import PageData, PagePart, Screen, recompute_form
+from likewise.pages.running_tally import Computation
 from likewise.reports.group_section import group_section
 from likewise.service.served_monitor import ServedMonitor
 from likewise.tables.codec import to_query_text

@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Any
 
 from likewise.errors import LikewiseError
+from likewise.pages.frame import Download, Fields, Form, PageData, PagePart, Screen, stream_blocks
 from likewise.pages.live_parts import VerificationStatus
 from likewise.pages.page_state import Visit
-from likewise.pages.screen import Download, Fields, Form, PageData, PagePart, Screen, stream_blocks
 from likewise.runtime.log import logger
 from likewise.service.http_errors import Refusal
 from likewise.service.monitor_counts import BUCKET_SECONDS

@@ -1,9 +1,9 @@
 """The page of models: what each decided, and what contradicts within and across models."""
 
+from likewise.pages.frame import PageData, PagePart, Screen
 from likewise.pages.page_state import Visit
 from likewise.pages.running_tally import count_totals
-from likewise.pages.screen import PageData, PagePart, Screen
-from likewise.reports.model_section import model_section
+from likewise.reports.group_section import model_section
 from likewise.verdict.model_counts import ModelCounts, ModelSide
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from likewise.pages.frame import Download, PageData, PagePart, Screen, stream_blocks
 from likewise.pages.page_state import Visit
 from likewise.pages.rate_windows import SPANS
-from likewise.pages.screen import Download, PageData, PagePart, Screen, stream_blocks
 from likewise.reports.finding_words import describe_rule
 from likewise.service.alerts.usual_band import RateConclusion
 from likewise.service.routes.verdict_events import EventStream

@@ -24,11 +24,19 @@ from likewise.pages import (
     rule_page,
     violations_page,
 )
-from likewise.pages.computations import ComputationQueue
-from likewise.pages.frame import HEADERS, make_page_response, serve_static
+from likewise.pages.frame import (
+    HEADERS,
+    Download,
+    Fields,
+    Form,
+    PagePart,
+    Screen,
+    make_page_response,
+    serve_static,
+)
 from likewise.pages.live_parts import LiveUpdates
 from likewise.pages.page_state import PageState, Visit, page_url
-from likewise.pages.screen import Download, Fields, Form, PagePart, Screen
+from likewise.pages.running_tally import ComputationQueue
 from likewise.pages.settings import PagesSettings, read_pages_settings
 from likewise.pages.signing_in import CSRF_FIELD, PageAuthenticator, Viewer
 from likewise.service.body_types import encode

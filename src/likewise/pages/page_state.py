@@ -11,16 +11,15 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
-from likewise.pages.computations import ComputationQueue
 from likewise.pages.leases import Leases
 from likewise.pages.live_parts import LiveUpdates
 from likewise.pages.review_log import ReviewLog
-from likewise.pages.running_tally import BackgroundTally
+from likewise.pages.running_tally import BackgroundTally, ComputationQueue
 from likewise.pages.settings import PagesSettings
 from likewise.pages.signing_in import Viewer
-from likewise.service.admin_log import record_action
 from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service import Service
+from likewise.service.service_log import record_action
 
 
 class PageState:

@@ -8,15 +8,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from likewise.errors import BadRow
-from likewise.explaining.pair_card import DecisionOrigin, pair_card
-from likewise.explaining.pairs import make_pair
+from likewise.explaining.pairs import DecisionOrigin, make_pair, pair_card
 from likewise.explaining.past import Past
 from likewise.ledger.ledger import Entry, Ledger
 from likewise.ledger.notes import Review
+from likewise.pages.frame import PageData, PagePart, Screen
 from likewise.pages.page_state import Visit
 from likewise.pages.review_form import CHOICES
-from likewise.pages.screen import PageData, PagePart, Screen
-from likewise.reports.stored_pairs import entry_of, stored_pair, whereabouts
+from likewise.reports.selected_pairs import entry_of, stored_pair, whereabouts
 from likewise.rule.rule import Rule
 from likewise.service.routes.query_values import parse_whole
 from likewise.service.served_monitor import ServedMonitor

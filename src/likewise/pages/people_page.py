@@ -16,14 +16,14 @@ import numpy as np
 
 from likewise.errors import BadRow
 from likewise.ledger.ledger import Ledger
+from likewise.pages.frame import Form, PageData, PagePart, Screen
 from likewise.pages.page_state import Visit
 from likewise.pages.pair_page import describe_entry, describe_rows
-from likewise.pages.screen import Form, PageData, PagePart, Screen
-from likewise.reports.stored_pairs import entry_of
-from likewise.service.admin_log import record_action
+from likewise.reports.selected_pairs import entry_of
 from likewise.service.http_errors import Refusal
 from likewise.service.routes.query_values import parse_whole
 from likewise.service.served_monitor import ServedMonitor
+from likewise.service.service_log import record_action
 from likewise.tables.codec import json_value
 from likewise.verdict.verdicts import Verdict
 from likewise.verdict.witnesses import Witness

@@ -13,13 +13,13 @@ from likewise.errors import BadRow
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.violation_query import PageCursor, ViolationQuery
 from likewise.pages import review_form
+from likewise.pages.frame import PageData, PagePart, Screen
 from likewise.pages.leases import SECONDS, Leases
 from likewise.pages.page_state import Visit
 from likewise.pages.pair_page import PairDetails, load_ledger_pair
 from likewise.pages.review_form import CHOICES, FINAL, STATES
 from likewise.pages.review_log import ReviewLog
 from likewise.pages.running_tally import count_totals
-from likewise.pages.screen import PageData, PagePart, Screen
 from likewise.service.http_errors import Refusal
 
 _PAGE_ROWS = 50

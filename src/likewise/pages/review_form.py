@@ -9,12 +9,12 @@ made; if another was saved since, or somebody else works on the pair, nothing is
 from collections.abc import Mapping
 
 from likewise.ledger.notes import DISPOSITIONS, Review
+from likewise.pages.frame import Form, PagePart
 from likewise.pages.page_state import Visit
-from likewise.pages.screen import Form, PagePart
-from likewise.service.admin_log import record_action
 from likewise.service.http_errors import Refusal
 from likewise.service.routes.administration import require_ledger
 from likewise.service.routes.query_values import parse_whole
+from likewise.service.service_log import record_action
 
 FINAL = tuple(one for one in DISPOSITIONS if one != "open")
 CHOICES = (

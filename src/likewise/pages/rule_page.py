@@ -12,11 +12,10 @@ import numpy as np
 from likewise.errors import BadRow
 from likewise.monitor.calibration import Calibration, calibrate, calibrate_like_cases
 from likewise.monitor.protocol import AnyMonitor
-from likewise.monitor.sensitivity import vary
-from likewise.monitor.sensitivity_table import SensitivityTable
-from likewise.pages.computations import Computation
+from likewise.monitor.sensitivity import SensitivityTable, vary
+from likewise.pages.frame import PageData, PagePart, Screen, recompute_form
 from likewise.pages.page_state import Visit
-from likewise.pages.screen import PageData, PagePart, Screen, recompute_form
+from likewise.pages.running_tally import Computation
 from likewise.reports.charts import comparable_plot, curve_plot
 from likewise.reports.finding_words import describe_time_limit, word_rule
 from likewise.reports.findings import curve_of

@@ -18,9 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from likewise.pages.settings import PagesSettings
-from likewise.service.admin_log import Actor
 from likewise.service.http_errors import Refusal
 from likewise.service.service import Service
+from likewise.service.service_log import Actor
 from likewise.service.settings import SCOPES, Token, is_allowed
 
 LOCAL = "local"

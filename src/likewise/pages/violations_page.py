@@ -23,17 +23,16 @@ from likewise.explaining.compare_groups import protected_columns
 from likewise.ledger.ledger import Entry, Ledger
 from likewise.ledger.notes import DISPOSITIONS
 from likewise.ledger.violation_query import PageCursor, ViolationQuery
-from likewise.pages.frame import HEADERS
+from likewise.pages.frame import HEADERS, Download, PageData, PagePart, Screen
 from likewise.pages.page_state import Visit
 from likewise.pages.running_tally import count_totals
-from likewise.pages.screen import Download, PageData, PagePart, Screen
-from likewise.reports.stored_pairs import entry_of
+from likewise.reports.selected_pairs import entry_of
 from likewise.reports.workbook import Workbook
 from likewise.service.http_errors import Refusal
 from likewise.service.routes.query_values import parse_number, parse_time, parse_whole
 from likewise.service.served_monitor import ServedMonitor
 from likewise.tables.codec import json_value, to_query_text
-from likewise.tables.csv_escape import escape_cell
+from likewise.tables.printing import escape_cell
 from likewise.verdict.verdict_body import write_body
 from likewise.verdict.verdicts import Verdict
 

@@ -2,8 +2,8 @@
 
 A column is left out if it is no input (nested, empty, a time, a truth, another decision, a score, a
 survey weight, constant, an index, an identifier, text that hardly repeats, or it gives the output
-away: leakage.py). It is a category if it is text or its numbers are codes; else a number with a
-tolerance from its spread (tolerances.py).
+away: output_column.py). It is a category if it is text or its numbers are codes; else a number with
+a tolerance from its spread (tolerances.py).
 
 Invariant: a column that is left out has a note that says why. With few rows no column is left out
 because of its values.
@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from likewise.proposing import column_names
-from likewise.proposing.column_notes import About, ColumnNote
-from likewise.proposing.leakage import leak_of
-from likewise.proposing.profile import Profile
+from likewise.proposing.output_column import leak_of
+from likewise.proposing.profile import About, ColumnNote, Profile
 from likewise.proposing.tolerances import tolerance_of
 from likewise.rule.feature import Feature, Missing
 

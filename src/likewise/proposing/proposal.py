@@ -16,7 +16,6 @@ import numpy as np
 
 from likewise.errors import BadRule
 from likewise.proposing import column_names
-from likewise.proposing.column_notes import ColumnNote
 from likewise.proposing.column_proposal import (
     CODES,
     FEW,
@@ -25,9 +24,8 @@ from likewise.proposing.column_proposal import (
     missing_of,
     propose_column,
 )
-from likewise.proposing.families import Family, families_of
-from likewise.proposing.profile import Profile, profiles_of
-from likewise.proposing.tolerances import SuggestedValue, delta_of
+from likewise.proposing.profile import ColumnNote, Profile, profiles_of
+from likewise.proposing.tolerances import Family, SuggestedValue, delta_of, families_of
 from likewise.rule.feature import Feature, Output
 from likewise.rule.rule import Rule
 from likewise.tables.frames import table_columns

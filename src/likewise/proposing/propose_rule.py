@@ -18,12 +18,11 @@ from typing import Any
 
 from likewise.errors import BadDecision
 from likewise.proposing import column_names
-from likewise.proposing.column_notes import ColumnNote
-from likewise.proposing.families import families_of
 from likewise.proposing.loosening import ROWS, LoosenedRule, loosen_rule
 from likewise.proposing.output_column import favourable_of, truth_note
-from likewise.proposing.profile import Profile
+from likewise.proposing.profile import ColumnNote, Profile
 from likewise.proposing.proposal import Proposal, propose_features
+from likewise.proposing.tolerances import families_of
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule, toml_value
 from likewise.tables.frames import is_missing, table_columns

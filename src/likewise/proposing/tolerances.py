@@ -9,12 +9,61 @@ Invariant: every suggestion is a tolerance that a Feature accepts, with a reason
 """
 
 import math
+import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from likewise.proposing.profile import Profile
 from likewise.rule.feature import TOLERANCES
+
+_SIGN = re.compile(r"=|[_.:/| -]+")
+_NEARLY = 0.99
+
+
+class Family(NamedTuple):
+    """Names the columns that together say one thing."""
+
+    name: str
+    columns: tuple[str, ...]
+
+
+def families_of(profiles: Mapping[str, Profile]) -> list[Family]:
+    """Find the one-hot families of a table."""
+    left = {name: one for name, one in profiles.items() if one.binary and not one.has_missing}
+    families: list[Family] = []
+    for beginning, names in _find_beginnings(list(left)):
+        members = [name for name in names if name in left]
+        if len(members) > 1 and _is_family(beginning, [left[name] for name in members]):
+            families.append(Family(_SIGN.sub(" ", beginning).strip() or beginning, tuple(members)))
+            for name in members:
+                del left[name]
+    order = {name: i for i, name in enumerate(profiles)}
+    return sorted(families, key=lambda family: order[family.columns[0]])
+
+
+def _find_beginnings(names: list[str]) -> list[tuple[str, list[str]]]:
+    """Return what several names begin with, up to a sign and with it; those of most names first."""
+    shared: dict[str, list[str]] = {}
+    for name in names:
+        for sign in _SIGN.finditer(name):
+            if sign.start() > 0 and sign.end() < len(name):
+                shared.setdefault(name[: sign.end()], []).append(name)
+    several = [(beginning, names) for beginning, names in shared.items() if len(names) > 1]
+    return sorted(several, key=lambda one: (-len(one[1]), -len(one[0])))
+
+
+def _is_family(beginning: str, members: list[Profile]) -> bool:
+    """Tell whether no row has two of these columns set, and enough speaks for a family."""
+    flags = np.array([[bool(value) for value in one.values] for one in members])
+    set_in_row: npt.NDArray[np.int64] = flags.sum(axis=0)
+    if set_in_row.max() > 1:
+        return False
+    complete = float((set_in_row == 1).mean()) >= _NEARLY
+    return complete or len(members) > 2 or beginning.endswith("=")
+
 
 SHARE = 0.1
 _COUNTED = 100  # whole numbers that are mostly 0 are counts if all are below this

@@ -2,7 +2,7 @@
 
 Invariant: numbers are dense, each is given once, and entries leave in their order.
 Cost: `put` is a few attributes and one append.
-Not here: the thread that takes entries (worker.py), what happens if there is no room (buffer.py).
+Not here: the thread that takes entries (waiting_decisions.py), no room (buffer.py).
 """
 
 import time as clock
@@ -12,7 +12,7 @@ from threading import RLock
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from likewise.errors import NestedCall
-from likewise.runtime.reentrancy import is_called_within
+from likewise.runtime.forking import is_called_within
 from likewise.verdict.losses import Loss
 
 T = TypeVar("T")

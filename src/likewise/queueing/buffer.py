@@ -4,7 +4,7 @@ Invariant: every submitted decision is answered, refused, lost, accepted or wait
 numbers; each loss is reported to the monitor before it judges more; a ledger knows how many
 decisions a kill may lose.
 Cost: `submit` copies the input and appends it to a queue.
-Not here: the queue (bounded_queue.py), the thread (worker.py) and its work (delivering.py).
+Not here: the queue (bounded_queue.py), the thread (waiting_decisions.py), its work (delivering.py).
 """
 
 import atexit
@@ -23,10 +23,7 @@ from typing import Any, Self
 from likewise.errors import BadDecision, BadFile, BadRule
 from likewise.monitor.protocol import AnyMonitor
 from likewise.monitor.readers.protocol import FROM_ROW
-from likewise.queueing.answers import ReceiptLog
-from likewise.queueing.bounded_queue import NO_ROOM
-from likewise.queueing.delivering import MOST_PER_TRANSACTION, Deliverer
-from likewise.queueing.receipt import (
+from likewise.queueing.answers import (
     CLOSED,
     FORK,
     FULL,
@@ -34,10 +31,12 @@ from likewise.queueing.receipt import (
     BufferSettings,
     BufferStats,
     Receipt,
+    ReceiptLog,
     WhenFull,
 )
-from likewise.queueing.waiting_decisions import InputCopier, SubmittedDecision, WaitingEntry
-from likewise.queueing.worker import Worker
+from likewise.queueing.bounded_queue import NO_ROOM
+from likewise.queueing.delivering import MOST_PER_TRANSACTION, Deliverer
+from likewise.queueing.waiting_decisions import InputCopier, SubmittedDecision, WaitingEntry, Worker
 from likewise.runtime.forking import register_after_fork
 from likewise.runtime.log import logger
 

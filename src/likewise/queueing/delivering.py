@@ -2,7 +2,7 @@
 
 Invariant: each decision is judged once, or refused, or lost and counted; losses are reported before
 the next decisions are judged.
-Not here: when a batch is taken, and which (buffer.py, worker.py).
+Not here: when a batch is taken, and which (buffer.py, waiting_decisions.py).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,11 +13,10 @@ from typing import Any
 from uuid import uuid4
 
 from likewise.errors import BadDecision, BadFile, Forbidden, RepeatedKey, Unreachable
-from likewise.monitor.bad_rows import JudgedRows, RejectedRow, isolate_bad_rows
+from likewise.monitor.batching import JudgedRows, RejectedRow, isolate_bad_rows
 from likewise.monitor.protocol import AnyMonitor
-from likewise.queueing.answers import ReceiptLog
+from likewise.queueing.answers import FAILED, IN_DOUBT, ReceiptLog
 from likewise.queueing.bounded_queue import BoundedQueue
-from likewise.queueing.receipt import FAILED, IN_DOUBT
 from likewise.queueing.waiting_decisions import (
     InputCopier,
     SubmittedDecision,
@@ -57,7 +56,7 @@ class Deliverer:
     given_up    whether decisions that cannot be delivered at once are to be lost
 
     A monitor takes a batch whole or refuses it whole. A refused batch is judged in parts
-    (monitor/bad_rows.py), so that each refused decision is refused alone and the others are judged.
+    (monitor/batching.py), so that each refused decision is refused alone and the others are judged.
 
     With a ledger a batch can be accepted first: it is on disk, in its order, and is judged by
     `judge_accepted` when there is time. If somebody else's call had it judged, the ledger is asked

@@ -22,9 +22,9 @@ import numpy.typing as npt
 
 from likewise.explaining.compare_groups import protected_columns
 from likewise.explaining.past import Past
-from likewise.reports.stable_numbers import mix_words, stable_codes, to_words
+from likewise.reports.totals import mix_words, stable_codes, to_words
 from likewise.tables.array_types import Floats, Rows
-from likewise.verdict.past_rows import CodedColumn
+from likewise.verdict.model_counts import CodedColumn
 from likewise.verdict.verdicts import Verdicts
 
 KINDS = 12

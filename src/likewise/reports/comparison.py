@@ -9,7 +9,7 @@ apart.
 
 Invariant: persisting pairs are as many in one history as in the other.
 Cost: sorting the pairs; where there are no keys, a look at the values of every decision.
-Not here: words (compare_words.py), the page (compare_page.py).
+Not here: words (compare_page.py), the page (compare_page.py).
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from likewise.explaining.past import Past
 from likewise.reports.clearest import ContradictingPairs
 from likewise.reports.evidence import Provenance
 from likewise.reports.findings import groups_among
-from likewise.reports.intervals import Difference, Share, difference, wilson
 from likewise.reports.judged_history import JudgedHistory
 from likewise.reports.selected_pairs import WorstPair
+from likewise.reports.totals import Difference, Share, difference, wilson
 from likewise.rule.rule import Rule
 from likewise.tables.array_types import Rows
 from likewise.tables.printing import shorten

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from likewise.monitor.calibration import Calibration
-from likewise.monitor.sensitivity_table import SensitivityTable
+from likewise.monitor.sensitivity import SensitivityTable
 from likewise.reports.charts import comparable_plot, curve_plot
 from likewise.reports.document import document
 from likewise.reports.finding_words import word_rule

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from likewise.rule.rule import Rule
-from likewise.sources.time_order import AS_IT_IS, NEWEST_FIRST, SORTED, Arrangement
+from likewise.sources.time_columns import AS_IT_IS, NEWEST_FIRST, SORTED, Arrangement
 from likewise.tables.times import iso_text_of_seconds
-from likewise.verdict.index_report import Explanation
+from likewise.verdict.losses import Explanation
 from likewise.version import __version__
 
 _PACKAGES = ("numpy", "polars")
@@ -84,7 +84,7 @@ class Evidence:
     """The last link of the ledger's chain, if there is a ledger."""
     seconds: float | None = None
     load: float | None = None
-    """How busy the machine was meanwhile; 1 is this work alone (runtime/cpu_load.py)."""
+    """How busy the machine was meanwhile; 1 is this work alone (runtime/machine.py)."""
     seeds: tuple[tuple[str, int], ...] = ()
     """What was drawn at random, and the seeds."""
     model_column: str | None = None

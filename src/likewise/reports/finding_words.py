@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from likewise.reports.findings import Findings
-from likewise.reports.group_words import group_sentences
+from likewise.reports.group_section import group_sentences
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
 from likewise.rule.value_names import name_value

@@ -20,7 +20,7 @@ from likewise.explaining.compare_groups import compare_groups, protected_columns
 from likewise.explaining.past import Past
 from likewise.monitor.calibration import Calibration
 from likewise.monitor.protocol import AnyMonitor
-from likewise.monitor.sensitivity_table import SensitivityTable
+from likewise.monitor.sensitivity import SensitivityTable
 from likewise.reports.evidence import Evidence, Provenance, build_provenance
 from likewise.reports.selected_pairs import WorstPair, WorstPairs
 from likewise.reports.timeline import Stretch

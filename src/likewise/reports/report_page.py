@@ -1,7 +1,7 @@
 """Renders findings as the report: one self-contained HTML document (page.html).
 
 Not here: sentences (finding_words.py), plots (charts.py), groups (group_section.py), pairs
-(cards.py).
+(document.py).
 """
 
 import os
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from likewise.explaining.compare_groups import protected_columns
-from likewise.reports.cards import pair_cards
 from likewise.reports.charts import (
     MIN_POINT,
     choose_drawn,
@@ -19,13 +18,11 @@ from likewise.reports.charts import (
     margin_plot,
     rate_plot,
 )
-from likewise.reports.document import document, write_document
+from likewise.reports.document import document, pair_cards, write_document
 from likewise.reports.evidence import Provenance
 from likewise.reports.finding_words import describe_findings, describe_time_limit, word_rule
 from likewise.reports.findings import Findings
-from likewise.reports.group_section import group_section
-from likewise.reports.group_words import how_compared
-from likewise.reports.model_section import model_section
+from likewise.reports.group_section import group_section, how_compared, model_section
 from likewise.reports.sensitivity_section import TITLE, describe_basis, varied_table
 from likewise.reports.timeline import Stretch
 from likewise.tables.printing import percent, shorten

@@ -9,7 +9,7 @@ Not here: counting (monitor/sensitivity.py); escaping text for a terminal (cli/t
 
 from dataclasses import dataclass
 
-from likewise.monitor.sensitivity_table import SensitivityTable, Variant, VariantCounts
+from likewise.monitor.sensitivity import SensitivityTable, Variant, VariantCounts
 from likewise.rule.rule import Rule
 from likewise.rule.variation import Tolerance
 from likewise.tables.printing import format_number, join_names, percent, shorten

@@ -8,6 +8,9 @@ Cost: some thousand numbers, and a bit for each decision.
 Not here: which pairs are the clearest (clearest.py), what is made of totals (findings.py).
 """
 
+import hashlib
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +20,134 @@ import numpy.typing as npt
 from likewise.explaining.model_tally import ModelTally
 from likewise.reports.timeline import RowStretches, TimeStretches
 from likewise.tables.array_types import Rows
+from likewise.tables.frames import is_missing
+from likewise.verdict.model_counts import CodedColumn
 from likewise.verdict.verdicts import Verdicts
+
+Words = npt.NDArray[np.int64]
+_POSITIVE = (1 << 63) - 1
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: neighbouring places get distant numbers
+
+
+def stable_number(value: Any) -> int:
+    """Return a number from 0 to 2**63 - 1 for a label, a category or a key."""
+    return int.from_bytes(hashlib.blake2b(_text(value), digest_size=8).digest()) & _POSITIVE
+
+
+def _text(value: Any) -> bytes:
+    """Write a value as text; values that Python holds equal (1, 1.0 and True) have one text."""
+    if isinstance(value, bool | float) and float(value).is_integer():
+        value = int(value)
+    kind = "number" if isinstance(value, int | float) else type(value).__name__
+    return f"{kind}:{value!r}".encode("utf-8", "surrogatepass")
+
+
+def stable_codes(coded: CodedColumn) -> Words:
+    """Replace the codes of a monitor by the numbers of what they stand for; -1 stays."""
+    different, which = np.unique(coded.codes, return_inverse=True)
+    numbers = [-1 if code < 0 else stable_number(coded.values[code]) for code in different.tolist()]
+    return np.array(numbers, np.int64)[which]
+
+
+def stable_column(values: Sequence[Any]) -> Words:
+    """Return the numbers of values, -1 where one is missing."""
+    numbers: dict[Any, int] = {}
+    for value in dict.fromkeys(values):
+        numbers[value] = -1 if is_missing(value) else stable_number(value)
+    return np.fromiter((numbers[value] for value in values), np.int64, len(values))
+
+
+def to_words(values: npt.NDArray[Any]) -> Words:
+    """Write each row as 64-bit words; 0.0 and -0.0 are the same, and so are all NaN."""
+    flat = values.reshape(len(values), -1)
+    if flat.dtype.kind != "f":
+        return flat.astype(np.int64)
+    numbers = np.where(np.isnan(flat), np.nan, flat.astype(np.float64) + 0.0)
+    return np.ascontiguousarray(numbers).view(np.int64)
+
+
+def mix_words(words: Words) -> npt.NDArray[np.uint64]:
+    """Return one number for each row: its words are mixed with their places, and added up.
+
+    The mixing is splitmix64 (Steele, Lea and Flood 2014): every bit of a word moves every other.
+    """
+    places = np.arange(1, words.shape[1] + 1, dtype=np.uint64)
+    mixed: npt.NDArray[np.uint64] = (words.view(np.uint64) + places * _STEP).astype(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    mixed = mixed ^ (mixed >> np.uint64(31))
+    total: npt.NDArray[np.uint64] = mixed.sum(axis=1, dtype=np.uint64)
+    return total
+
+
+Z = 1.959963984540054
+"""The 97.5 % point of the normal distribution."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """Holds a count out of a number, and the interval of the share."""
+
+    count: int
+    of: int
+    low: float
+    high: float
+
+    @property
+    def rate(self) -> float | None:
+        """The share itself; None if it is a share of nothing."""
+        return self.count / self.of if self.of else None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Holds the difference of two shares, the second minus the first."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether 0 lies outside the interval."""
+        return self.low > 0 or self.high < 0
+
+
+def wilson(count: int, of: int) -> Share:
+    """Return a share with its interval; a share of nothing has that from 0 to 1.
+
+    >>> share = wilson(10, 100)
+    >>> round(share.low, 4), round(share.high, 4)
+    (0.0552, 0.1744)
+    """
+    return Share(count, of, *wilson_bounds(count, of))
+
+
+def wilson_bounds(count: float, of: float, deviations: float = Z) -> tuple[float, float]:
+    """Return the lowest and the highest rate that the share is within `deviations` of."""
+    if of == 0:
+        return 0.0, 1.0
+    square = deviations * deviations
+    middle = (count + square / 2) / (of + square)
+    half = deviations * math.sqrt(count * (of - count) / of + square / 4) / (of + square)
+    low = 0.0 if count == 0 else max(0.0, middle - half)
+    return low, 1.0 if count == of else min(1.0, middle + half)
+
+
+def difference(one: Share, other: Share) -> Difference | None:
+    """Return the other share minus the one; None if one of them is a share of nothing.
+
+    >>> found = difference(wilson(10, 100), wilson(20, 100))
+    >>> round(found.value, 4), round(found.low, 4), round(found.high, 4)
+    (0.1, 0.0001, 0.1995)
+    """
+    if one.rate is None or other.rate is None:
+        return None
+    value = other.rate - one.rate
+    below = math.hypot(other.rate - other.low, one.high - one.rate)
+    above = math.hypot(other.high - other.rate, one.rate - one.low)
+    return Difference(value, value - below, value + above)
+
 
 MARGINS = 20  # bars in the histogram of margins
 _BITS = 8

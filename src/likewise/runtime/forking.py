@@ -8,9 +8,24 @@ alive has run, in the order in which they registered.
 
 import contextlib
 import os
+import sys
 import weakref
+from pathlib import Path
 from threading import RLock
+from types import FrameType
 from typing import Protocol
+
+_OURS = (str(Path(__file__).parents[1]), contextlib.__file__)
+
+
+def is_called_within(owner: object) -> bool:
+    """Whether a method of `owner` has, through code outside of likewise, called this one."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    while frame is not None and frame.f_locals.get("self") is not owner:
+        frame = frame.f_back
+    return frame is not None
 
 
 class ForkListener(Protocol):

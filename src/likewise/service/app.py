@@ -30,7 +30,6 @@ from likewise.service.content_types import (
     encode_answer,
     media_type_of,
 )
-from likewise.service.cross_site import CrossSiteCheck
 from likewise.service.http_errors import Refusal, http_error
 from likewise.service.monitor_counts import OTHER
 from likewise.service.operations import Operation
@@ -46,6 +45,7 @@ from likewise.service.request_guard import (
     AdmittedRequest,
     ASGIScope,
     ClientDisconnected,
+    CrossSiteCheck,
     HotRoute,
     Receive,
     RequestGuard,
@@ -61,9 +61,7 @@ from likewise.service.routes import (
     event_intake,
     health,
     looking_back,
-    metrics,
     openapi,
-    remote_history,
     verdict_events,
 )
 from likewise.service.routes.openapi import describe_api
@@ -88,8 +86,6 @@ MODULES: tuple[Any, ...] = (
     administration,
     alert_status,
     event_intake,
-    metrics,
-    remote_history,
     openapi,
     health,
 )

@@ -18,9 +18,9 @@ from likewise.rule.rule import Rule
 from likewise.runtime.log import logger
 from likewise.service.served_monitor import ServedMonitor
 from likewise.service.settings import StreamSource
+from likewise.sources.file_source import make_source, make_target
 from likewise.sources.follower import Follower, GapFound
 from likewise.sources.judge_messages import StreamJudge, make_binder
-from likewise.sources.open_source import make_source, make_target
 from likewise.sources.sinks import LineTarget, StreamSink
 
 _RETRY_SECONDS = 5.0  # seconds before a stream that failed is tried again

@@ -74,7 +74,7 @@ from likewise.service.toml_tables import (
     check_name,
     read_table,
 )
-from likewise.sharding.settings import ClusterSettings
+from likewise.sharding.protocol import ClusterSettings
 from likewise.sources.address import parse_address
 
 SCOPES = ("observe", "read", "review", "erase", "admin")
@@ -186,7 +186,7 @@ class ServerSettings(SettingsTable, frozen=True):
     key: Path | None = None
     behind_proxy: bool = False
     hosts: tuple[str, ...] = ()
-    """Further host names of the server, besides `host` and those of loopback (cross_site.py)."""
+    """Further host names of the server, besides `host` and those of loopback (request_guard.py)."""
     workers: int = 1
     drain_seconds: NotNegative = 20.0
     """How long open requests may take to end after SIGTERM."""

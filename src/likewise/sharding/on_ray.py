@@ -19,7 +19,7 @@ from typing import Any
 
 from likewise.errors import BadRule, LikewiseError, Unreachable
 from likewise.runtime.log import logger
-from likewise.runtime.port_check import explain_unreachable
+from likewise.runtime.machine import explain_unreachable
 from likewise.sharding.protocol import Fenced, OutOfStep, ShardDown
 from likewise.sharding.shard import Shard
 

@@ -25,8 +25,7 @@ from likewise.rule.rule import Rule
 from likewise.search.engine.engine import Engine
 from likewise.sharding.fleet import Fleet
 from likewise.sharding.placement import Placement
-from likewise.sharding.protocol import ShardBackend
-from likewise.sharding.settings import ClusterSettings
+from likewise.sharding.protocol import ClusterSettings, ShardBackend
 from likewise.sharding.shard_calls import INCOMPLETE, MonitorShards, read_incomplete_ranges
 from likewise.sharding.sharded_index import ShardedIndexFactory
 

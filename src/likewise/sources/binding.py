@@ -15,7 +15,7 @@ from likewise.errors import BadRule, BadTable, WrongShape
 from likewise.monitor.readers.table_reader import output_column
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
-from likewise.sources.chunk import Chunk, ColumnType, Table
+from likewise.sources.protocol import Chunk, ColumnType, Table
 from likewise.tables.frames import ColumnTable, columns_of, read_number_column
 from likewise.tables.known_names import did_you_mean
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from likewise.sources.chunk import Chunk, ColumnTypes
+from likewise.sources.protocol import Chunk, ColumnTypes
 from likewise.sources.remarks import Remark
 from likewise.sources.text_columns import TextColumns
 

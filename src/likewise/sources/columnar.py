@@ -20,8 +20,8 @@ import polars as pl
 from likewise.errors import BadFile
 from likewise.sources.arrow_ipc import DICTIONARY, RECORDS, SCHEMA, BadArrow, read_header
 from likewise.sources.byte_streams import ByteStream
-from likewise.sources.chunk import Chunk, ColumnTypes
 from likewise.sources.chunk_reader import ChunkReader
+from likewise.sources.protocol import Chunk, ColumnTypes
 
 
 class ColumnarFile(ChunkReader):

@@ -19,11 +19,10 @@ import msgspec
 import numpy as np
 
 from likewise.sources.arrow_ipc import BadArrow, read_columns
-from likewise.sources.chunk import BadLine
+from likewise.sources.byte_streams import LONGEST
 from likewise.sources.json_lines import check_plain_object, parse_json
-from likewise.sources.protocol import Record
-from likewise.sources.record_cutting import LONGEST
-from likewise.sources.stream_messages import Message, Messages
+from likewise.sources.judge_messages import Message, Messages
+from likewise.sources.protocol import BadLine, Record
 from likewise.tables.frames import ColumnTable
 from likewise.tables.normalize import require_list
 

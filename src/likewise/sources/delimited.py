@@ -1,4 +1,4 @@
-"""Reads CSV and TSV: records as in record_cutting.py and file_layout.py, values with Polars.
+"""Reads CSV and TSV: records as in byte_streams.py and file_layout.py, values with Polars.
 
 A column is a number only if the rule says so. Delimiter and decimal sign are detected from the
 first lines, and so is Windows-1252 (cp1252), which has no mark: the first block with more than
@@ -16,12 +16,11 @@ import numpy.typing as npt
 import polars as pl
 
 from likewise.errors import BadFile
-from likewise.sources.byte_streams import ByteStream
-from likewise.sources.chunk import Chunk, ColumnTypes, RefusedRow
+from likewise.sources.byte_streams import ByteStream, RecordBlock, read_blocks
 from likewise.sources.chunk_reader import ChunkReader
 from likewise.sources.file_layout import detect_layout, without_spaces
 from likewise.sources.number_text import Decimal
-from likewise.sources.record_cutting import RecordBlock, read_blocks
+from likewise.sources.protocol import Chunk, ColumnTypes, RefusedRow
 from likewise.sources.remarks import Remark
 from likewise.sources.text_columns import SAMPLE, TextColumns
 

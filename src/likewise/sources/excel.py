@@ -17,10 +17,10 @@ import polars as pl
 
 from likewise.errors import BadFile
 from likewise.sources.byte_streams import ByteStream
-from likewise.sources.chunk import Chunk, ColumnTypes
 from likewise.sources.chunk_reader import ChunkReader
 from likewise.sources.file_layout import LOOKED_AT, detect_layout_of_records
 from likewise.sources.number_text import Decimal
+from likewise.sources.protocol import Chunk, ColumnTypes
 from likewise.sources.remarks import Remark
 from likewise.sources.text_columns import SAMPLE, TextColumns
 from likewise.tables.normalize import MAX_EXACT_INT

@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from likewise.errors import BadFile
-from likewise.sources.missing_words import is_missing_word
+from likewise.sources.byte_streams import RecordBlock
 from likewise.sources.number_text import looks_like_number
-from likewise.sources.record_cutting import RecordBlock
-from likewise.sources.remarks import Remark, shorten
+from likewise.sources.remarks import Remark, is_missing_word, shorten
 
 LOOKED_AT = 1_000
 """Records from which the layout is known."""

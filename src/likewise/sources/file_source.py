@@ -7,19 +7,65 @@ Invariant: memory does not grow with the file, except for Excel.
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from likewise.errors import BadFile
+from likewise.errors import BadFile, BadRule
+from likewise.sources.address import is_address, parse_address
 from likewise.sources.byte_streams import ByteStream
-from likewise.sources.chunk import Chunk, ColumnTypes
 from likewise.sources.chunk_reader import ChunkReader
 from likewise.sources.digest import Digest
+from likewise.sources.json_lines import LineFile
 from likewise.sources.number_text import Decimal
+from likewise.sources.protocol import Chunk, ColumnTypes, Source
 from likewise.sources.remarks import Remark
+from likewise.sources.sinks import LineTarget
 
 if TYPE_CHECKING:
     from likewise.sources.text_columns import TextColumns
+
+
+def make_source(text: str) -> tuple[Source, str]:
+    """Return the source of an address or a file of JSON lines, and the format of its records.
+
+    Nothing is connected yet: `seek` does that.
+    """
+    if not is_address(text):
+        return LineFile(Path(text)), "json"
+    address = parse_address(text)
+    if address.kind == "redis":
+        from likewise.sources.redis import RedisSource
+
+        return RedisSource(address), address.format
+    if address.kind == "nats":
+        from likewise.sources.nats import NatsSource
+
+        return NatsSource(address), address.format
+    from likewise.sources.kafka import KafkaSource
+
+    return KafkaSource(address), address.format
+
+
+def make_target(text: str, field: str) -> LineTarget:
+    """Return the target of an address.
+
+    field   the name of a line in an entry of a Redis stream
+    """
+    if not is_address(text):
+        raise BadRule(f"{text!r} is no address; expected redis://…, nats://… or kafka://…")
+    address = parse_address(text)
+    if address.kind == "redis":
+        from likewise.sources.redis import RedisTarget
+
+        return RedisTarget(address, field)
+    if address.kind == "nats":
+        from likewise.sources.nats import NatsTarget
+
+        return NatsTarget(address)
+    from likewise.sources.kafka import KafkaTarget
+
+    return KafkaTarget(address)
+
 
 ROWS = 65_536
 """Rows in a chunk, at most: as many as a monitor works on together."""

@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadFile, Unreachable
-from likewise.monitor.bad_rows import RejectedRow, describe_refusal, isolate_bad_rows
+from likewise.monitor.batching import RejectedRow, describe_refusal, isolate_bad_rows
 from likewise.sources.decoding import Decoder, UndecodedRecord
-from likewise.sources.judge_messages import StreamJudge
+from likewise.sources.judge_messages import Messages, StreamJudge
 from likewise.sources.protocol import Gap, PollResult, Record, Source, just_before
 from likewise.sources.sinks import CallMonitor, Retry, Sink, StopRequested, call_directly
-from likewise.sources.stream_messages import Messages
 from likewise.tables.positions import Position, to_position_numbers
 from likewise.verdict.losses import reason_at_least
 from likewise.verdict.verdicts import Verdicts

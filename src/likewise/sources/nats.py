@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 from likewise.errors import BadFile, BadRule, Unreachable
 from likewise.sources.address import Address, missing_extra
+from likewise.sources.judge_messages import next_poll_size
 from likewise.sources.protocol import Gap, PollResult, Record, make_poll_result
-from likewise.sources.stream_messages import next_poll_size
 from likewise.tables.positions import Position
 
 _ANSWER_SECONDS = 5.0

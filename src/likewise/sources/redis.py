@@ -15,8 +15,8 @@ from typing import Any
 
 from likewise.errors import BadFile, BadRule, Unreachable
 from likewise.sources.address import Address, missing_extra
+from likewise.sources.judge_messages import next_poll_size
 from likewise.sources.protocol import Gap, PollResult, Record, just_before, make_poll_result
-from likewise.sources.stream_messages import next_poll_size
 from likewise.tables.positions import Position, to_position_numbers
 
 FIELD = "decision"

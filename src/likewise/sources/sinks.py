@@ -19,9 +19,8 @@ import numpy as np
 
 from likewise.errors import BadFile, Unreachable
 from likewise.ledger.ledger import Ledger
-from likewise.sources.judge_messages import StreamJudge
+from likewise.sources.judge_messages import Messages, StreamJudge
 from likewise.sources.protocol import Record
-from likewise.sources.stream_messages import Messages
 from likewise.tables.array_types import Rows
 from likewise.tables.positions import Position
 from likewise.verdict.verdict_body import write_bodies, write_body

@@ -15,8 +15,6 @@ import numpy.typing as npt
 import polars as pl
 
 from likewise.errors import BadFile
-from likewise.sources.chunk import Chunk, ColumnType, ColumnTypes, RefusedRow
-from likewise.sources.missing_words import MissingWords, find_missing_words
 from likewise.sources.number_text import (
     PLAIN,
     ColumnReading,
@@ -25,7 +23,8 @@ from likewise.sources.number_text import (
     examine,
     settle_columns,
 )
-from likewise.sources.remarks import Remark, shorten
+from likewise.sources.protocol import Chunk, ColumnType, ColumnTypes, RefusedRow
+from likewise.sources.remarks import MissingWords, Remark, find_missing_words, shorten
 from likewise.tables.normalize import MAX_EXACT_INT
 
 SAMPLE = 10_000

@@ -18,6 +18,15 @@ import numpy as np
 from likewise.errors import BadFile, UnexpectedValue
 from likewise.tables.normalize import as_list, short_repr, to_python_scalar
 
+CODE, VECTOR = "f0", "f1"
+"""The names of the two fields of its NumPy type."""
+
+
+def make_column_type(vector: np.dtype[Any]) -> str:
+    """Return the NumPy type of a column whose vectors have this type."""
+    return f"<i4,({vector.shape[0]},){vector.base.newbyteorder('<').str}"
+
+
 _READ: dict[str, Callable[[str], Any]] = {
     "date": datetime.date.fromisoformat,
     "datetime": datetime.datetime.fromisoformat,

@@ -4,9 +4,29 @@ Invariant: text of `escape_unprintable` and `format_value` holds no character th
 Not here: HTML (verdict/html.py), text of values in error messages (normalize.py).
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
+
+FORMULA = r"^(?:['\s]*[=+\-@＝＋－＠]|'*[\t\r\n])"
+NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
+_FORMULA, _NUMBER = re.compile(FORMULA), re.compile(NUMBER)
+
+
+def escape_cell(value: Any) -> Any:
+    """Return the value of a cell; text that looks like a formula gets a quotation mark.
+
+    >>> [escape_cell(value) for value in ("=1+1", "-1.5", "p7", 3, None)]
+    ["'=1+1", '-1.5', 'p7', 3, '']
+    """
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        return value if isinstance(value, int | float) else escape_cell(str(value))
+    plain = _FORMULA.match(value) is None or _NUMBER.fullmatch(value) is not None
+    return value if plain else f"'{value}"
+
 
 _FEW = 8  # names that a list has before it says how many more there are
 _LONGEST = 2_000  # characters of a repr

@@ -3,7 +3,7 @@
 Every count comes with its denominator: similar pairs across the groups, decisions with a similar
 case in the other group, and people. `ShuffleTest` says how large the difference would be by chance.
 Invariant: frozen, and independent of the order in which decisions came.
-Not here: the counting (explaining/compare_groups.py), the words (reports/group_words.py).
+Not here: the counting (explaining/compare_groups.py), the words (reports/group_section.py).
 """
 
 from dataclasses import asdict, dataclass

@@ -4,9 +4,38 @@ Invariant: every witness is counted once, within or across; a decision may be fl
 Not here: the counting itself (explaining/model_tally.py).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+
+class CodedColumn(NamedTuple):
+    """The values of one column as codes, which is cheap for many rows."""
+
+    codes: npt.NDArray[np.int64]
+    """The code for each row; -1 where it is forgotten, or the value is missing."""
+    values: Sequence[Any]
+    """The values by code."""
+
+
+class ComparisonSpan(NamedTuple):
+    """How far apart in time two decisions may be to be compared, and the times of decisions."""
+
+    text: str
+    microseconds: int
+    times: npt.NDArray[np.int64]
+    """The time of each row, in microseconds since 1970."""
+
+
+class LikeModels(NamedTuple):
+    """Whether decisions had an earlier similar case of their own model, and of another one."""
+
+    within: npt.NDArray[np.bool_]
+    across: npt.NDArray[np.bool_]
+
 
 ComparablesByModel = Mapping[str | None, tuple[int, int]]
 """By model: decisions with an earlier similar case of the same model, and of another model."""

@@ -21,8 +21,7 @@ from likewise.queueing.buffer import DecisionBuffer, buffered
 from likewise.runtime.forking import register_after_fork
 from likewise.runtime.log import logger
 from likewise.tables.printing import with_bounded_repr
-from likewise.watching.background import Backlog
-from likewise.watching.delivery import get_known_rule
+from likewise.watching.delivery import Backlog, get_known_rule
 from likewise.watching.settings import WatchTarget
 from likewise.watching.watch_records import add_counts
 

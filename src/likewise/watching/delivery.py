@@ -7,22 +7,112 @@ service before anything later is judged. Each verdict is given back once, in ord
 Cost: at most `capacity` decisions in memory, within the bytes of `lw.buffered`.
 """
 
+import atexit
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
+from math import prod
 from queue import Empty, SimpleQueue
 from threading import RLock
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from likewise.errors import BadDecision
 from likewise.monitor.protocol import AnyMonitor
 from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.queueing.answers import Receipt
+from likewise.queueing.bounded_queue import NO_ROOM, UNLIMITED, Entry
 from likewise.queueing.buffer import DecisionBuffer, buffered
-from likewise.queueing.receipt import Receipt
+from likewise.queueing.waiting_decisions import Worker
 from likewise.rule.rule import Rule
 from likewise.runtime.forking import register_after_fork
+from likewise.runtime.log import logger
 from likewise.tables.frames import table_columns
 from likewise.tables.normalize import require_list
+
+_EXIT_SECONDS = 10.0  # that the end of the program waits at most
+
+PieceT = TypeVar("PieceT")
+
+
+class Backlog(Generic[PieceT]):
+    """Keeps at most `most` pieces of work waiting, of `most_bytes` together.
+
+    process     does up to `batch` pieces, in their order
+    """
+
+    def __init__(
+        self,
+        process: Callable[[list[PieceT]], None],
+        *,
+        most: int,
+        most_bytes: int = UNLIMITED,
+        batch: int = 1,
+    ) -> None:
+        def work(entries: list[Entry[PieceT]]) -> None:
+            process([piece for _, _, piece in entries])
+
+        self._worker: Worker[PieceT] = Worker(
+            work, name="likewise-watch", most=most, most_bytes=most_bytes, batch=batch
+        )
+        self._queue = self._worker.queue
+        # Registered after the close of the monitor, so it runs before that.
+        at_exit = partial(_drain_at_exit, weakref.ref(self))
+        atexit.register(at_exit)
+        weakref.finalize(self, atexit.unregister, at_exit).atexit = False
+        register_after_fork(self)
+
+    def _after_fork(self) -> None:
+        """Drop what waits: it is the parent process that does it."""
+        self._worker.after_fork()
+
+    @property
+    def waiting_count(self) -> int:
+        """How many pieces are not done yet."""
+        with self._queue.lock:
+            return len(self._queue) + self._queue.in_hand
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this is the thread that does the work."""
+        return self._worker.is_mine
+
+    def put(self, piece: PieceT, size: int = 0) -> bool:
+        """Have a piece of work done later; return whether there was room for it."""
+        with self._queue.lock:
+            number = self._queue.put(piece, size)
+        return number != NO_ROOM
+
+    def drain(self, seconds: float) -> bool:
+        """Wait until all work is done; return whether that took no longer than `seconds`.
+
+        Called by a piece of work, it does not wait for that piece itself.
+        """
+        queue, mine = self._queue, self._worker.is_mine
+        return self._worker.wait_until(lambda: not len(queue) and (mine or not queue.busy), seconds)
+
+
+def size_of(value: Any) -> int:
+    """Estimate how many bytes a value takes, quickly: by the first element of a sequence."""
+    if isinstance(value, list | tuple):
+        return 56 + len(value) * (8 + size_of(value[0])) if value else 56
+    if isinstance(value, dict):
+        return 64 + sum(100 + size_of(one) for one in value.values())
+    if isinstance(value, str | bytes):
+        return 50 + len(value)
+    size = getattr(value, "nbytes", None)
+    if isinstance(size, int):
+        return size
+    shape = getattr(value, "shape", None)  # of a frame
+    return 64 * prod(shape) if isinstance(shape, tuple) else 100
+
+
+def _drain_at_exit(reference: "weakref.ref[Backlog[PieceT]]") -> None:
+    backlog = reference()
+    if backlog is not None and not backlog.drain(_EXIT_SECONDS):
+        logger.warning("the program ends before %d watched calls are judged", backlog.waiting_count)
+
 
 CLOSE_SECONDS = 5.0  # that the end of a watch waits for a service
 

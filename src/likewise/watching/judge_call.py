@@ -1,7 +1,7 @@
 """Has a monitor judge the decisions of a call.
 
 A monitor takes a batch whole or refuses it whole. Where it knows the keys of some rows already, the
-others are judged; where bad rows are to be skipped, monitor/bad_rows.py finds them.
+others are judged; where bad rows are to be skipped, monitor/batching.py finds them.
 Invariant: each row of a batch is judged, repeated or failed; or the call fails as a whole.
 Cost: `observe` or `observe_many`, and one microsecond; for a refused batch, see bad_rows.py.
 """
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from likewise.errors import BadDecision, RepeatedKey, UnexpectedValue
-from likewise.monitor.bad_rows import RejectedRow, isolate_bad_rows
+from likewise.monitor.batching import RejectedRow, isolate_bad_rows
 from likewise.monitor.protocol import AnyMonitor, Decision
 from likewise.tables.copy_input import copy_input
 from likewise.tables.frames import columns_of

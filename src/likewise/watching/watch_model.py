@@ -1,7 +1,7 @@
 """`lw.watch` watches a model that is used as before.
 
 Callables are wrapped in `Watched`, estimators and boosters as in estimator.py and predictor.py;
-torch modules get hooks (torch_module.py) and are used themselves.
+torch modules get hooks and are used themselves.
 Invariant: the answer is the very object that the model answered. What the model raises passes
 through, and then nothing is observed. An awaitable answer is observed once it was awaited.
 Cost: watcher.py's.
@@ -10,10 +10,12 @@ Cost: watcher.py's.
 import functools
 import inspect
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
-from likewise.errors import BadRule
+from likewise.errors import BadRule, HintWarning
+from likewise.runtime.log import logger
 from likewise.watching.predictor import WatchedModel, WatchedPredictor
 from likewise.watching.settings import (
     KEEP,
@@ -25,11 +27,72 @@ from likewise.watching.settings import (
     WatchSettings,
     WhenUnknown,
 )
-from likewise.watching.torch_module import ModuleHooks
+from likewise.watching.warnings import warn
 from likewise.watching.watcher import CapturedInput, Watcher
 
 if TYPE_CHECKING:
     from likewise.watching.estimator import WatchedEstimator
+
+
+class ModuleHooks:
+    """Holds the two hooks of one module."""
+
+    def __init__(self, module: Any, watcher: Watcher) -> None:
+        self._watcher: Watcher | None = watcher
+        self._copy_of: str | None = None
+        self._latest = threading.local()
+        self._handles = (
+            module.register_forward_pre_hook(self.capture_input, with_kwargs=True),
+            module.register_forward_hook(self.observe_answer, with_kwargs=True),
+        )
+
+    def _active_watcher(self, module: Any) -> Watcher | None:
+        watcher = self._watcher
+        if self._copy_of is not None and not module.training:
+            name, self._copy_of = self._copy_of, None
+            _warn_not_watched(name)
+        return None if watcher is None or watcher.closed or module.training else watcher
+
+    def capture_input(self, module: Any, args: Any, kwargs: Any) -> None:
+        watcher = self._active_watcher(module)
+        if watcher is not None:
+            # One place for each thread: if the module raises, the next call takes it.
+            self._latest.call = (args, watcher.capture_input(args, kwargs))
+
+    def observe_answer(self, module: Any, args: Any, kwargs: Any, answer: Any) -> None:
+        watcher = self._active_watcher(module)
+        if watcher is None:
+            return
+        latest_args, captured = getattr(self._latest, "call", (None, None))
+        self._latest.call = (None, None)
+        if captured is None or latest_args is not args:  # a module within itself, or another's hook
+            captured = watcher.capture_input(args, kwargs)
+        watcher.observe_answer(captured, answer)
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def __reduce__(self) -> Any:
+        return _hooks_of_copy, (self._copy_of if self._watcher is None else self._watcher.name,)
+
+
+def _hooks_of_copy(name: str | None = None) -> ModuleHooks:
+    """Return the hooks of a copy of a watched module, which only say once that it is one."""
+    hooks = ModuleHooks.__new__(ModuleHooks)
+    hooks._watcher = None
+    hooks._copy_of = name
+    return hooks
+
+
+def _warn_not_watched(name: str) -> None:
+    text = (
+        f"this {name} is a copy of a watched module, and is not watched. To have it watched, say"
+        " lw.watch(copy, rule)."
+    )
+    logger.warning("%s", text)
+    warn(HintWarning(text), {})
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -1,7 +1,7 @@
 """Tells a monitor of each answer of a model, and reacts as the user chose.
 
 The caller judges if that takes a tenth of its time limit at most and the monitor is free; else a
-thread does (background.py), for which it waits `wait_seconds`; or a service (delivery.py).
+thread does (delivery.py), for which it waits `wait_seconds`; or a service (delivery.py).
 Invariant: unless the user chose "raise", no Exception leaves a watcher, except warnings that the
 user turned into errors; each is counted and kept. Cost: a copy of the input, `observe` and some
 microseconds; in a thread, a copy of the output and two changes of threads as well.
@@ -24,14 +24,12 @@ from likewise.errors import (
     Violation,
     ViolationWarning,
 )
-from likewise.queueing.receipt import Receipt
+from likewise.queueing.answers import Receipt
 from likewise.rule.rule import Rule
 from likewise.runtime.forking import register_after_fork
 from likewise.runtime.log import logger
 from likewise.tables.copy_input import copy_input
-from likewise.watching.background import Backlog, size_of
-from likewise.watching.caller_warning import CallerLine, find_caller_line, warn
-from likewise.watching.delivery import DecisionDelivery, Ticket, VerdictWaiter
+from likewise.watching.delivery import Backlog, DecisionDelivery, Ticket, VerdictWaiter, size_of
 from likewise.watching.judge_call import (
     NOTHING_FOUND,
     REPEATED,
@@ -40,7 +38,6 @@ from likewise.watching.judge_call import (
     normalize_output,
     outcome_of,
 )
-from likewise.watching.label_warning import LabelHints
 from likewise.watching.settings import (
     CAPACITY,
     MAX_BYTES,
@@ -49,6 +46,7 @@ from likewise.watching.settings import (
     describe_policy,
     resolve_target,
 )
+from likewise.watching.warnings import CallerLine, LabelHints, find_caller_line, warn
 from likewise.watching.watch_records import (
     Counts,
     Failure,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.service.arrow_batch import read_arrow_batch
+from likewise.service.decision_bodies import read_arrow_batch
 from likewise.tables.exact_values import pack, unpack
 from likewise.tables.named_array import named_array_of, names_of
 from tests.support.lazily import pandas as pd

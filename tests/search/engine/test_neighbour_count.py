@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.search.engine import neighbour_count as crowd
+from likewise.search.engine import near_pairs as crowd
 from likewise.search.indexes.index_state import IndexState
 from likewise.search.kernels import table as t
 

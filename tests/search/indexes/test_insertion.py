@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.search.indexes import insertion, live_tree
-from likewise.search.indexes.insertion import pieces_of
+from likewise.search.indexes import live_tree
+from likewise.search.indexes import live_tree as insertion
+from likewise.search.indexes.live_tree import pieces_of
 from likewise.search.kernels import add
 from tests.search.indexes.beside import Beside
 from tests.search.indexes.shapes import random

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise.reports.intervals import wilson_bounds
+from likewise.reports.totals import wilson_bounds
 from likewise.service.alerts.usual_band import BandSettings, RateWindow, conclude, spread
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 from hypothesis import strategies as st
 
-from likewise.service.cloudevents.event_formats import CloudEvent
+from likewise.service.cloudevents.event_decisions import CloudEvent
 from likewise.service.cloudevents.receiver import EventHalf, EventPair, JoinOutcome, PairJoiner
 from tests.support.strategies import prove
 

@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 
 import likewise as lw
 from likewise.service.app import App
-from likewise.service.metrics.otlp import OtlpExporter
+from likewise.service.metrics.exporting import OtlpExporter
 from likewise.service.service import Service
 from likewise.service.settings import MonitorSettings, OtlpSettings, ServiceSettings
 from tests.service.asgi_calls import RULE, call

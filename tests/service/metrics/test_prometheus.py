@@ -17,8 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 import likewise as lw
 from likewise.errors import BadRule
 from likewise.service.body_types import encode
-from likewise.service.metrics.metric_names import ALL_METRICS, BY_NAME, MOST_MODELS
-from likewise.service.metrics.samples import monitor_samples
+from likewise.service.metrics.samples import ALL_METRICS, BY_NAME, MOST_MODELS, monitor_samples
 from likewise.service.service import UnopenedMonitor
 from likewise.service.settings import RESERVED_LABELS, Limits, ServiceSettings, Token
 from likewise.service.tokens import new_token

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadDecision, MissingValue, UnexpectedValue
-from likewise.monitor.readers.embedded_columns import EmbeddedColumn, Vectors
+from likewise.monitor.readers.embedded_reader import EmbeddedColumn, Vectors
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
 from likewise.tables.frames import Column, is_missing, read_number_column
@@ -171,7 +171,7 @@ class Encoder:
         linf    its number in bits, each bit worth the mismatch
         l1, l2  one coordinate per value; two of them differ, each worth half (of the square)
 
-    A text or a picture becomes the coordinates that its embedder returns (embedded_columns.py).
+    A text or a picture becomes the coordinates that its embedder returns (embedded_reader.py).
     """
 
     def __init__(self, rule: Rule) -> None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from likewise.rule.rule import Rule
 from likewise.tables.array_types import Rows
-from likewise.verdict.past_rows import CodedColumn
+from likewise.verdict.model_counts import CodedColumn
 
 FROM_ROW: Any = type("FromRow", (), {"__repr__": lambda _: "FROM_ROW"})()
 """The default output, which means that the row itself holds it, in the rule's output columns."""

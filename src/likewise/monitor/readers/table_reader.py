@@ -19,6 +19,7 @@ from likewise.monitor.readers.row_reader import PlainRow, RowReader, plain_numbe
 from likewise.rule.rule import Rule
 from likewise.search.history.reserved_memory import GrowingRows
 from likewise.tables.array_types import Rows
+from likewise.tables.codec import CODE, VECTOR, make_column_type
 from likewise.tables.frames import Column, as_row, columns_of, is_missing
 from likewise.tables.known_names import did_you_mean
 from likewise.tables.normalize import (
@@ -28,8 +29,7 @@ from likewise.tables.normalize import (
     sequence_of,
     short_repr,
 )
-from likewise.tables.packing import CODE, VECTOR, make_column_type
-from likewise.verdict.past_rows import CodedColumn
+from likewise.verdict.model_counts import CodedColumn
 
 
 class ColumnHistory:

@@ -16,7 +16,7 @@ from likewise.rule.rule import Rule
 from likewise.tables.array_types import Rows
 from likewise.tables.named_array import names_of
 from likewise.tables.printing import join_names
-from likewise.verdict.past_rows import CodedColumn
+from likewise.verdict.model_counts import CodedColumn
 
 
 class VectorReader:

@@ -18,7 +18,7 @@ from likewise.rule.burst import Burst
 from likewise.rule.rule import Rule
 from likewise.runtime.forking import LOADING_CUT_OFF_BY_FORK, first_use_lock, is_loading_blocked
 from likewise.search.engine.chooser import Chooser, Index, MakeTree
-from likewise.search.engine.neighbour_count import NeighbourCount
+from likewise.search.engine.near_pairs import NeighbourCount
 from likewise.search.engine.protocol import RemoteIndexFactory, ReportsMissingRows
 from likewise.search.engine.refusal import refusal, wrong_shape
 from likewise.search.engine.wildcards import Wildcards

@@ -9,21 +9,237 @@ history has rows, whichever is more; from a flat scan, up to _FEW times as many 
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from likewise.search.engine.chooser import BULK_BUILD_ROWS, Chooser
-from likewise.search.engine.neighbour_count import choose_projection, make_near_index
+from likewise.search.engine.chooser import BULK_BUILD_ROWS, Chooser, Index
 from likewise.search.engine.wildcards import Wildcards
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.flat_index import FlatScan
 from likewise.search.indexes.index_state import ThreadScratch
 from likewise.search.indexes.live_tree import BatchArrays, LiveTree
+from likewise.search.indexes.rotation import Rotation
+from likewise.search.indexes.sketch import UNSKETCHED_WIDTH, first_coordinates
 from likewise.search.kernels import decide as task
 from likewise.search.kernels import table as t
 from likewise.tables.array_types import Floats, Rows
+
+# A second index over the same history holds its last rows only: a live tree, or a flat scan where
+# the index in use is one. To it every past output is different (its delta is below every distance),
+# so its witnesses are the neighbours, and the usual comparison decides what is near. It copies no
+# input, so it cannot hold other values than the history does.
+#
+# Everything it holds follows from the history, so it is never saved or repaired: when in doubt
+# (a call was interrupted, or all of its rows are too old), the next decision makes a new one.
+
+_REST = 64  # rows that are dropped together
+_PAIRS = 1 << 19  # neighbours that a batch holds at a time: 32 bytes each, some several times
+_LEAST, _MOST = 16, 4096  # decisions of a batch that are counted together
+
+
+class NeighbourCount:
+    """Counts near inputs among the last rows."""
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+        self.leave()
+
+    def leave(self) -> None:
+        """Drop the index: there is no history any more."""
+        self._chooser: Chooser | None = None
+        self._index: LiveTree | FlatScan | None = None
+        self._sure = False
+
+    def enter(self, chooser: Chooser) -> None:
+        """Begin with a new history; the index over its last rows is made when first needed."""
+        self._chooser = chooser
+        self._start = self._next = 0  # the index covers the remembered rows [_start, _next)
+
+    def settle(self) -> None:
+        """Put the index in order after a call that was interrupted."""
+        if self._index is not None:
+            self._index.settle()
+
+    @property
+    def history(self) -> History:
+        assert self._chooser is not None
+        return self._chooser.history
+
+    def bounds(self, row: int, count: int, firsts: Rows | int) -> Rows:
+        """Return the first row that counts for each of `count` rows; windows begin at `firsts`."""
+        return np.maximum(np.arange(row, row + count) - self.last, firsts)
+
+    # One decision
+
+    def observe(self, main_index: Index, first: int) -> int:
+        """Count from row `first` on for the decision that `main_index` is about to remember.
+
+        Below zero if it is refused. Call `confirm` once it is remembered; until then the contents
+        of this index are in doubt.
+        """
+        row = self.history.total
+        index = self.index_up_to(row)
+        index.given[:] = main_index.given
+        if main_index.state.table[t.GIVEN_RAW] == 0:
+            index.input[:] = main_index.input
+            index.state.table[t.GIVEN_RAW] = 0
+        self._sure = False
+        found = index.observe()
+        if found < 0:
+            self._sure = True  # nothing was changed
+            return found
+        return self._count_recent(index, row, found, first)
+
+    def confirm(self, count: int) -> None:
+        """Note that the decisions counted for last are remembered now."""
+        self._next += count
+        self._sure = True
+        if self._next - self.last - self._start >= _REST:
+            self._drop_old_rows()
+
+    def check(self, main_index: Index, first: int) -> int:
+        """Count from row `first` on for the decision that `main_index` has just checked."""
+        row = self.history.total
+        index = self.index_up_to(row)
+        index.given[:] = main_index.given
+        return self._count_recent(index, row, index.check(), first)
+
+    def _count_recent(self, index: LiveTree | FlatScan, row: int, found: int, first: int) -> int:
+        """Return how many of the neighbours found are recent enough."""
+        if found == 0:
+            return 0
+        self.history.note_touched(found)
+        first = max(row - self.last, first)
+        if first <= self._start:
+            return found
+        return found - int(index.state.scratch.found_rows(found).searchsorted(first))
+
+    # Many decisions
+
+    def judge(
+        self,
+        first: int,
+        size: int,
+        firsts: Rows | int,
+        threads: int,
+        pool: ThreadPoolExecutor | None,
+    ) -> Rows:
+        """Count for written rows that an index will remember; call `confirm` when it does.
+
+        firsts: where the window of each begins
+        """
+        index = self.index_up_to(first)
+        self._sure = False
+        bounds = self.bounds(first, size, firsts)
+        counts = np.zeros(size, dtype=np.int64)
+        step = min(max(_PAIRS // (self.last + _REST), _LEAST), _MOST)
+        start = 0
+        while start < size:
+            count = min(step, index.next_batch_size(size - start))
+            found, (rows, *_) = index.judge(first + start, count, threads, pool)
+            owners = np.repeat(np.arange(count), found)
+            owners = owners[rows >= bounds[start + owners]]
+            counts[start : start + count] = np.bincount(owners, minlength=count)
+            self.history.note_touched(count + len(rows))
+            start += count
+            self._next = first + start
+            self._drop_old_rows()
+        self._next = first
+        return counts
+
+    # The index over the last rows
+
+    def index_up_to(self, row: int) -> LiveTree | FlatScan:
+        """Return the index with all rows before `row` that may be asked for."""
+        index, history = self._index, self.history
+        if (
+            index is not None
+            and self._sure
+            and self._next == row == index.state.table[t.TOTAL]
+            and index.state.table[t.ROW_CAPACITY] == history.table[t.ROW_CAPACITY]
+        ):
+            return index
+        first = max(history.first, row - self.last)
+        if index is None or not self._sure or not first < self._next <= row:
+            index = self._index = make_near_index(history, self._choose_projection())
+            self._start = self._next = min(first, row)
+        index.state.follow()
+        self._sure = False
+        while self._next < row:
+            count = min(_MOST, row - self._next)
+            index.insert(self._next, count, 1, None)
+            history.note_touched(count)
+            self._next += count
+            self._drop_old_rows()
+        self._sure = True
+        return index
+
+    def _drop_old_rows(self) -> None:
+        """Take out what is no longer among the last rows, unless a tree is being rebuilt.
+
+        These rows are still remembered, so a rebuild under way would bring them back.
+        """
+        index, stop = self._index, self._next - self.last
+        assert index is not None
+        if stop - self._start < _REST or index.state.table[t.JOB_PHASE] != 0:
+            return
+        sure, self._sure = self._sure, False
+        alive = self.history.region(t.ALIVE).view(np.uint8, stop)[self._start : stop]
+        index.remove(self._start + np.flatnonzero(alive))
+        index.state.release_before(stop)
+        self._start = stop
+        # where the projection has changed, `index_up_to` makes another index
+        self._sure = sure and projection_of(index) is self._choose_projection()
+
+    def _choose_projection(self) -> Rows | Rotation | None:
+        assert self._chooser is not None
+        return choose_projection(self._chooser, self._index)
+
+    @contextmanager
+    def while_forgetting(self, rows: Rows) -> Iterator[None]:
+        """Take rows out while the body forgets them; if that fails, the index is in doubt."""
+        sure, self._sure = self._sure, False
+        if sure and self._index is not None:
+            self._index.state.follow()
+            self._index.remove(rows[(rows >= self._start) & (rows < self._next)])
+        yield
+        self._sure = sure
+
+    def __str__(self) -> str:
+        if self._index is None:
+            return "nothing yet"
+        return f"a {self._index.shape} of its own holds {self._next - self._start:,} rows"
+
+
+def projection_of(index: LiveTree | FlatScan) -> Rows | Rotation | None:
+    """Return what an index holds of each row: some coordinates, a rotation, or None for all."""
+    return index.rotation if isinstance(index, FlatScan) else index.coordinates
+
+
+def choose_projection(
+    chooser: Chooser, current: LiveTree | FlatScan | None = None
+) -> Rows | Rotation | None:
+    """Return what a near index should hold of each row: what the index in use holds, if known.
+
+    current: the near index so far
+    """
+    if chooser.history.width <= UNSKETCHED_WIDTH:
+        return None
+    for index in (chooser.index, current):
+        if isinstance(index, LiveTree | FlatScan):
+            return projection_of(index)
+    return first_coordinates(chooser.history)
+
+
+def make_near_index(history: History, projection: Rows | Rotation | None) -> LiveTree | FlatScan:
+    """Make an empty index to which every output is different, so that it finds all near rows."""
+    if isinstance(projection, Rotation):
+        return FlatScan(history, projection, any_output=True)
+    return LiveTree(history, projection, any_output=True)
+
 
 _PIECE = 1 << 14  # rows that a thread searches for at a time
 _FEW = 24  # rows that a flat scan searches for together, at least

@@ -8,13 +8,7 @@ from typing import Any
 
 from likewise.errors import BadRule
 from likewise.search.indexes.periodic import STATIC, Periodic, load_index
-from likewise.search.indexes.protocol import (
-    Index,
-    LimitedIndex,
-    MakeIndex,
-    Space,
-    WrappingIndex,
-)
+from likewise.search.indexes.protocol import Index, LimitedIndex, MakeIndex, Space, WrappingIndex
 from likewise.tables.known_names import check_one_of
 
 COMPILED = ("auto", "live", "flat")

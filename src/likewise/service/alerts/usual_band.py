@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from likewise.reports.intervals import wilson_bounds
+from likewise.reports.totals import wilson_bounds
 from likewise.service.toml_tables import Count, Positive, SettingsTable
 
 Finding = Literal["usual", "above", "below", "cannot be concluded"]

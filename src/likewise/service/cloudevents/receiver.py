@@ -19,11 +19,11 @@ from likewise.errors import BadFile, LikewiseError, RepeatedKey
 from likewise.runtime.log import logger
 from likewise.service.cloudevents import prediction_bodies
 from likewise.service.cloudevents.event_decisions import (
+    CloudEvent,
     ColumnNames,
     RowCountMismatch,
     make_decisions,
 )
-from likewise.service.cloudevents.event_formats import CloudEvent
 from likewise.service.http_errors import Refusal, error_fields, status_of
 from likewise.service.served_monitor import DecisionAnswers, ServedMonitor
 

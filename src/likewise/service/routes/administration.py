@@ -8,7 +8,6 @@ from typing import Any
 
 from likewise.errors import BadFile, BadRow, BadRule
 from likewise.ledger.heads import Head
-from likewise.service.admin_log import Actor, record_action
 from likewise.service.body_types import (
     DoneBody,
     EraseBody,
@@ -28,6 +27,7 @@ from likewise.service.operations import MONITOR, Operations
 from likewise.service.request_guard import AdmittedRequest
 from likewise.service.routes.decisions import WITNESSES, parse_witnesses
 from likewise.service.served_monitor import ServedMonitor
+from likewise.service.service_log import Actor, record_action
 from likewise.verdict.verdict_body import VerdictBody
 from likewise.verdict.verdicts import Verdict
 

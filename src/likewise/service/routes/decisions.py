@@ -13,7 +13,6 @@ import numpy as np
 
 from likewise.errors import BadFile, LikewiseError
 from likewise.service import body_types
-from likewise.service.arrow_batch import ARROW
 from likewise.service.body_types import (
     BatchBody,
     CheckBatchBody,
@@ -25,7 +24,7 @@ from likewise.service.body_types import (
     RowsBody,
 )
 from likewise.service.content_types import EXACT_BYTES, decode_body, encode_answer
-from likewise.service.decision_bodies import parse_checks, parse_columns, parse_decision
+from likewise.service.decision_bodies import ARROW, parse_checks, parse_columns, parse_decision
 from likewise.service.decision_limits import count_decisions
 from likewise.service.exact_decisions import make_exact_batch, make_exact_verdict
 from likewise.service.http_errors import Refusal

@@ -7,8 +7,7 @@ from urllib.parse import parse_qsl
 from starlette.responses import Response
 
 from likewise.service.body_types import encode
-from likewise.service.cloudevents.event_decisions import ColumnNames
-from likewise.service.cloudevents.event_formats import read_events
+from likewise.service.cloudevents.event_decisions import ColumnNames, read_events
 from likewise.service.cloudevents.receiver import EventReceiver
 from likewise.service.http_errors import Refusal
 from likewise.service.operations import MONITOR, Operations

@@ -14,6 +14,8 @@ from typing import Any
 from starlette.responses import Response
 
 from likewise.service.body_types import encode
+from likewise.service.metrics.exporting import write_metrics
+from likewise.service.metrics.samples import all_samples
 from likewise.service.monitor_readings import DiskSpace
 from likewise.service.operations import Operations
 from likewise.service.request_guard import AdmittedRequest, find_header
@@ -21,8 +23,20 @@ from likewise.service.served_monitor import ServedMonitor
 from likewise.tables.times import iso_text_of_seconds
 from likewise.version import __version__
 
-_PROBE_BYTES = 65_536  # bytes: about what a commit takes
 OPERATIONS = Operations()
+
+
+@OPERATIONS.get("/metrics", "read", media="text/plain")
+async def metrics(request: AdmittedRequest) -> Response:
+    """Return metrics in a format of Prometheus."""
+    token, service = request.token, request.service
+    samples = await all_samples(service, lambda name: token is None or token.allows("read", name))
+    accept = request.http_request.headers.get("accept", "")
+    body, kind = write_metrics(samples, service.settings.labels, accept)
+    return Response(body, headers={"content-type": kind})
+
+
+_PROBE_BYTES = 65_536  # bytes: about what a commit takes
 
 
 @OPERATIONS.get("/healthz", None, answers=dict[str, Any])

@@ -3,8 +3,13 @@
 The answers are made in queries.py; here the parameters are parsed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, TypeVar
 
+from starlette.responses import Response
+
+from likewise.explaining.past import Past, Points
 from likewise.ledger.notes import DISPOSITIONS
 from likewise.ledger.violation_query import ViolationQuery
 from likewise.service.body_types import (
@@ -13,9 +18,12 @@ from likewise.service.body_types import (
     MonitorBody,
     MonitorsBody,
     PageBody,
+    PastBody,
     PositionsBody,
     StatsBody,
 )
+from likewise.service.content_types import encode_answer, media_type_of
+from likewise.service.decision_limits import check_lengths
 from likewise.service.http_errors import Refusal
 from likewise.service.operations import MONITOR, Operations, RequestParameter
 from likewise.service.queries import (
@@ -26,9 +34,131 @@ from likewise.service.queries import (
     find_verdict_page,
     read_positions,
     read_stats,
+    row_to_json,
 )
 from likewise.service.request_guard import AdmittedRequest
 from likewise.service.routes.query_values import parse_limit, parse_number, parse_time, parse_whole
+from likewise.service.served_monitor import ServedMonitor
+from likewise.service.settings import Limits
+from likewise.tables.codec import json_value
+from likewise.verdict.losses import Explanation
+from likewise.verdict.model_counts import CodedColumn, ComparisonSpan, LikeModels
+
+_T = TypeVar("_T")
+OPERATIONS = Operations()
+
+
+@OPERATIONS.get(f"{MONITOR}/explain", "read", answers=Explanation, exact=True)
+async def explain(request: AdmittedRequest) -> dict[str, Any]:
+    """Explain which index is in use, why, and what it costs."""
+    report = asdict(await request.served.run_in_thread(request.served.monitor.explain))
+    return report if request.wants_exact else row_to_json(report)
+
+
+@OPERATIONS.post(f"{MONITOR}/past/{{look}}", "read", PastBody, answers=dict[str, Any], exact=True)
+async def look_up(request: AdmittedRequest) -> Response:
+    """Look up what some rows have: their inputs, outputs, keys, …; the answer has that name."""
+    served, name = request.served, request.path_parameter("look")
+    sent = await request.read_as(PastBody)
+    if name not in LOOKUPS:
+        raise Refusal(404, f"a past has no {name[:100]!r}; expected one of {', '.join(LOOKUPS)}.")
+
+    def make_answer() -> bytes:  # in a thread, since it may be large
+        value = _convert_value(LOOKUPS[name](served, sent), request.wants_exact)
+        return encode_answer(request.accept, {name: value})
+
+    answer = await served.run_in_thread(make_answer)
+    return Response(answer, media_type=media_type_of(answer))
+
+
+def _convert_value(value: Any, exact: bool) -> Any:
+    """Convert what was looked up to what an answer has."""
+    if isinstance(value, Points):
+        value = value._asdict() | {"rule": value.rule.to_toml()}
+    elif isinstance(value, CodedColumn | ComparisonSpan | LikeModels):
+        value = value._asdict()
+    if exact:
+        return value
+    return row_to_json(value) if isinstance(value, dict) else json_value(value)
+
+
+def _rows_lookup(
+    look: Callable[[Past, list[int]], Any],
+) -> Callable[[ServedMonitor, PastBody], Any]:
+    """Make a lookup of rows that refuses too many."""
+
+    def find(served: ServedMonitor, sent: PastBody) -> Any:
+        rows, most = _require("rows", sent.rows), served.limits.batch_rows
+        if len(rows) > most:
+            raise Refusal(413, f"at most {most} rows can be looked up together.")
+        return look(served.monitor.past, rows)
+
+    return find
+
+
+def _large_rows_lookup(
+    look: Callable[[Past, list[int]], Any],
+) -> Callable[[ServedMonitor, PastBody], Any]:
+    """Make a lookup of rows whose answer may be large."""
+
+    def find(served: ServedMonitor, sent: PastBody) -> Any:
+        _check_size(served.limits, served.monitor.past, _require("rows", sent.rows))
+        return _rows_lookup(look)(served, sent)
+
+    return find
+
+
+def _check_size(limits: Limits, past: Past, rows: list[int]) -> None:
+    size = len(rows) * (past.inputs(rows[:1]).nbytes if rows else 0)
+    if size > limits.body_bytes and len(rows) > 1:
+        raise Refusal(413, f"these rows take more than {limits.body_bytes} bytes.")
+
+
+def _values(served: ServedMonitor, sent: PastBody) -> Any:
+    return served.monitor.past.values(_require("row", sent.row))
+
+
+def _row_of(served: ServedMonitor, sent: PastBody) -> Any:
+    key = _require("key", sent.key)
+    check_lengths(served.limits, None, key, None)
+    return served.monitor.past.row_of(key)
+
+
+def _codes(served: ServedMonitor, sent: PastBody) -> Any:
+    column = _require("column", sent.column)
+    return _rows_lookup(lambda past, rows: past.codes(column, rows))(served, sent)
+
+
+def _like_models(served: ServedMonitor, sent: PastBody) -> Any:
+    rows = served.monitor.rows
+    if sent.first is None or sent.stop is None or not 0 <= sent.first <= sent.stop <= rows:
+        raise Refusal(422, f"expected `first` and `stop`, rows from 0 to {rows} in this order.")
+    return served.monitor.past.like_models(range(sent.first, sent.stop))
+
+
+def _require(name: str, value: _T | None) -> _T:
+    if value is None:
+        raise Refusal(422, f"there is nothing to look up: expected `{name}`.")
+    return value
+
+
+LOOKUPS: dict[str, Callable[[ServedMonitor, PastBody], Any]] = {
+    "values": _values,
+    "inputs": _large_rows_lookup(lambda past, rows: past.inputs(rows)),
+    "points": _large_rows_lookup(lambda past, rows: past.points(rows)),
+    "outputs": _rows_lookup(lambda past, rows: past.outputs(rows)),
+    "keys": _rows_lookup(lambda past, rows: past.keys(rows)),
+    "models": _rows_lookup(lambda past, rows: past.models(rows)),
+    "model_codes": _rows_lookup(lambda past, rows: past.model_codes(rows)),
+    "row_of": _row_of,
+    "alive": _rows_lookup(lambda past, rows: past.alive(rows)),
+    "codes": _codes,
+    "numbers": _rows_lookup(lambda past, rows: past.numbers(rows)),
+    "span": _rows_lookup(lambda past, rows: past.span(rows)),
+    "like_models": _like_models,
+}
+"""What can be looked up, by name."""
+
 
 _VERDICTS = (
     RequestParameter("after", "of decisions with a higher row than this", int),
@@ -41,8 +171,6 @@ _VERDICTS = (
     RequestParameter("review", "with that last disposition; open for none", choices=DISPOSITIONS),
     RequestParameter("output", "of decisions with that output"),
 )
-
-OPERATIONS = Operations()
 
 
 @OPERATIONS.get("/v1/monitors", "read")

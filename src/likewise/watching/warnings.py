@@ -6,7 +6,47 @@ months and names rows would fill memory.
 
 import sys
 import warnings
+from collections.abc import Iterable
 from typing import Any, NamedTuple
+
+import numpy as np
+
+_SAMPLE_SIZE = 200  # outputs
+# From these shares of distinct outputs on, numbers are taken for measurements. Whole numbers need
+# more, since they may be the numbers of many classes.
+_FRACTION_SHARE = 0.5
+_WHOLE_SHARE = 0.95
+
+
+class LabelHints:
+    """Looks at the first labels of a model."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._distinct: set[Any] = set()
+        self._whole = True
+        self.done = False
+
+    def hardly_repeat(self, outputs: Iterable[Any]) -> bool:
+        """Look at more outputs; return whether they now prove to be numbers, not labels."""
+        for output in outputs:
+            number = isinstance(output, int | float | np.number) and not isinstance(output, bool)
+            if not number:
+                self._end()
+                return False
+            self._whole = self._whole and output == output // 1
+            self._distinct.add(output)
+            self._count += 1
+            if self._count == _SAMPLE_SIZE:
+                share = len(self._distinct) / self._count
+                self._end()
+                return share >= (_WHOLE_SHARE if self._whole else _FRACTION_SHARE)
+        return False
+
+    def _end(self) -> None:
+        self.done = True
+        self._distinct = set()
+
 
 _MAX_TEXTS = 1000
 _INTERNAL_MODULES = ("likewise.watching.", "torch.nn.")

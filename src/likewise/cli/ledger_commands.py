@@ -1,0 +1,382 @@
+"""`likewise verify`, `head` and `replay` check that a ledger is as it was written.
+
+`verify` walks the chain of hashes, `head` prints its end to be kept elsewhere, signed and
+time-stamped if asked, and `replay` computes every verdict again.
+"""
+
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli import options as o
+from likewise.cli.exit_codes import DATA, FINE, INTERRUPTED, CommandError
+from likewise.cli.open_ledger import find_row, open_for_reading
+from likewise.cli.terminal import (
+    confirm,
+    print_fields,
+    print_json,
+    print_result,
+    progress,
+    say,
+    say_on_stderr,
+)
+
+
+def erase(
+    ledger: o.LedgerFolder,
+    key: Annotated[
+        list[str], typer.Option(metavar="KEY", help="The key of a decision; may be repeated.")
+    ] = [],  # noqa: B006 - the parser makes a new one
+    row: Annotated[
+        list[int],
+        typer.Option(
+            metavar="ROW", help="The row of a decision, instead of a key; may be repeated."
+        ),
+    ] = [],  # noqa: B006
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask. Needed where there is no terminal.")
+    ] = False,
+    json: o.Json = False,
+) -> int:
+    """Erase decisions from a ledger: inputs, outputs and keys, in every file. There is no way back.
+
+    What stays is that there was a decision, when, and its hash, so that the chain can be verified.
+    """
+    from likewise.monitor import opening
+
+    if not key and not row:
+        raise CommandError("which decisions? Give --key, or --row.")
+    with open_for_reading(ledger) as opened:
+        rows = sorted({*(find_row(opened, None, text) for text in key), *row})
+    if not yes:
+        _confirm_erasure(f"{len(rows):,} decision{'s' * (len(rows) != 1)} from {ledger}")
+    options = opening.LedgerOptions(check=False)
+    with opening.open_ledger(ledger, None, options, any_question=True, models=False) as monitor:
+        erased = monitor.erase(rows=rows)
+    if json:
+        print_json({"rows": list(erased.rows), "complete": erased.complete})
+    else:
+        count = len(erased.rows)
+        text = f"{count:,} decision{'s' if count > 1 else ''} erased"
+        say(text if count else "nothing left to erase")
+    if not erased.complete:
+        say_on_stderr(
+            "Another process still reads an old state of the ledger: erase again when it is done."
+        )
+    return FINE
+
+
+def _confirm_erasure(what: str) -> None:
+    """Raise CommandError unless somebody at the terminal says yes."""
+    if not sys.stdin.isatty():
+        raise CommandError(
+            f"erasing {what} cannot be undone, and there is no terminal to ask at. Nothing was"
+            " erased: to erase without being asked, say --yes."
+        )
+    if not confirm(f"Erase {what}, for ever?"):
+        raise CommandError("nothing was erased.", INTERRUPTED)
+
+
+_BACKUP_FIELDS = ("rows", "copied", "kept", "head")
+
+
+def backup(
+    ledger: o.LedgerFolder,
+    to: Annotated[Path, typer.Argument(metavar="DEST", help="The folder of the copy.")],
+    json: o.Json = False,
+) -> int:
+    """Copy a ledger, even while it is written: consistent and verified. Repeat to update a copy."""
+    from likewise.ledger.backups import back_up
+
+    open_for_reading(ledger).close()  # reports what is wrong with the folder
+    print_fields(back_up(ledger, to), *_BACKUP_FIELDS, as_json=json)
+    return FINE
+
+
+def restore(
+    copy: Annotated[Path, typer.Argument(metavar="BACKUP", help="The folder of a copy.")],
+    to: Annotated[Path, typer.Argument(metavar="LEDGER", help="A new folder.")],
+    json: o.Json = False,
+) -> int:
+    """Make a ledger of a copy, and verify it."""
+    from likewise.ledger.backups import restore as restore_copy
+
+    open_for_reading(copy).close()
+    print_fields(restore_copy(copy, to), *_BACKUP_FIELDS, as_json=json)
+    return FINE
+
+
+def migrate(
+    ledger: o.LedgerFolder,
+    new: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[NEW]",
+            help="The folder of the new ledger. Without it the rule of the ledger itself is"
+            " changed, which is possible only if the new rule gives the same verdicts.",
+        ),
+    ] = None,
+    rule: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The rule of the new ledger, as TOML.")
+    ] = None,
+    rename: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help='TOML: the new names of values by column: [job] then "clerk" = "office"; those of'
+            " the output under its own column, or [output].",
+        ),
+    ] = None,
+    add: Annotated[
+        list[str],
+        typer.Option(
+            metavar="COLUMN=VALUE", help="A value that all past decisions have in a new column."
+        ),
+    ] = [],  # noqa: B006 - the parser makes a new one
+    json: o.Json = False,
+) -> int:
+    """Make a ledger of another one, under another rule.
+
+    Verdicts are copied where the new rule gives the same ones, and computed again where it does
+    not. The old ledger is verified first, and stays as it is.
+    """
+    from likewise.cli.rule_options import read_rule
+    from likewise.monitor.migration import migrate as migrate_ledger
+
+    with open_for_reading(ledger) as opened:
+        renames = None if rename is None else _read_renames(rename, opened)
+    with progress(f"migrating {ledger}"):
+        result = migrate_ledger(
+            ledger,
+            new,
+            rule=None if rule is None else read_rule(rule, trust_code=True),
+            rename=renames,
+            add=dict(_parse_added(text) for text in add),
+        )
+    print_fields(result, "rows", "judged_again", "head", "left_out", as_json=json)
+    return FINE
+
+
+def _read_renames(path: Path, ledger: Any) -> dict[str, dict[Any, Any]]:
+    """Read the new names of values by column, with "" for the output."""
+    import tomllib
+
+    from likewise.monitor.migration import kept_columns
+
+    try:
+        renames = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise CommandError(f"--rename {path} cannot be read: {error}.") from None
+    if not all(isinstance(names, dict) for names in renames.values()):
+        raise CommandError(
+            f'--rename {path}: expected a table for each column, such as [job] "a" = "b".'
+        )
+    by_column: dict[str, dict[Any, Any]] = {}
+    for column, names in renames.items():
+        is_output = column in ("output", ledger.rule.output_column)
+        by_column.setdefault("" if is_output else column, {}).update(names)
+    columns = {"", *kept_columns(ledger.rule)}
+    return {
+        column: _match_stored_values(names, ledger.known_values(column))
+        if column in columns
+        else names
+        for column, names in by_column.items()
+    }
+
+
+def _match_stored_values(names: dict[str, Any], stored: list[Any] | None) -> dict[Any, Any]:
+    """Match names to stored values: in TOML every name is text, so 1 is written "1"."""
+    if stored is None:
+        return {_number_or_text(name): new for name, new in names.items()}
+    by_text = {str(value): value for value in stored}
+    return {name if name in stored else by_text.get(name, name): names[name] for name in names}
+
+
+def _parse_added(text: str) -> tuple[str, Any]:
+    column, sign, value = text.partition("=")
+    if not sign or not column:
+        raise CommandError(f"--add {text} says no value; expected COLUMN=VALUE.")
+    return column, _number_or_text(value)
+
+
+def _number_or_text(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+_VERIFY_FIELDS = (
+    "ok",
+    "first",
+    "rows",
+    "erased",
+    "pending",
+    "events",
+    "head",
+    "bad_row",
+    "problem",
+)
+
+
+def verify(
+    ledger: o.LedgerFolder,
+    head: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HEAD",
+            help="A head that was kept elsewhere, or a file with it: it must be on the chain.",
+        ),
+    ] = None,
+    signers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Trusted signers (ssh-keygen's allowed signers): --head must be signed.",
+        ),
+    ] = None,
+    signer: Annotated[
+        str, typer.Option(metavar="NAME", help="Which of them must have signed.")
+    ] = "likewise",
+    authority: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Certificates of a time-stamping service: --head must be stamped."
+        ),
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help='Verify again and again: "1h", "30 minutes". Ends at the first'
+            " alteration. Each time, the head of the time before must be on the chain.",
+        ),
+    ] = None,
+    json: o.Json = False,
+) -> int:
+    """Walk a ledger's chain of hashes, and name the first row that is not as it was written.
+
+    Exit codes: 0 intact, 3 altered, or not the chain of that head; 2 it could not be read.
+    """
+    _check_head_file(head, signers, signer, authority)
+    if every is None:
+        return _verify_once(ledger, _read_head(head), json)[0]
+    seconds, last = _parse_interval(every), _read_head(head)
+    while True:
+        code, last = _verify_once(ledger, last, json)
+        if code != FINE:
+            return code
+        time.sleep(seconds)
+
+
+def _check_head_file(
+    head: str | None, signers: Path | None, signer: str, authority: Path | None
+) -> None:
+    """Raise CommandError unless a head's file has the signature and time stamp asked for."""
+    from likewise.errors import BadFile
+    from likewise.ledger.heads import check_signature, check_stamp
+
+    if signers is None and authority is None:
+        return
+    if head is None or head.startswith("likewise-head"):
+        raise CommandError(
+            "signatures and time stamps are files beside that of the head: give --head FILE."
+        )
+    try:
+        if signers is not None:
+            check_signature(Path(head), signers, signer)
+        if authority is not None:
+            check_stamp(Path(head), authority)
+    except BadFile as error:
+        raise CommandError(f"--head {head}: {error}", DATA) from None
+
+
+def _parse_interval(every: str) -> float:
+    """Return seconds from words: "1h", "30 minutes"."""
+    from likewise.tables.times import duration
+
+    short = re.fullmatch(r"([0-9.]+) *([smhd])", every)
+    units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+    length = duration(every if short is None else f"{short[1]} {units[short[2]]}")
+    if length is None or length < 1_000_000:
+        raise CommandError(
+            f'--every {every} is no time; expected such as "1h", "30m" or "10 minutes".'
+        )
+    return length / 1e6
+
+
+def _verify_once(ledger: Path, head: str | None, json: bool) -> tuple[int, str | None]:
+    """Verify once; return the exit code and the head."""
+    with open_for_reading(ledger) as opened, progress(f"verifying {ledger}"):
+        result = opened.verify(head)
+    print_fields(result, *_VERIFY_FIELDS, as_json=json)
+    return (FINE, str(result.head)) if result.ok else (DATA, None)
+
+
+def _read_head(head: str | None) -> str | None:
+    """Return a head that is given as text or as the file that holds it."""
+    if head is None or head.startswith("likewise-head"):
+        return head
+    try:
+        return Path(head).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise CommandError(
+            f"--head {head} is neither a head nor a file with one; expected 'likewise-head 2 ROWS"
+            " EVENTS HASH'."
+        ) from None
+
+
+def head(
+    ledger: o.LedgerFolder,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the head to a file, too.")
+    ] = None,
+    sign: Annotated[
+        Path | None,
+        typer.Option(metavar="KEY", help="Sign that file with an OpenSSH key; writes FILE.sig."),
+    ] = None,
+    timestamp: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Have a service (RFC 3161) time-stamp that file; writes FILE.tsr."
+        ),
+    ] = None,
+    json: o.Json = False,
+) -> int:
+    """Print the head of a ledger: keep it elsewhere to check later that nothing has changed."""
+    from likewise.ledger import heads
+
+    if out is None and (sign is not None or timestamp is not None):
+        raise CommandError(
+            "a signature or a time stamp is written beside a file: say which, with --out."
+        )
+    with open_for_reading(ledger) as opened:
+        text = str(opened.head)
+    values = {"head": text}
+    if out is not None:
+        out.write_text(f"{text}\n", encoding="utf-8")
+        if sign is not None:
+            values["signature"] = str(heads.sign(out, sign))
+        if timestamp is not None:
+            values["timestamp"] = str(heads.stamp(out, timestamp))
+    print_result(values, text, as_json=json)
+    return FINE
+
+
+def replay(ledger: o.LedgerFolder, json: o.Json = False) -> int:
+    """Compute every verdict of a ledger again, and say where one differs.
+
+    Exit codes: 0 all verdicts are as they were written, 3 one differs.
+    """
+    from likewise.monitor.replaying import replay as judge_again
+
+    open_for_reading(ledger).close()  # reports what is wrong with the folder
+    with progress(f"judging {ledger} again"):
+        result = judge_again(ledger)
+    values = {name: getattr(result, name) for name in ("ok", "rows", "in_part", "skipped", "row")}
+    print_result({**values, "why": result.difference}, str(result), as_json=json)
+    return FINE if result.ok else DATA
