@@ -1,12 +1,12 @@
 """How fast likewise is, beside its peers, and whether every bar set for it is reached.
 
-`python -m benchmarks` from the root of the repository measures everything, one thing after
-another, and writes docs/benchmarks.json, the tables in docs/benchmarks.md and the plots.
+`python -m benchmarks` from the root of the repository measures everything, one thing after another,
+and writes docs/benchmarks.json, and the bars and the picture of docs/benchmarks.md.
 
 Invariant: a run that finds something else than it should, or nothing at all, is a failed run.
-Layout: `workloads`, `pictures` and `texts` make rows, `contenders` and `flat` run them, `measure`
-times, `oracle` knows the right answers, `questions/` has one file per question, `bars` compares
-with the targets and `report` writes it down.
+Layout: `definitions` has the benchmarks and their bars; `harness` says what one is and runs it;
+`processes` starts children and servers, `measure` times, `oracle` knows the right answers,
+`contenders` and `flat` are the peers, `workloads` and `pictures` make rows, `report` writes.
 """
 
 import os

@@ -7,14 +7,16 @@ Not here: what is measured. A question brings that.
 
 from __future__ import annotations
 
+import array
 import gc
 import importlib.metadata
+import math
 import mmap
 import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,10 +71,12 @@ def timed(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> tuple[T, T
     return result, Timing(wall, cpu)
 
 
-def alternate(
-    runs: Mapping[str, Callable[[], Any]], rounds: int, keep: Callable[[str, Any], None]
+def time_in_turns(
+    runs: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    keep: Callable[[str, Any], None] = lambda name, result: None,
 ) -> dict[str, list[Timing]]:
-    """Each run in turn, `rounds` times over; `keep` sees every result after its clock stopped."""
+    """Time each run in turn, `rounds` times; `keep` sees each result after its clock stopped."""
     timings: dict[str, list[Timing]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
@@ -94,43 +98,71 @@ def wall_us(timings: Sequence[Timing], decisions: int) -> dict[str, float]:
     }
 
 
+def percentiles_us(us: Array) -> dict[str, float]:
+    """Return p50, p99, p99.9, max and mean."""
+    p50, p99, p999 = np.percentile(us, (50, 99, 99.9)).tolist()
+    most, mean = float(us.max()), float(us.mean())
+    return {"p50_us": p50, "p99_us": p99, "p999_us": p999, "max_us": most, "mean_us": mean}
+
+
 @dataclass(frozen=True)
 class Singles:
-    """Every single call of one run: its time, and how many witnesses it found."""
+    """The time of every single call of one run, and what was kept of its answer."""
 
     nanoseconds: Array
-    counts: Array
+    kept: list[Any]
+
+    @property
+    def us(self) -> Array:
+        return np.asarray(self.nanoseconds / 1e3)
+
+    @property
+    def counts(self) -> Array:
+        """How many witnesses each call found, where that was kept."""
+        return np.array(self.kept, np.int64)
 
     def percentiles(self) -> dict[str, Any]:
-        """p50, p99, p99.9, max and mean in microseconds; p50 of the calls with witnesses too."""
-        us = self.nanoseconds / 1e3
-        p50, p99, p999 = np.percentile(us, (50, 99, 99.9)).tolist()
-        found = us[self.counts > 0]
-        return {
-            "p50_us": p50,
-            "p99_us": p99,
-            "p999_us": p999,
-            "max_us": float(us.max()),
-            "mean_us": float(us.mean()),
-            "p50_alarm_us": float(np.median(found)) if len(found) else None,
-        }
+        """Return the percentiles in microseconds; p50 of the calls with witnesses too."""
+        found = self.us[self.counts > 0]
+        alarm = float(np.median(found)) if len(found) else None
+        return {**percentiles_us(self.us), "p50_alarm_us": alarm}
+
+
+def count_witnesses(verdict: Any) -> int:
+    return len(verdict.witnesses)
+
+
+def time_calls(
+    call: Callable[..., Any],
+    arguments: Iterable[tuple[Any, ...]],
+    keep: Callable[[Any], Any] = count_witnesses,
+    pause_us: float = 0.0,
+    seconds: float = math.inf,
+) -> Singles:
+    """Time each call, the clock itself included, until the arguments or the seconds run out.
+
+    Arguments are made, and answers kept, off the clock; in a pause the caller computes.
+    """
+    clock = time.perf_counter_ns
+    spent, kept = array.array("q"), []
+    deadline = time.perf_counter() + seconds
+    with no_collector():
+        for given in arguments:
+            if time.perf_counter() >= deadline:
+                break
+            start = clock()
+            answer = call(*given)
+            stop = clock()
+            spent.append(stop - start)
+            kept.append(keep(answer))
+            while clock() - stop < 1000 * pause_us:
+                pass
+    return Singles(np.array(spent, np.int64), kept)
 
 
 def single_calls(observe: Callable[[Any, Any], Any], points: Array, outputs: Array) -> Singles:
-    """Time each `observe(x, z)`, its verdict included and the clock itself too."""
-    clock = time.perf_counter_ns
-    spent = np.zeros(len(points), np.int64)
-    counts = np.zeros(len(points), np.int64)
-    rows, labels = list(points), outputs.tolist()
-    with no_collector():
-        for i in range(len(rows)):
-            x, z = rows[i], labels[i]
-            start = clock()
-            verdict = observe(x, z)
-            stop = clock()
-            spent[i] = stop - start
-            counts[i] = len(verdict.witnesses)
-    return Singles(spent, counts)
+    """Time each `observe(x, z)`, its verdict included."""
+    return time_calls(observe, zip(list(points), outputs.tolist(), strict=True))
 
 
 def worst_pause_us(seconds: float) -> float:
@@ -171,7 +203,7 @@ def rss_bytes() -> int:
 
 
 def cpu_seconds(process: int) -> float:
-    """What a process of this machine has worked so far, in steps of a clock tick (Linux)."""
+    """Return what a process of this machine has worked so far, in steps of a clock tick (Linux)."""
     after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 

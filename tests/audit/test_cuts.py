@@ -107,11 +107,11 @@ def test_a_coordinate_that_cannot_be_cut_is_not_cut(coordinates):
 
 
 def test_cuts_come_back_from_json_as_they_were():
-    import json
+    import msgspec
 
     points = np.random.default_rng(3).random((500, 2)) / 3
     cuts = choose_cuts(points, [Reach(0.01, 0.01)] * 2, most=50)
-    assert CutTree.from_list(json.loads(json.dumps(cuts.to_list()))) == cuts
+    assert msgspec.json.decode(msgspec.json.encode(cuts), type=CutTree) == cuts
 
 
 @pytest.mark.parametrize("most", [1, 10, 200])

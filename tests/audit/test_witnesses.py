@@ -1,6 +1,7 @@
 """Cells find the pairs that one monitor finds, and that the oracle does: all, once, to the bit."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +10,8 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.audit import cells, ordering, spreading
-from likewise.audit.cell_cuts import CutTree
 from likewise.audit.cell_folder import AuditFolder, read_json, write_json
-from likewise.audit.spreading import ChunkLoader, plan_cells
+from likewise.audit.spreading import CellPlan, ChunkLoader, plan_cells
 from likewise.sources.protocol import Chunk
 from tests.audit.cells import audited, job_over, judged_by_one, parts_of, vectors
 from tests.audit.test_cuts import random_cuts
@@ -72,8 +72,9 @@ def cut_anyhow(job, random):
     loaded = prober.load(Chunk(frame, np.arange(frame.height)))
     points = prober.points(loaded)
     cuts = random_cuts(points, prober.space.reaches(loaded.probe), random, 8)
-    assert CutTree.from_list(cuts.to_list()) == cuts
-    write_json(folder.look, read_json(folder.look) | {"cuts": cuts.to_list()})
+    plan = replace(read_json(folder.look, CellPlan), cuts=cuts)
+    write_json(folder.look, plan)
+    assert read_json(folder.look, CellPlan) == plan
 
 
 @pytest.mark.long

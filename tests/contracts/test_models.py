@@ -1,23 +1,32 @@
 """Which model decided: `compare` says which pairs count, within a model or across models; exactly.
 
-The oracle compares with everything (tests/support/oracle.py), or looks at all pairs, in NumPy.
-Epsilon is a distance that occurs. Each test asserts that pairs were found and pairs were left out.
+The oracle compares with everything (tests/support/oracle.py). Epsilon is a distance that occurs.
+Each test asserts that pairs were found and pairs were left out. Not here: tables with models,
+persons and spans together (test_pairs_that_count.py).
 """
 
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.explaining.compare_groups import compare_groups
-from likewise.monitor.like_pairs import find_remembered_like_pairs, like_pairs
+from likewise.monitor.like_pairs import like_pairs
 from likewise.verdict.model_counts import ModelSide
 from tests.support.index_cases import few
 from tests.support.lazily import polars as pl
 from tests.support.letter_embedders import letters, some_texts
+from tests.support.loan_pairs import (
+    COUNT,
+    Conditions,
+    choose_models,
+    draw_loans,
+    monitor_of_loans,
+    rows_in,
+    rule_of_loans,
+)
 from tests.support.oracle import Oracle, as_stored, input_distances, same_or_not
 from tests.support.play import VERBS, play, play_together
 from tests.support.refusals import raises
@@ -33,17 +42,7 @@ STEPS = st.lists(
     min_size=1,
     max_size=15,
 )
-NAMES = ("credit-6", "credit-7", "crédit 8", None)
 apart = pytest.mark.parametrize("compare", ["within", "across"])
-
-
-def models_for(seed: int, count: int, names: tuple = NAMES) -> list:
-    """In runs or at random, some of them without a name."""
-    rng = np.random.default_rng(seed)
-    chosen = names[: rng.integers(2, len(names) + 1)] if rng.random() < 0.5 else names
-    if rng.random() < 0.3:
-        return [chosen[i * len(chosen) // count] for i in range(count)]
-    return [chosen[i] for i in rng.integers(0, len(chosen), count)]
 
 
 class Told:
@@ -67,7 +66,7 @@ class Told:
 
 def played(stream, compare: str, steps, seed: int, told: Told, indexes=("auto",)) -> None:
     rule = replace(stream.rule, compare=compare)
-    models = models_for(seed, len(stream))
+    models = choose_models(seed, len(stream))
     monitors = [lw.Monitor(rule, comparable=True, index=index) for index in indexes]
     oracle = Oracle(rule, comparable=True)
     told.note(oracle, play_together(monitors, oracle, stream.X, stream.Z, steps, models))
@@ -128,7 +127,7 @@ def test_models_of_long_inputs_whose_rows_are_in_a_file(index, compare, tmp_path
     steps += [("observe_many", 10, 0), ("check", 60, 0), ("observe_many", 800, 2)]
     told, oracle = Told(), Oracle(rule, comparable=True)
     with lw.Monitor(rule, comparable=True, index=index, rows=tmp_path / "rows") as monitor:
-        told.note(oracle, play(monitor, oracle, X, Z, steps, models_for(8, 1500)))
+        told.note(oracle, play(monitor, oracle, X, Z, steps, choose_models(8, 1500)))
     told.assert_enough()
 
 
@@ -137,7 +136,7 @@ def test_where_all_are_compared_models_change_no_verdict():
     X, Z = rng.random((400, 3)), rng.integers(0, 3, 400).tolist()
     rule = lw.Rule("linf", 0.2)
     plain, told = (lw.Monitor(rule, comparable=True) for _ in range(2))
-    models = models_for(5, 400)
+    models = choose_models(5, 400)
     expected = plain.observe_many(X, Z)
     found = [told.observe(X[i], Z[i], model=models[i]) for i in range(100)]
     found += told.observe_many(X[100:], Z[100:], models=models[100:])
@@ -167,7 +166,7 @@ def test_a_stream_without_models_is_one_model():
 def test_models_of_embedded_inputs(compare):
     rng = np.random.default_rng(6)
     texts, Z = some_texts(rng, 300, 4), rng.integers(0, 2, 300).tolist()
-    models = models_for(7, 300)
+    models = choose_models(7, 300)
     rule = lw.Rule("l1", 2, embed=letters, compare=compare)
     counts = np.array(letters(texts), dtype=float)
     near = np.abs(counts[:, None] - counts).sum(axis=2) <= 2
@@ -175,7 +174,7 @@ def test_models_of_embedded_inputs(compare):
     monitor = lw.Monitor(rule, comparable=True)
     found = [monitor.observe(texts[i], Z[i], model=models[i]) for i in range(100)]
     found += monitor.observe_many(texts[100:], Z[100:], models=models[100:])
-    assert [one.witnesses.rows.tolist() for one in found] == rows_of(contradict)
+    assert [one.witnesses.rows.tolist() for one in found] == rows_in(contradict)
     assert [one.comparable for one in found] == likes.any(axis=1).tolist()
     assert contradict.sum() > 50
 
@@ -187,219 +186,19 @@ def of_all_pairs(near, Z, models, compare) -> tuple[np.ndarray, np.ndarray]:
     return likes, likes & np.array([[a != b for b in Z] for a in Z])
 
 
-def rows_of(pairs: np.ndarray) -> list[list[int]]:
-    return [np.flatnonzero(line).tolist() for line in pairs]
-
-
-# Tables, with persons, times, groups that must differ and open places
-
-DAY = 86_400_000_000
-SPAN = 12
-COUNT = 400
-
-
-@dataclass(frozen=True)
-class Case:
-    """Rows of a table, and which of two count for each other, whatever their outputs."""
-
-    rows: list[dict]
-    models: list
-    times: np.ndarray
-    near: np.ndarray
-
-    @property
-    def outputs(self) -> list:
-        return [row["z"] for row in self.rows]
-
-
-def case(compare: str, *, person: bool, within: bool, seed: int = 1) -> Case:
-    rng = np.random.default_rng(seed)
-    who = rng.integers(0, 60, COUNT).astype(object)
-    age = np.where(rng.random(COUNT) < 0.7, 20 + who * 3, rng.integers(20, 200, COUNT)).astype(int)
-    job = np.where(rng.random(COUNT) < 0.8, who % 3, rng.integers(0, 3, COUNT)).astype(int)
-    who[rng.random(COUNT) < 0.15] = None
-    days = np.sort(rng.integers(0, 60, COUNT))
-    models = models_for(seed + 2, COUNT)
-    rows = [
-        {
-            "age": int(age[i]),
-            "job": f"job {job[i]}",
-            "who": who[i],
-            "sex": "fm"[(who[i] if who[i] is not None else i) % 2],
-            "z": ("no", "yes")[int(rng.random() < 0.6)],
-        }
-        for i in range(COUNT)
-    ]
-    near = (np.abs(age[:, None] - age) <= 3) & (job[:, None] == job)
-    near &= np.array([same_or_not(compare, models, one) for one in models])
-    if person:
-        known = np.array([one is not None for one in who])
-        near &= ~((who[:, None] == who) & known[:, None] & known)
-    if within:
-        near &= np.abs(days[:, None] - days) <= SPAN
-    return Case(rows, models, days * DAY, near)
-
-
-def rule_of(compare: str, *, person: bool, **settings) -> lw.Rule:
-    who = {"kind": "person", "missing": "mismatch"} if person else {"kind": "ignore"}
-    return lw.Rule(
-        features={
-            "age": {"kind": "number", "tolerance": 3},
-            "job": {"kind": "category"},
-            "who": who,
-            "sex": {"kind": "protected"},
-        },
-        output_column="z",
-        favourable="yes",
-        compare=compare,
-        **settings,
-    )
-
-
-def monitor_of(compare: str, *, person: bool, within: bool, **settings) -> lw.Monitor:
-    span = f"{SPAN} days" if within else None
-    rule = rule_of(compare, person=person)
-    return lw.Monitor(rule, comparable=True, within=span, **settings)
-
-
-def instants(times: np.ndarray) -> np.ndarray:
-    return times.astype("datetime64[us]")
-
-
-WAYS = [(False, False), (True, False), (False, True), (True, True)]
-ways = pytest.mark.parametrize(
-    ("person", "within"), WAYS, ids=["alone", "person", "within", "both"]
-)
-
-
-@apart
-@ways
-@pytest.mark.parametrize("index", ["auto", "kdtree"])
-@pytest.mark.parametrize("one_by_one", [False, True])
-def test_tables_with_persons_times_and_models(compare, person, within, index, one_by_one):
-    some = case(compare, person=person, within=within)
-    free = case("all", person=person, within=within)
-    monitor = monitor_of(compare, person=person, within=within, index=index)
-    times = instants(some.times)
-    if one_by_one:
-        found = []
-        for i, row in enumerate(some.rows):
-            checked = monitor.check(row, time=times[i], model=some.models[i])
-            verdict = monitor.observe(row, time=times[i], model=some.models[i])
-            assert checked.witnesses == verdict.witnesses
-            assert checked.comparable == verdict.comparable
-            assert checked.model == verdict.model == some.models[i]
-            found.append(verdict)
-    else:
-        parts = (slice(0, 1), slice(1, 150), slice(150, COUNT))
-        found = [
-            verdict
-            for part in parts
-            for verdict in monitor.observe_many(
-                some.rows[part], times=times[part], models=some.models[part]
-            )
-        ]
-    likes, contradict = of_all_pairs(some.near, some.outputs, some.models, "all")
-    assert [one.witnesses.rows.tolist() for one in found] == rows_of(contradict)
-    assert [one.comparable for one in found] == likes.any(axis=1).tolist()
-    before, all_of_them = of_all_pairs(free.near, some.outputs, some.models, "all")
-    assert contradict.sum() > 20 and (all_of_them & ~contradict).sum() > 20
-    assert (likes.any(axis=1) != before.any(axis=1)).sum() > 3
-
-
-@apart
-@ways
-def test_like_pairs_are_those_of_models_that_are_compared(compare, person, within):
-    some = case(compare, person=person, within=within)
-    monitor = monitor_of(compare, person=person, within=within)
-    monitor.observe_many(some.rows, times=instants(some.times), models=some.models)
-    expected = set(map(tuple, np.argwhere(np.tril(some.near, -1)).tolist()))
-    assert pairs_of(find_remembered_like_pairs(monitor)) == expected and len(expected) > 50
-    if not within:
-        rule = monitor.rule
-        assert pairs_of(like_pairs(rule, some.rows, models=some.models)) == expected
-
-
-def pairs_of(chunks) -> set[tuple[int, int]]:
-    return {
-        pair
-        for pairs in chunks
-        for pair in zip(pairs.later.tolist(), pairs.earlier.tolist(), strict=True)
-    }
-
-
 @apart
 def test_like_pairs_of_vectors_know_models(compare):
     rng = np.random.default_rng(9)
-    X, models = rng.random((300, 2)), models_for(10, 300)
+    X, models = rng.random((300, 2)), choose_models(10, 300)
     rule = lw.Rule("linf", 0.05, compare=compare)
     near = np.abs(X[:, None] - X).max(axis=2) <= 0.05
     likes, _ = of_all_pairs(near, [0] * 300, models, compare)
-    expected = set(map(tuple, np.argwhere(likes).tolist()))
-    assert pairs_of(like_pairs(rule, X, models=models)) == expected and len(expected) > 50
-
-
-@ways
-def test_groups_are_compared_within_models(person, within):
-    some = case("within", person=person, within=within)
-    found = []
-    for order in (np.arange(COUNT), np.lexsort((-np.arange(COUNT), some.times))):
-        monitor = monitor_of("within", person=person, within=within)
-        chosen = order.tolist()
-        monitor.observe_many(
-            [some.rows[i] for i in chosen],
-            times=instants(some.times[order]),
-            models=[some.models[i] for i in chosen],
-        )
-        found.append(compare_groups(monitor.past, range(COUNT)))
-    assert found[0] == found[1], "groups depend on the order of decisions"
-    (compared,) = found[0][0].comparisons
-    women = np.array([row["sex"] == "f" for row in some.rows])
-    good = np.array([row["z"] == "yes" for row in some.rows], dtype=float)
-    assert compared.pairs == (some.near & women[:, None] & ~women).sum() > 30
-    for side in (compared.one, compared.other):
-        mine = women if side.group.name == "f" else ~women
-        across = some.near & mine[:, None] & ~mine
-        assert side.comparable == across.any(axis=1).sum()
-        better = good[None, :] > good[:, None]
-        assert side.got_less == (across & better).any(axis=1).sum()
-
-
-def test_groups_across_models_are_refused_in_words():
-    monitor = monitor_of("across", person=False, within=False)
-    some = case("across", person=False, within=False)
-    verdicts = monitor.observe_many(some.rows, models=some.models)
-    with raises(lw.errors.BadRule):
-        verdicts.by_group("sex")
-
-
-@apart
-def test_models_persons_spans_groups_that_must_differ_and_open_places_hold_together(compare):
-    some = case(compare, person=True, within=True)
-    rng = np.random.default_rng(8)
-    grade = np.where(rng.random(COUNT) < 0.2, np.nan, rng.integers(0, 3, COUNT))
-    rows = [
-        {**row, "grade": None if np.isnan(one) else float(one)}
-        for row, one in zip(some.rows, grade, strict=True)
+    found = [
+        pair
+        for pairs in like_pairs(rule, X, models=models)
+        for pair in zip(pairs.later.tolist(), pairs.earlier.tolist(), strict=True)
     ]
-    kept = rule_of(compare, person=True)
-    open_places = {"kind": "number", "tolerance": 1, "missing": "match"}
-    rule = replace(
-        kept, features={**kept.features, "grade": open_places}, protected_must_differ=True
-    )
-    sex = np.array([row["sex"] for row in rows])
-    fits = ~(np.abs(grade[:, None] - grade) > 1)  # NaN compares as not farther
-    near = some.near & fits & (sex[:, None] != sex)
-    likes, contradict = of_all_pairs(near, some.outputs, some.models, "all")
-    monitor = lw.Monitor(rule, comparable=True, within=f"{SPAN} days")
-    times = instants(some.times)
-    verdicts = monitor.observe_many(rows[:300], times=times[:300], models=some.models[:300])
-    found = list(verdicts)
-    for i in range(300, COUNT):
-        found.append(monitor.observe(rows[i], time=times[i], model=some.models[i]))
-    assert [one.witnesses.rows.tolist() for one in found] == rows_of(contradict)
-    assert [one.comparable for one in found] == likes.any(axis=1).tolist()
-    assert contradict.sum() > 5
+    assert sorted(found) == sorted(map(tuple, np.argwhere(likes).tolist())) and len(found) > 50
 
 
 def test_rows_before_a_span_are_not_compared_whoever_decided():
@@ -499,11 +298,11 @@ def test_models_given_late_leave_earlier_rows_without():
 @pytest.mark.parametrize("compare", ["all", "within", "across"])
 @pytest.mark.parametrize("comparable", [True, False])
 def test_by_model_counts_within_and_across_apart(compare, comparable):
-    some = case(compare, person=False, within=False)
-    monitor = lw.Monitor(rule_of(compare, person=False), comparable=comparable)
+    some = draw_loans(Conditions(compare))
+    monitor = lw.Monitor(rule_of_loans(Conditions(compare)), comparable=comparable)
     first = monitor.observe_many(some.rows[:100], models=some.models[:100])
     verdicts = monitor.observe_many(some.rows[100:], models=some.models[100:])
-    likes, contradict = of_all_pairs(some.near, some.outputs, some.models, "all")
+    likes, contradict = some.like, some.contradict
     same = np.array([same_or_not("within", some.models, one) for one in some.models])
     told = {one.model: one for one in verdicts.by_model()}
     assert set(told) == set(some.models[100:])
@@ -531,13 +330,14 @@ def test_by_model_needs_a_monitor_and_models():
     assert lw.Monitor(lw.Rule("linf", 0.1)).observe_many([[0.0]], ["no"]).by_model() == ()
 
 
-@ways
+@pytest.mark.parametrize("person", [False, True])
+@pytest.mark.parametrize("within", [False, True])
 def test_like_cases_within_and_across_models_are_told_apart(person, within):
-    some = case("all", person=person, within=within)
-    monitor = monitor_of("all", person=person, within=within)
-    monitor.observe_many(some.rows, times=instants(some.times), models=some.models)
+    conditions = Conditions("all", person, within)
+    some, monitor = draw_loans(conditions), monitor_of_loans(conditions)
+    monitor.observe_many(some.rows, times=some.times, models=some.models)
     same = np.array([same_or_not("within", some.models, one) for one in some.models])
-    likes = np.tril(some.near, -1)
+    likes = some.like
     found = monitor.past.like_models(range(50, COUNT))
     assert found.within.tolist() == (likes & same).any(axis=1)[50:].tolist()
     assert found.across.tolist() == (likes & ~same).any(axis=1)[50:].tolist()
@@ -630,7 +430,7 @@ def test_hunts_refuse_to_leave_pairs_out(compare):
     with raises(lw.errors.BadRule, setting="compare"):
         lw.calibrate(rule, [[0.0]], [1.0])
     with raises(lw.errors.BadRule, setting="compare"):
-        lw.calibrate(rule_of(compare, person=False), case("all", person=False, within=False).rows)
+        lw.calibrate(rule_of_loans(Conditions(compare)), draw_loans(Conditions()).rows)
 
 
 # With a ledger
@@ -709,8 +509,8 @@ def test_a_distance_on_the_boundary_is_compared():
 
 @pytest.mark.parametrize("compare", ["all", "within", "across"])
 def test_vary_counts_what_a_monitor_with_models_says(compare):
-    some = case(compare, person=False, within=False)
-    rule = rule_of(compare, person=False)
+    some = draw_loans(Conditions(compare))
+    rule = rule_of_loans(Conditions(compare))
     varied = lw.vary(rule, some.rows, models=some.models)
     (doubled,) = [one for one in varied.variants if (one.column, one.how) == ("age", "doubled")]
     for changed, counts in ((rule, varied.baseline), (doubled.change.rule, doubled)):

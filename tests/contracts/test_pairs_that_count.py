@@ -1,11 +1,10 @@
-"""Pairs of one person, and pairs too far apart in time, do not count: verdicts, comparables, like
-pairs, groups; exactly.
+"""Pairs of one person, too far apart in time, or of models that are not compared do not count:
+verdicts, comparables, like pairs, groups; exactly.
 
-The oracle looks at all pairs, in NumPy. Ages are whole numbers and the tolerance is one of their
-differences, times are whole days and the span is one of theirs, so pairs lie on both boundaries.
+tests/support/loan_pairs.py looks at all pairs, in NumPy.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,156 +13,96 @@ import likewise as lw
 from likewise.errors import BadRule
 from likewise.explaining.compare_groups import compare_groups
 from likewise.monitor.like_pairs import find_remembered_like_pairs, like_pairs
+from tests.support.loan_pairs import (
+    COUNT,
+    EVERY,
+    SPAN,
+    Conditions,
+    draw_loans,
+    every_condition,
+    monitor_of_loans,
+    rows_in,
+    rule_of_loans,
+)
 from tests.support.refusals import raises
 
-DAY = 86_400_000_000
-SPAN = 9
-COUNT = 400
-
-
-@dataclass(frozen=True)
-class Case:
-    """Decisions, and which of two count for each other."""
-
-    rows: list[dict]
-    times: np.ndarray
-    near: np.ndarray
-    differ: np.ndarray
-
-    @property
-    def like(self) -> np.ndarray:
-        """[later, earlier]"""
-        return np.tril(self.near, -1)
-
-    @property
-    def contradict(self) -> np.ndarray:
-        return self.like & self.differ
-
-
-def case(output: str, *, person: bool, within: bool, seed: int = 1) -> Case:
-    rng = np.random.default_rng(seed)
-    age = rng.integers(20, 220, COUNT)
-    job = rng.integers(0, 3, COUNT)
-    who = rng.integers(0, 60, COUNT).astype(object)
-    age = np.where(rng.random(COUNT) < 0.7, 20 + who * 3, age).astype(int)
-    job = np.where(rng.random(COUNT) < 0.8, who % 3, job).astype(int)
-    who[rng.random(COUNT) < 0.15] = None
-    sex = np.array([(one if one is not None else i) % 2 for i, one in enumerate(who)])
-    days = np.sort(rng.integers(0, 60, COUNT))
-    score = rng.integers(0, 4, COUNT)
-    rows = [
-        {
-            "age": int(age[i]),
-            "job": f"job {job[i]}",
-            "who": who[i],
-            "sex": "f" if sex[i] else "m",
-            "z": float(score[i]) if output == "number" else "yes" if score[i] > 1 else "no",
-        }
-        for i in range(COUNT)
-    ]
-    near = (np.abs(age[:, None] - age) <= 3) & (job[:, None] == job)
-    if person:
-        known = np.array([one is not None for one in who])
-        near &= ~((who[:, None] == who) & known[:, None] & known)
-    if within:
-        near &= np.abs(days[:, None] - days) <= SPAN
-    z = np.array([row["z"] for row in rows])
-    differ = np.abs(z[:, None] - z) > 1 if output == "number" else z[:, None] != z
-    return Case(rows, days * DAY, near, differ)
-
-
-def rule_of(output: str, *, person: bool, missing: str = "mismatch") -> lw.Rule:
-    who = {"kind": "person", "missing": missing} if person else {"kind": "ignore"}
-    numbers = output == "number"
-    return lw.Rule(
-        features={
-            "age": {"kind": "number", "tolerance": 3},
-            "job": {"kind": "category"},
-            "who": who,
-            "sex": {"kind": "protected"},
-        },
-        output_column="z",
-        output=output,
-        delta=1.0 if numbers else 0.0,
-        favourable="high" if numbers else "yes",
-    )
-
-
-def monitor_of(output: str, *, person: bool, within: bool, **settings) -> lw.Monitor:
-    span = f"{SPAN} days" if within else None
-    return lw.Monitor(rule_of(output, person=person), comparable=True, within=span, **settings)
-
-
-def instants(times: np.ndarray) -> np.ndarray:
-    return times.astype("datetime64[us]")
-
-
-WAYS = [(True, False), (False, True), (True, True)]
-ways = pytest.mark.parametrize(("person", "within"), WAYS, ids=["person", "within", "both"])
 outputs = pytest.mark.parametrize("output", ["label", "number"])
+PERSON = Conditions(person=True)
+BOTH = Conditions(person=True, within=True)
 
 
-@ways
+@pytest.mark.pairwise
+@every_condition
 @outputs
 @pytest.mark.parametrize("index", ["auto", "kdtree"])
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_witnesses_and_comparables_are_those_of_pairs_that_count(
-    output, person, within, index, one_by_one
+    conditions, output, index, one_by_one
 ):
-    some = case(output, person=person, within=within)
-    free = case(output, person=False, within=False)
-    monitor = monitor_of(output, person=person, within=within, index=index)
+    some, free = draw_loans(conditions, output), draw_loans(Conditions(), output)
+    monitor = monitor_of_loans(conditions, output, index=index)
     if one_by_one:
         found = []
-        for row, time in zip(some.rows, instants(some.times), strict=True):
-            checked = monitor.check(row, time=time)
-            verdict = monitor.observe(row, time=time)
-            assert checked.witnesses.rows.tolist() == verdict.witnesses.rows.tolist()
+        for row, time, model in zip(some.rows, some.times, some.models, strict=True):
+            checked = monitor.check(row, time=time, model=model)
+            verdict = monitor.observe(row, time=time, model=model)
+            assert checked.witnesses == verdict.witnesses
             assert checked.comparable == verdict.comparable
+            assert checked.model == verdict.model == model
             found.append(verdict)
     else:
-        parts = (slice(0, 1), slice(1, 150), slice(150, COUNT))
         found = [
             verdict
-            for part in parts
-            for verdict in monitor.observe_many(some.rows[part], times=instants(some.times)[part])
+            for part in (slice(0, 1), slice(1, 150), slice(150, COUNT))
+            for verdict in monitor.observe_many(
+                some.rows[part], times=some.times[part], models=some.models[part]
+            )
         ]
-    for i, verdict in enumerate(found):
-        assert (
-            sorted(verdict.witnesses.rows.tolist()) == np.flatnonzero(some.contradict[i]).tolist()
-        )
-        assert verdict.comparable == some.like[i].any()
+    assert [one.witnesses.rows.tolist() for one in found] == rows_in(some.contradict)
+    assert [one.comparable for one in found] == some.like.any(axis=1).tolist()
     lost = (free.contradict & ~some.contradict).sum()
     assert lost > 20 and some.contradict.sum() > 20, "nothing was left out, or nothing is left"
     apart = some.like.any(axis=1) != free.like.any(axis=1)
     assert apart.sum() > 3, "no decision loses all its like cases"
 
 
-@ways
+@every_condition
 @outputs
-def test_like_pairs_are_those_that_count(output, person, within):
-    some = case(output, person=person, within=within)
-    monitor = monitor_of(output, person=person, within=within)
-    monitor.observe_many(some.rows, times=instants(some.times))
-    found = {
-        (int(later), int(earlier))
-        for pairs in find_remembered_like_pairs(monitor)
-        for later, earlier in zip(pairs.later, pairs.earlier, strict=True)
-    }
-    assert found == set(map(tuple, np.argwhere(some.like).tolist()))
-    if not within:
-        again = like_pairs(rule_of(output, person=person), some.rows)
-        assert sum(len(pairs) for pairs in again) == some.like.sum()
+def test_like_pairs_are_those_that_count(conditions, output):
+    some = draw_loans(conditions, output)
+    monitor = monitor_of_loans(conditions, output)
+    monitor.observe_many(some.rows, times=some.times, models=some.models)
+    expected = sorted(map(tuple, np.argwhere(some.like).tolist()))
+    assert pairs_of(find_remembered_like_pairs(monitor)) == expected and len(expected) > 50
+    if not conditions.within:
+        assert pairs_of(like_pairs(monitor.rule, some.rows, models=some.models)) == expected
 
 
-@ways
+def pairs_of(chunks) -> list[tuple[int, int]]:
+    return sorted(
+        pair
+        for pairs in chunks
+        for pair in zip(pairs.later.tolist(), pairs.earlier.tolist(), strict=True)
+    )
+
+
+@pytest.mark.parametrize("conditions", [one for one in EVERY if one.compare != "across"], ids=str)
 @outputs
-def test_groups_are_compared_over_pairs_that_count(output, person, within):
-    some = case(output, person=person, within=within)
-    monitor = monitor_of(output, person=person, within=within)
-    monitor.observe_many(some.rows, times=instants(some.times))
-    (groups,) = compare_groups(monitor.past, range(COUNT))
-    (compared,) = groups.comparisons
+def test_groups_are_compared_over_pairs_that_count(conditions, output):
+    some = draw_loans(conditions, output)
+    order = np.lexsort((-np.arange(COUNT), some.times))
+    assert (order != np.arange(COUNT)).any()
+    found = []
+    for chosen in (np.arange(COUNT), order):
+        monitor = monitor_of_loans(conditions, output)
+        monitor.observe_many(
+            [some.rows[i] for i in chosen.tolist()],
+            times=some.times[chosen],
+            models=[some.models[i] for i in chosen.tolist()],
+        )
+        found.append(compare_groups(monitor.past, range(COUNT)))
+    assert found[0] == found[1], "groups depend on the order of equal times"
+    (compared,) = found[0][0].comparisons
     women = np.array([row["sex"] == "f" for row in some.rows])
     z = np.array([row["z"] for row in some.rows])
     good = z if output == "number" else (z == "yes").astype(float)
@@ -177,31 +116,24 @@ def test_groups_are_compared_over_pairs_that_count(output, person, within):
         like = (across @ good)[there] / across.sum(axis=1)[there]
         assert side.gap == pytest.approx(np.mean(like - good[there]))
         assert side.group.decisions == mine.sum()
-        if person:
+        if conditions.person:
             known = {row["who"] for row, one in zip(some.rows, mine, strict=True) if one}
             alone = sum(row["who"] is None for row, one in zip(some.rows, mine, strict=True) if one)
             assert side.group.people == len(known - {None}) + alone
-    assert compared.pairs == (some.near & women[:, None] & ~women).sum()
-    assert compared.pairs > 100
+    assert compared.pairs == (some.near & women[:, None] & ~women).sum() > 30
 
 
-def test_groups_within_a_time_do_not_depend_on_the_order_of_equal_times():
-    some = case("label", person=False, within=True)
-    order = np.lexsort((np.random.default_rng(2).random(COUNT), some.times))
-    assert (order != np.arange(COUNT)).any()
-    found = []
-    for chosen in (np.arange(COUNT), order):
-        monitor = monitor_of("label", person=False, within=True)
-        rows = [some.rows[i] for i in chosen.tolist()]
-        monitor.observe_many(rows, times=instants(some.times[chosen]))
-        found.append(compare_groups(monitor.past, range(COUNT)))
-    assert found[0] == found[1]
+def test_groups_across_models_are_refused_in_words():
+    conditions = Conditions("across")
+    some = draw_loans(conditions)
+    verdicts = monitor_of_loans(conditions).observe_many(some.rows, models=some.models)
+    with raises(BadRule):
+        verdicts.by_group("sex")
 
 
 def test_groups_within_a_time_may_be_looked_at_in_part():
-    some = case("label", person=True, within=True)
-    monitor = monitor_of("label", person=True, within=True)
-    monitor.observe_many(some.rows, times=instants(some.times))
+    some, monitor = draw_loans(BOTH), monitor_of_loans(BOTH)
+    monitor.observe_many(some.rows, times=some.times)
     (groups,) = compare_groups(monitor.past, range(COUNT), most_pairs=100)
     assert groups.sampled < 1
     (whole,) = compare_groups(monitor.past, range(COUNT))
@@ -262,7 +194,7 @@ def test_a_span_that_is_none_is_refused(within):
 
 
 def test_an_unknown_person_is_refused_unless_the_rule_says_otherwise():
-    monitor = lw.Monitor(rule_of("label", person=True, missing="reject"))
+    monitor = lw.Monitor(rule_of_loans(PERSON, missing="reject"))
     row = {"age": 30, "job": "x", "who": None, "sex": "f", "z": "yes"}
     with raises(lw.errors.MissingValue, column="who", place=0):
         monitor.observe(row)
@@ -283,20 +215,20 @@ def test_two_persons_or_one_that_matches_are_no_rule():
 
 
 def test_the_fingerprint_covers_the_person_and_toml_gives_it_back():
-    with_person, without = rule_of("label", person=True), rule_of("label", person=False)
+    with_person, without = rule_of_loans(PERSON), rule_of_loans(Conditions())
     assert with_person.fingerprint != without.fingerprint
     assert lw.Rule.from_toml(with_person.to_toml()) == with_person
     assert (with_person.person_column, without.person_column) == ("who", None)
 
 
 def test_calibrate_refuses_a_person_and_says_what_to_do():
-    some = case("label", person=True, within=False)
+    some = draw_loans(PERSON)
     with raises(BadRule):
-        lw.calibrate(rule_of("label", person=True), some.rows)
+        lw.calibrate(rule_of_loans(PERSON), some.rows)
 
 
 def test_a_forgotten_person_is_gone_from_memory():
-    monitor = lw.Monitor(rule_of("label", person=True))
+    monitor = lw.Monitor(rule_of_loans(PERSON))
     rows = [
         {"age": 30, "job": "x", "who": who, "sex": "f", "z": "yes"} for who in ("ann", "bob", "ann")
     ]
@@ -315,8 +247,8 @@ def test_a_forgotten_person_is_gone_from_memory():
 
 
 def test_a_ledger_keeps_persons_and_says_the_same_when_it_is_opened_again(tmp_path):
-    some = case("label", person=True, within=False)
-    rule = rule_of("label", person=True)
+    some = draw_loans(PERSON)
+    rule = rule_of_loans(PERSON)
     with lw.open(tmp_path / "ledger", rule, durability="batch", comparable=True) as monitor:
         first = [list(one.witnesses.rows) for one in monitor.observe_many(some.rows[:250])]
     with lw.open(tmp_path / "ledger", comparable=True) as monitor:
@@ -324,14 +256,13 @@ def test_a_ledger_keeps_persons_and_says_the_same_when_it_is_opened_again(tmp_pa
         second = [list(one.witnesses.rows) for one in verdicts]
         assert verdicts.comparable.tolist() == some.like[250:].any(axis=1).tolist()
         assert monitor.verify().ok
-    expected = [np.flatnonzero(some.contradict[i]).tolist() for i in range(COUNT)]
-    assert [sorted(rows) for rows in first + second] == expected
+    assert [sorted(rows) for rows in first + second] == rows_in(some.contradict)
     replayed = lw.replay(tmp_path / "ledger")
     assert replayed.ok and replayed.rows == COUNT
 
 
 def test_an_erased_person_is_in_no_file_of_a_ledger(tmp_path):
-    rule = rule_of("label", person=True)
+    rule = rule_of_loans(PERSON)
     with lw.open(tmp_path / "ledger", rule) as monitor:
         for who in ("Wilhelmina", "Bartholomew", "Wilhelmina"):
             monitor.observe({"age": 30, "job": "x", "who": who, "sex": "f", "z": "yes"})
@@ -348,33 +279,35 @@ def test_an_erased_person_is_in_no_file_of_a_ledger(tmp_path):
 # Together with other conditions
 
 
-def test_persons_spans_groups_that_must_differ_and_open_places_hold_together():
-    some = case("label", person=True, within=True)
+@pytest.mark.parametrize("compare", ["all", "within", "across"])
+def test_conditions_groups_that_must_differ_and_open_places_hold_together(compare):
+    conditions = replace(BOTH, compare=compare)
+    some = draw_loans(conditions)
     rng = np.random.default_rng(8)
     grade = np.where(rng.random(COUNT) < 0.2, np.nan, rng.integers(0, 3, COUNT))
     rows = [
         {**row, "grade": None if np.isnan(one) else float(one)}
         for row, one in zip(some.rows, grade, strict=True)
     ]
-    kept = rule_of("label", person=True)
-    rule = lw.Rule(
-        features={**kept.features, "grade": {"kind": "number", "tolerance": 1, "missing": "match"}},
-        output_column="z",
-        favourable="yes",
-        protected_must_differ=True,
+    kept = rule_of_loans(conditions)
+    open_places = {"kind": "number", "tolerance": 1, "missing": "match"}
+    rule = replace(
+        kept, features={**kept.features, "grade": open_places}, protected_must_differ=True
     )
     monitor = lw.Monitor(rule, comparable=True, within=f"{SPAN} days")
-    verdicts = monitor.observe_many(rows, times=instants(some.times))
+    first = slice(0, 300)
+    found = [*monitor.observe_many(rows[first], times=some.times[first], models=some.models[first])]
+    for i in range(300, COUNT):
+        found.append(monitor.observe(rows[i], time=some.times[i], model=some.models[i]))
     sex = np.array([row["sex"] for row in rows])
     fits = ~(np.abs(grade[:, None] - grade) > 1)  # NaN compares as not farther
     near = some.near & fits & (sex[:, None] != sex)
     like = np.tril(near, -1)
     contradict = like & some.differ
-    assert [sorted(one.witnesses.rows.tolist()) for one in verdicts] == [
-        np.flatnonzero(line).tolist() for line in contradict
-    ]
-    assert verdicts.comparable.tolist() == like.any(axis=1).tolist()
-    assert 10 < contradict.sum() < (some.contradict & fits).sum()
-    (groups,) = compare_groups(monitor.past, range(COUNT))
-    women = sex == "f"
-    assert groups.comparisons[0].pairs == (near & women[:, None] & ~women).sum()
+    assert [one.witnesses.rows.tolist() for one in found] == rows_in(contradict)
+    assert [one.comparable for one in found] == like.any(axis=1).tolist()
+    assert 5 < contradict.sum() < (some.contradict & fits).sum()
+    if compare != "across":
+        (groups,) = compare_groups(monitor.past, range(COUNT))
+        women = sex == "f"
+        assert groups.comparisons[0].pairs == (near & women[:, None] & ~women).sum()

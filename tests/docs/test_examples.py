@@ -90,7 +90,7 @@ def test_index_is_explained(name):
 MODULES = (
     "rule.rule",
     "rule.burst",
-    "rule.burst",
+    "rule.difference",
     "monitor.monitor",
     "monitor.calibration",
     "monitor.migration",

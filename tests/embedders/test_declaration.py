@@ -9,7 +9,7 @@ import pytest
 
 import likewise as lw
 from likewise import Embedder, Feature
-from likewise.embedders.embedding_model import ModelMark
+from likewise.embedders.model_mark import ModelMark
 from tests.support.looping import each
 from tests.support.refusals import raises
 

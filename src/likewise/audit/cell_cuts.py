@@ -13,7 +13,7 @@ that it passes.
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class Reach:
             low = np.nextafter(cut - self.below, -np.inf)
         if self.above is not None:
             high = np.nextafter(cut + self.above, np.inf)
-        return float(low), float(high)
+        return float(np.nan_to_num(low)), float(np.nan_to_num(high))  # JSON has no infinity
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,6 @@ class CutTree:
                 (cut.upper, values >= cut.low, ~below),
             ):
                 waiting.append((side, rows[inside], home[inside] & mine[inside]))
-
-    def to_list(self) -> list[dict[str, Any]]:
-        """Return plain values for JSON, which keeps floats exactly."""
-        return [asdict(one) for one in self.cuts]
-
-    @classmethod
-    def from_list(cls, cuts: Sequence[dict[str, Any]]) -> "CutTree":
-        return cls(tuple(Cut(**one) for one in cuts))
 
 
 def choose_cuts(sample: Floats, reaches: Sequence[Reach | None], most: float) -> CutTree:

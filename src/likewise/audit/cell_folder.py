@@ -15,13 +15,14 @@ Files are readable for their owner alone: they contain the data.
 """
 
 import contextlib
-import json
 import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
+
+import msgspec
 
 from likewise.audit.job import Job
 from likewise.errors import BadFile
@@ -33,6 +34,7 @@ except ImportError:  # Windows: nothing prevents two runs in one folder
     fcntl = None  # type: ignore[assignment]
 
 
+_KindT = TypeVar("_KindT")
 _ORPHAN_WAIT_SECONDS = 30.0
 _FOLDERS = ("spread", "cells", "results")
 _HALF_WRITTEN = ".likewise-*.partial"
@@ -68,8 +70,7 @@ class AuditFolder:
         """Read the columns that its cells hold, or will; None if no audit was begun here."""
         if not self.manifest.exists():
             return None
-        columns: list[str] = read_json(self.manifest).get("columns", [])
-        return columns
+        return list(read_json(self.manifest, dict).get("columns", []))
 
     # Steps
 
@@ -79,7 +80,7 @@ class AuditFolder:
             half_written.unlink(missing_ok=True)
         identity = job.identity()
         if self.manifest.exists():
-            before = read_json(self.manifest)
+            before = read_json(self.manifest, dict)
             changed = sorted(key for key in identity if before.get(key) != identity[key])
             if changed:
                 what = _describe_differences(changed, before, identity)
@@ -211,10 +212,11 @@ def _describe_difference(key: str, before: Any, now: Any) -> str:
     return f"{_OPTIONS[key]} was {was} and is {is_now}"
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, kind: type[_KindT]) -> _KindT:
+    """Read plain values, or a dataclass of them, as `write_json` wrote them."""
     try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.MsgspecError) as error:
         raise BadFile(
             f"{path} cannot be read ({error}). Remove the folder and start again.", path=path
         ) from None
@@ -222,4 +224,4 @@ def read_json(path: Path) -> Any:
 
 def write_json(path: Path, value: Any) -> None:
     with write_atomically(path) as file:
-        file.write(json.dumps(value).encode())
+        file.write(msgspec.json.encode(value))

@@ -135,7 +135,7 @@ class CellReader:
         return CellBlock(pl.concat(frames, how="vertical_relaxed").sort(RANK))
 
     def _ranks(self, piece: Piece, frame: pl.DataFrame) -> Rows:
-        return self._order.ranks(piece.number, frame[INDEX].to_numpy())
+        return self._order.ranks(self._folder, piece.number, frame[INDEX].to_numpy())
 
     def _read(self, cell: Cell, piece: Piece, columns: list[str] | None) -> pl.DataFrame:
         path = self._folder.cell(cell.number) / piece.name

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from likewise.audit.cell_folder import AuditFolder
+from likewise.audit.cell_folder import AuditFolder, read_json
 from likewise.audit.cell_rows import FILE, RANK, Cell, CellBlock, CellReader, cells_of
 from likewise.audit.favourable import OutputsSeen
 from likewise.audit.feeding import RefusedRows, bad_row_error
@@ -71,6 +71,17 @@ WORST = 20
 TOGETHER = 1 << 16
 """How many decisions are judged together."""
 _KINDS = 10_000  # kinds of groups of which a cell keeps pairs apart
+
+
+# Judges one cell: its rows in order, and the totals of the verdicts of those at home. Every row
+# near a row at home is in the cell, so the verdict of a row at home is complete. Copies are
+# remembered, so that others are compared with them; their own verdicts are dropped. A cell that
+# could not be cut to twice `cell_rows` is judged in blocks of time, each after each block before
+# it.
+#
+# Invariant: every pair of rows that are near and differ is found once: where its later row is at
+# home.
+# Cost: the rows of a cell and its monitor; in blocks, those of two blocks, and work for each two.
 
 
 def judge_cell(job: Job, cell: Cell) -> None:
@@ -494,7 +505,7 @@ def audit_partitioned(
         _run_tasks(
             runner, "sorting rows into cells", spread_file, [(job, i) for i in numbers], progress
         )
-        files = [SpreadFile.read(folder, number) for number in numbers]
+        files = [read_json(folder.spread(number), SpreadFile) for number in numbers]
         if sum(one.rows for one in files) == 0:
             raise BadTable(_no_rows(job, files), path=job.files[0])
         find_order(job, folder, files)

@@ -8,7 +8,7 @@ Not here: which rows of a chunk are bad (monitor/batching.py).
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import astuple
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -54,16 +54,17 @@ _SHOWN = 10  # bad rows that are shown one by one
 _KINDS = 20  # kinds of reasons that are counted apart
 
 
+@dataclass
 class RefusedRows:
     """Counts rows that could not be read or judged: all of them, the first few, and each kind.
 
     Every row that is added is counted; reasons with one code about one column are one kind.
     """
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.first: list[RefusedRow] = []
-        self._kinds: dict[tuple[str, str], tuple[RefusedRow, int]] = {}
+    count: int = 0
+    first: list[RefusedRow] = field(default_factory=list)
+    by_kind: dict[str, tuple[RefusedRow, int]] = field(default_factory=dict)
+    """By code and column, the first row, and how many there are."""
 
     def add(self, row: RefusedRow, many: int = 1) -> None:
         """Add a row, or the first of `many` that are refused for one kind of reason."""
@@ -73,38 +74,21 @@ class RefusedRows:
         self._add_kind(row, many)
 
     def _add_kind(self, row: RefusedRow, many: int) -> None:
-        kind = row.code, row.column
-        if kind in self._kinds or len(self._kinds) < _KINDS:
-            first, before = self._kinds.get(kind, (row, 0))
-            self._kinds[kind] = first, before + many
+        kind = f"{row.code} {row.column}"
+        if kind in self.by_kind or len(self.by_kind) < _KINDS:
+            first, before = self.by_kind.get(kind, (row, 0))
+            self.by_kind[kind] = first, before + many
 
     def kinds(self) -> list[tuple[RefusedRow, int]]:
         """Return the first row of each kind of reason, and how many; the most frequent first."""
-        return sorted(self._kinds.values(), key=lambda one: (-one[1], one[0].place))
+        return sorted(self.by_kind.values(), key=lambda one: (-one[1], one[0].place))
 
     def merge(self, later: "RefusedRows") -> None:
         """Add those of a later file, or part of one."""
         self.count += later.count
         self.first += later.first[: _SHOWN - len(self.first)]
-        for row, many in later._kinds.values():
+        for row, many in later.by_kind.values():
             self._add_kind(row, many)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; `from_dict` gives the rows back."""
-        return {
-            "count": self.count,
-            "first": [astuple(one) for one in self.first],
-            "kinds": [[*astuple(one), many] for one, many in self._kinds.values()],
-        }
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "RefusedRows":
-        refused = cls()
-        refused.count = fields["count"]
-        refused.first = [RefusedRow(*one) for one in fields["first"]]
-        for *one, many in fields["kinds"]:
-            refused._add_kind(RefusedRow(*one), many)
-        return refused
 
 
 class BadRowPolicy:

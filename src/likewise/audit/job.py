@@ -31,6 +31,14 @@ Task = tuple[Any, ...]
 _WATCH_SECONDS = 0.5
 
 
+# Runs the tasks of an audit in this process, in several on this machine, or on a Ray cluster.
+# A task is a function of this package and plain arguments. It reads and writes the job's folder and
+# returns nothing, so any process that sees the folder can run it, and run it again after one was
+# killed.
+#
+# Invariant: when `run` returns, every task is done; the first failure ends the rest.
+
+
 class TaskRunner(Protocol):
     """Runs tasks."""
 

@@ -17,14 +17,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from likewise.audit.cell_folder import AuditFolder, read_json, write_json
 from likewise.audit.feeding import count_ties
 from likewise.audit.job import Job
-from likewise.audit.spreading import SpreadFile
+from likewise.audit.spreading import SpreadFile, TimeTrend
 from likewise.runtime.private_files import write_atomically
 from likewise.sources.time_columns import AS_IT_IS, NEWEST_FIRST, SORTED, Arrangement
 from likewise.tables.array_types import Rows
@@ -38,7 +37,6 @@ _PROBES = 1 << 16  # times that stretches are chosen by
 class RowOrder:
     """Ranks rows."""
 
-    folder: Path
     rows: int
     """How many rows take part."""
     bases: tuple[int, ...]
@@ -47,9 +45,9 @@ class RowOrder:
     ties: int
     """How many rows have the time of the row before."""
 
-    def ranks(self, number: int, index: Rows) -> Rows:
+    def ranks(self, folder: AuditFolder, number: int, index: Rows) -> Rows:
         """Return the ranks of rows of a file; -1 for those that take no part."""
-        numbers, folder = self.bases[number] + index, AuditFolder(self.folder)
+        numbers = self.bases[number] + index
         if self.arrangement == SORTED:
             stored = np.memmap(folder.ranks, np.int64, "r", shape=(self.bases[-1],))
             return np.array(stored[numbers])
@@ -69,8 +67,7 @@ def read_left_out(folder: AuditFolder) -> Rows:
 
 
 def read_order(folder: AuditFolder) -> RowOrder:
-    fields = read_json(folder.order)
-    return RowOrder(folder.path, **{**fields, "bases": tuple(fields["bases"])})
+    return read_json(folder.order, RowOrder)
 
 
 def find_order(job: Job, folder: AuditFolder, files: Sequence[SpreadFile]) -> None:
@@ -94,8 +91,7 @@ def find_order(job: Job, folder: AuditFolder, files: Sequence[SpreadFile]) -> No
         ties = _sort(columns, left_out, folder.ranks)
     elif timed:
         ties = _ties(columns, left_out)
-    order = {"rows": rows, "bases": bases, "arrangement": arrangement, "ties": ties}
-    write_json(folder.order, order)
+    write_json(folder.order, RowOrder(rows, bases, arrangement, ties))
 
 
 class _Columns:
@@ -112,19 +108,19 @@ class _Columns:
                 yield base, arrays[name]
 
 
-def _arrangement(files: Sequence[dict[str, Any]]) -> Arrangement:
+def _arrangement(files: Sequence[TimeTrend]) -> Arrangement:
     """Tell how the rows of all files are arranged, one file after the other."""
     rises = falls = False
     last: int | None = None
     for one in files:
-        if one["first"] is None:
+        if one.first is None:
             continue
         if last is not None:
-            rises |= one["first"] > last
-            falls |= one["first"] < last
-        rises |= one["rises"]
-        falls |= one["falls"]
-        last = one["last"]
+            rises |= one.first > last
+            falls |= one.first < last
+        rises |= one.rises
+        falls |= one.falls
+        last = one.last
     if not falls:
         return AS_IT_IS
     return SORTED if rises else NEWEST_FIRST

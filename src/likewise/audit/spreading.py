@@ -10,7 +10,7 @@ Cost: one chunk in memory, and BUFFER bytes of pieces that wait to be written.
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,27 @@ CHUNK = ROWS
 INDEX, PLACE, TIME, HOME = "likewise:index", "likewise:place", "likewise:time", "likewise:home"
 
 
+@dataclass
+class TimeTrend:
+    """Says how the times of a file follow each other."""
+
+    first: int | None = None
+    last: int | None = None
+    rises: bool = False
+    falls: bool = False
+
+    def add(self, moments: Any) -> None:
+        """Add the times of the next rows."""
+        times = moments.astype(np.int64)
+        if len(times):
+            before = times[:1] if self.last is None else np.array([self.last])
+            steps = np.diff(times, prepend=before)
+            self.rises |= bool((steps > 0).any())
+            self.falls |= bool((steps < 0).any())
+            self.first = int(times[0]) if self.first is None else self.first
+            self.last = int(times[-1])
+
+
 @dataclass(frozen=True)
 class SpreadFile:
     """Describes a file whose rows are in the cells; stored once they all are."""
@@ -61,21 +82,17 @@ class SpreadFile:
     refused: RefusedRows
     pieces: list[tuple[int, str, int, int]]
     """Cell, name, rows, and how many of them are at home."""
-    times: dict[str, Any]
-    """The first and the last time, and whether times rise and fall in between."""
+    times: TimeTrend
     outputs: dict[str, Any]
     """Which outputs were seen (favourable.py)."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        remarks = [one.to_dict() for one in self.remarks]
-        return {**vars(self), "remarks": remarks, "refused": self.refused.to_dict()}
 
-    @classmethod
-    def read(cls, folder: AuditFolder, number: int) -> "SpreadFile":
-        fields = read_json(folder.spread(number))
-        fields["remarks"] = tuple(Remark(**one) for one in fields["remarks"])
-        return cls(**{**fields, "refused": RefusedRows.from_dict(fields["refused"])})
+@dataclass(frozen=True)
+class CellPlan:
+    """Says where space is cut, and how times are written."""
+
+    cuts: CutTree
+    form: TimeForm | None
 
 
 @dataclass(frozen=True)
@@ -143,9 +160,7 @@ class TimedChunks:
                 source, column, reopen=_refuse_reopen, dates=job.options.dates
             )
             self._in_order.form = form
-        self.first: int | None = None
-        self.last: int | None = None
-        self.rises = self.falls = False
+        self.trend = TimeTrend()
 
     @property
     def form(self) -> TimeForm | None:
@@ -163,21 +178,8 @@ class TimedChunks:
                 yield chunk
             else:
                 timed = self._in_order.add_times(chunk)
-                self._track_order(timed.times)
+                self.trend.add(timed.times)
                 yield timed
-
-    def _track_order(self, moments: Any) -> None:
-        times = moments.astype(np.int64)
-        if len(times):
-            before = times[:1] if self.last is None else np.array([self.last])
-            steps = np.diff(times, prepend=before)
-            self.rises |= bool((steps > 0).any())
-            self.falls |= bool((steps < 0).any())
-            self.first = int(times[0]) if self.first is None else self.first
-            self.last = int(times[-1])
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("first", "last", "rises", "falls")}
 
 
 def _refuse_reopen() -> Any:
@@ -206,8 +208,7 @@ def plan_cells(job: Job, folder: AuditFolder) -> None:
         points = sampler.points()
         most = job.cell_rows * len(points) / max(sampler.seen, 1)
         cuts = choose_cuts(points, reaches, most)
-    form_fields = None if form is None else asdict(form)
-    write_json(folder.look, {"cuts": cuts.to_list(), "form": form_fields, "rows": sampler.seen})
+    write_json(folder.look, CellPlan(cuts, form))
 
 
 class _Sampler:
@@ -278,13 +279,10 @@ def spread_file(job: Job, number: int) -> None:
         return
     with folder.mark_working():
         folder.remove_leftovers(number)
-        plan = read_json(folder.look)
-        form = plan["form"]
-        if form is not None:
-            form = TimeForm(**{**form, "remarks": tuple(Remark(**one) for one in form["remarks"])})
+        plan = read_json(folder.look, CellPlan)
         with closing(job.open(number)) as source:
-            timed = TimedChunks(job, source, form)
-            _spread_rows(job, folder, number, source, CutTree.from_list(plan["cuts"]), timed)
+            timed = TimedChunks(job, source, plan.form)
+            _spread_rows(job, folder, number, source, plan.cuts, timed)
 
 
 def _spread_rows(
@@ -331,10 +329,10 @@ def _spread_rows(
         remarks=tuple(source.remarks),
         refused=bad.rows,
         pieces=pieces.written,
-        times=timed.to_dict(),
+        times=timed.trend,
         outputs=outputs.to_dict(),
     )
-    write_json(folder.spread(number), spread.to_dict())
+    write_json(folder.spread(number), spread)
 
 
 def _add_own_columns(rows: Chunk, first: int) -> pl.DataFrame:

@@ -34,6 +34,12 @@ MODELS = ("2026-01", "2026-04")
 _A_STEP = 0.1  # seconds between decisions that come together
 
 
+# `likewise demo --serve`: the demo's decisions arrive in a service, and pages show them. They
+# arrive over two minutes. A little after half of that the second model takes over, as on the day in
+# April in the report, and the rate rises above its usual band.
+# Invariant: nothing stays; the ledger is in a temporary folder that is removed with the command.
+
+
 class ArrivingDecisions:
     """Sends decisions to a service; it is a module of `App` without routes."""
 

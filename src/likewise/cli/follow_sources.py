@@ -27,7 +27,7 @@ from likewise.ledger.ledger import Ledger
 from likewise.ledger.loss_events import is_at_least
 from likewise.monitor import opening
 from likewise.monitor.monitor import Monitor
-from likewise.rule.burst import require_same_rule
+from likewise.rule.difference import require_same_rule
 from likewise.rule.rule import Rule
 from likewise.sources.binding import Binding
 from likewise.sources.file_source import make_source, make_target

@@ -84,6 +84,11 @@ def _confirm_erasure(what: str) -> None:
 _BACKUP_FIELDS = ("rows", "copied", "kept", "head")
 
 
+# `likewise backup`, `restore` and `migrate` make a ledger of another one.
+# A backup has the same rule, a migrated ledger another one. The source stays as it is, except that
+# `migrate` without a new folder changes its rule, if all verdicts stay the same.
+
+
 def backup(
     ledger: o.LedgerFolder,
     to: Annotated[Path, typer.Argument(metavar="DEST", help="The folder of the copy.")],

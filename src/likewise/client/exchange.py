@@ -27,6 +27,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+# Makes methods of clients from the functions of api_calls.py, which say what is sent.
+# `make_method` makes one that waits for the answer, `make_async_method` one that is to be awaited.
+# Both have the signature and the docstring of the function.
+
+
 def make_method(make: Callable[P, Call[T]]) -> Callable[Concatenate[Any, P], T]:
     """Return a method that makes a call and waits for its answer."""
 

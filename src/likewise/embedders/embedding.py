@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.embedders.declaration import DeclaredEmbedder
-from likewise.embedders.embedding_model import FIXED_SENTENCE, EmbeddingModel, ModelMark
+from likewise.embedders.embedding_model import FIXED_SENTENCE, EmbeddingModel
+from likewise.embedders.model_mark import ModelMark
 from likewise.embedders.pictures import PictureReader
 from likewise.errors import BadDecision, BadRule, UnexpectedValue
 from likewise.runtime.forking import register_after_fork
@@ -81,7 +82,7 @@ class Embedding:
         self._lock = Lock()
 
     def require_model(self, name: ItemNamer) -> None:
-        """Raise BadDecision about the first item if there is no model (rule/rule.py)."""
+        """Raise BadDecision about the first item if there is no model (rule/without_models.py)."""
 
     def embed_one(self, item: Any) -> Vectors:
         """Return the vector of a single item."""

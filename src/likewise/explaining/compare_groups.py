@@ -31,6 +31,13 @@ _PAIRS = 1 << 20
 _LEAST, _MOST = 16, 1 << 16  # points in a chunk
 
 
+# Find the distinct inputs of a history (points), and which of them are near each other.
+# Invariant: two rows are near exactly if they have the same point, or their points come as a pair;
+# a pair comes once, its later point in ascending order, all pairs of a later point in one chunk.
+# Cost: sorting the rows, and an index over the points; a chunk has about _PAIRS pairs, or those of
+# _LEAST points.
+
+
 @dataclass(frozen=True, eq=False)
 class LikePoints:
     """Holds distinct inputs, and the point of each row.

@@ -21,6 +21,12 @@ from likewise.verdict.witnesses import Witness
 _ALIKE = 8  # equal columns that are shown with values; the rest only by name
 
 
+# Render a pair as a card: two decisions side by side as HTML, for reports, pages and notebooks.
+# The earlier decision is on the left, differences are marked, ignored columns are folded away.
+# Invariant: the same pair gives the same card wherever it is shown (pair_card.html).
+# Not here: style sheets; the pair as text, or as a dictionary (verdict/side_by_side.py).
+
+
 @dataclass(frozen=True)
 class DecisionOrigin:
     """Says where a decision comes from, and what its file has that a monitor does not remember."""

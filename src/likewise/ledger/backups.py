@@ -35,6 +35,11 @@ _COPIED_KINDS = ("clock", "fault", "lost")
 """Kinds of events that are copied unchanged."""
 
 
+# Copy the whole history of a ledger into a new one: decisions, verdicts, words and notes.
+# Row numbers stay the same: an event `dropped` at the beginning stands for rows that have left the
+# window, and erased rows are written as zeros and erased again.
+
+
 def copy_history(ledger: Ledger, store: Store) -> None:
     """Copy everything from a ledger to the store of a new one."""
     reader = ledger.reader

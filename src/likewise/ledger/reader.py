@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.embedders.embedding_model import ModelMark
+from likewise.embedders.model_mark import ModelMark
 from likewise.errors import BadFile, BadRow, BadRule
 from likewise.ledger import folder, format2
 from likewise.ledger.hashes import DIGEST, GENESIS

@@ -26,7 +26,13 @@ _MOST = 1 << 62
 
 @dataclass(frozen=True)
 class RetentionWindow:
-    """The last `rows` decisions, or those of the last `microseconds`; neither: everything."""
+    """The last `rows` decisions, or those of the last `microseconds`; neither: everything.
+
+    >>> RetentionWindow.of("10000 rows").rows
+    10000
+    >>> RetentionWindow.of("24 hours").microseconds
+    86400000000
+    """
 
     text: str = "all"
     rows: int | None = None

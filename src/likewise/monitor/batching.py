@@ -23,6 +23,13 @@ from likewise.tables.normalize import MAX_EXACT_INT
 _LONGEST = 500  # characters of a reason; values in it may be of any length
 
 
+# Find the rows of a batch that a monitor refuses, by halving, and have it judge the others.
+# Invariant: every row is judged or refused, once; rows are judged, and results come, in their
+# order.
+# Cost: a batch without a bad row is judged once. For one bad row among n about 2 log2(n) parts are
+# judged; for a batch of bad rows only, 2n.
+
+
 class Sliceable(Protocol):
     """A sequence of rows, or of their places, a slice of which has the same type."""
 

@@ -21,7 +21,7 @@ from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.rule.rule import Rule
 from likewise.search.engine.engine import Engine, threads_of
 from likewise.search.engine.near_pairs import NearPairs
-from likewise.tables.known_names import check_names
+from likewise.tables.model_names import check_names
 
 CHUNK_PAIRS = 1 << 20
 

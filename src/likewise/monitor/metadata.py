@@ -17,7 +17,7 @@ from likewise.monitor.row_models import ModelNames
 from likewise.monitor.time_span import TimeSpan
 from likewise.tables.array_types import Rows
 from likewise.tables.keys import Keys, list_keys
-from likewise.tables.known_names import check_name, check_names
+from likewise.tables.model_names import check_name, check_names
 from likewise.tables.positions import SourcePositions, check_position, check_positions
 from likewise.tables.times import to_microseconds, to_microseconds_each
 from likewise.verdict.context import ComparedRows

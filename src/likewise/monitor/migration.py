@@ -38,6 +38,11 @@ _NOTHING = "Nothing was written"
 _NEAREST = 3  # known values that are named where another one was meant
 
 
+# Check what a migration is asked for before anything is written.
+# A name that fits nothing is refused: it would change nothing, and the user would not notice.
+# Cost: for renamed values of a column of numbers, reading the ledger until all of them were seen.
+
+
 def check_migration(
     ledger: Ledger,
     rule: Rule,

@@ -25,8 +25,10 @@ from likewise.ledger.verification import blame_alteration
 from likewise.monitor.factory import make_reader, read_slope_options
 from likewise.monitor.journal import Journal
 from likewise.monitor.monitor import Monitor
-from likewise.rule.burst import Burst, require_check_vectors, require_same_rule
-from likewise.rule.rule import Rule, without_models
+from likewise.rule.burst import Burst
+from likewise.rule.difference import require_check_vectors, require_same_rule
+from likewise.rule.rule import Rule
+from likewise.rule.without_models import without_models
 from likewise.search.engine.engine import Engine
 from likewise.tables.keys import Keys, normalize_key
 from likewise.tables.known_names import check_one_of

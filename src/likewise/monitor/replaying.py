@@ -22,7 +22,7 @@ from likewise.monitor.factory import make_reader
 from likewise.monitor.monitor import Monitor
 from likewise.monitor.readers.embedded_reader import pair_embedded
 from likewise.monitor.readers.vector_reader import VectorReader
-from likewise.rule.rule import without_models
+from likewise.rule.without_models import without_models
 from likewise.search.engine.engine import Engine
 from likewise.tables.array_types import Rows
 from likewise.tables.frames import ColumnTable

@@ -29,9 +29,13 @@ from likewise.rule.variation import (
     list_parts,
 )
 from likewise.tables.frames import ColumnTable, columns_of
-from likewise.tables.known_names import check_names, did_you_mean
+from likewise.tables.known_names import did_you_mean
+from likewise.tables.model_names import check_names
 from likewise.tables.normalize import sequence_of, to_number_array
 from likewise.tables.printing import with_bounded_repr
+
+# Hold the result of `vary` (sensitivity.py): the counts of a rule, and with each line changed.
+# Invariant: all counts of a `SensitivityTable` are about the same decisions.
 
 
 @dataclass(frozen=True)

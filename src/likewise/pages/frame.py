@@ -27,6 +27,13 @@ Fields = Mapping[str, str]
 """The fields that a form sent, without the CSRF token."""
 
 
+# Pages are declared as screens, forms and downloads: address, scope, data and template.
+# A `Screen` makes a page, /m/NAME/PATH, and /m/NAME/PATH.json with the same data. A `Form` handles
+# what a form of a page sends and answers with a redirect, so that pages work without a script.
+#
+#     Screen("violations", "read", "Violations", load=async_function, template="pages/x.html")
+
+
 class PageData(NamedTuple):
     """Holds the data of a screen.
 

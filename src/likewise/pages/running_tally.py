@@ -28,6 +28,13 @@ _WAIT_SECONDS = 0.15  # small histories are answered within the first request
 _RETRY_SECONDS = 10.0
 
 
+# Computations that take seconds run in the background, and their results are kept.
+# A page waits only a moment. It then shows the last result and how many decisions that is based on,
+# or that the computation is still running.
+# Invariant: one computation runs at a time, in a thread of its own; a page only reads its result.
+# Bound: one result for each monitor and question; each question limits what it reads.
+
+
 @dataclass
 class Computation:
     """Holds a question, and its answer once there is one."""

@@ -11,6 +11,12 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
+# Words in names of columns, by meaning, in seven languages: the data of column_names.py.
+# English, German, French, Spanish, Italian, Dutch and Portuguese; lower case, without accents (ä is
+# a, ß is ss; where people also write ae, both are here). A stem stands for every word that begins
+# with it. Words whose meaning depends on the rest of the name are left out: people notice in the
+# written rule what is missing, but believe a wrong claim.
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())

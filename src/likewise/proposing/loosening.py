@@ -34,6 +34,17 @@ _BLOCK = 1 << 21  # pairs that are compared together, times columns
 Flags = npt.NDArray[np.bool_]
 
 
+# Finds the columns that prevent comparisons, for a rule by which hardly any decisions are alike.
+# For every pair of rows, the columns in which it is not near are its blocking set. A row is
+# comparable if one of its pairs has an empty set. Where ignoring a single column changes nothing,
+# these sets still tell which columns prevent most.
+#
+# Invariant: a row counts as comparable exactly if a monitor with the rule, which must have the
+# metric linf, finds it so: each column is encoded by the rule's own encoder and compared by w|x-y|
+# <= reach.
+# Cost: rows² / 2 comparisons for each column; of rows that are not comparable, the smallest sets.
+
+
 @dataclass(frozen=True, eq=False)
 class BlockingSets:
     """Holds the smallest blocking sets of the rows of a table that are not comparable."""

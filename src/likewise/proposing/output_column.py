@@ -26,6 +26,21 @@ _LABELS = 10  # the most outputs that a threshold may separate
 _RANKED = 0.97  # the share of pairs with different outputs that a score ranks
 
 
+# Detects columns that give the output away: scores, copies, complements, what is known later.
+# Decisions that agree in such a column agree in their output, so as an input it would hide every
+# contradiction. A column gives the output away if
+#
+# - each of its few values goes with one output (a copy, `declined` beside `approved`, a reason);
+# - it is known for some outputs only, and missing for the others (an interest rate once approved);
+# - thresholds on it separate the outputs without exception (a score, a probability);
+# - it is called a score and ranks nearly all decisions of one output above those of the other;
+# - it goes up or down with an output that is a number (p0 = 1 - p1), or has a value for each range
+#   of it (the label that was made of a probability).
+#
+# Invariant: chance is ruled out: two outputs at least have EACH rows or more.
+# Cost: a sort of the column.
+
+
 def leak_of(column: Profile, output: Profile, *, numeric: bool) -> str | None:
     """Say how a column gives the output away; None if it does not.
 

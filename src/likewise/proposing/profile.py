@@ -36,6 +36,11 @@ About: TypeAlias = Literal[
 ]  # fmt: skip
 
 
+# Notes on columns: one for each thing in a proposal that a person should look at.
+# Invariant: names and values from the data are in `columns`, or in the text as their repr; whoever
+# shows a note has to escape it.
+
+
 @dataclass(frozen=True)
 class ColumnNote:
     """Says something about one column or several."""
@@ -47,6 +52,11 @@ class ColumnNote:
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return {"about": self.about, "columns": list(self.columns), "text": self.text}
+
+
+# Reads the first rows of a file for a proposal; text columns become numbers if all values are.
+# Audits do not guess types (sources/delimited.py says why); proposals do, and a person reads the
+# result. A column that is text only because of a few values gets a remark.
 
 
 def first_rows(source: DecisionFile, most: int) -> tuple[Table, list[RefusedRow]]:

@@ -146,6 +146,8 @@ class AnswerBatch:
     """The rows of decisions whose verdicts are not known."""
     verdicts: "Verdicts | Sequence[Verdict | None] | None" = None
     """The verdicts, if they are known; an entry None has a row and no verdict."""
+    pairs: int = 0
+    """How many witnesses the verdicts have, where they hold arrays of them."""
     refusal: Exception | None = None
     answered: int = 0
     """When they were answered, in microseconds since 1970."""
@@ -176,8 +178,7 @@ class AnswerBatch:
     @property
     def bytes(self) -> int:
         """How much memory the answers take, about."""
-        pairs = self.verdicts.pairs if isinstance(self.verdicts, Verdicts) else 0
-        return _RECEIPT * len(self) + _WITNESS * pairs
+        return _RECEIPT * len(self) + _WITNESS * self.pairs
 
     def receipt(self, i: int) -> Receipt:
         """Make the receipt of one decision."""

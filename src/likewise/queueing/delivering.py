@@ -165,7 +165,8 @@ class Deliverer:
             elif outcome.answer is STORED:
                 self._answer_stored(outcome.rows)
             else:
-                self._answers.answer(outcome.rows, verdicts=outcome.answer)
+                verdicts = outcome.answer
+                self._answers.answer(outcome.rows, verdicts=verdicts, pairs=verdicts.pairs)
                 self.can_accept = self._ledger is not None
             del rest[: len(outcome.rows)]
         return rest
@@ -288,7 +289,7 @@ class Deliverer:
             self._lose(rest[:count], IN_DOUBT)
             return rest[count:]
         self._in_doubt = None
-        self._answers.answer(rest[:count], verdicts=verdicts)
+        self._answers.answer(rest[:count], verdicts=verdicts, pairs=verdicts.pairs)
         return rest[count:]
 
     # Accepted first, judged later

@@ -34,6 +34,13 @@ _LOOKS, _LOOKING = 100, 0.5  # how often, and for how many seconds, it polls aft
 _RECHECK_SECONDS = 1.0  # after which a waiting caller looks again even if nothing wakes it
 
 
+# Run a thread that processes the entries of a queue, batch by batch.
+# The first entry starts it; it ends after some idle time, and the next entry starts another.
+# Invariant: entries are done in their order, each once, by one thread at a time. If no thread can
+# be started (the program ends, or has too many), a caller that waits does the work instead.
+# Cost: a wake-up for a batch, not for an entry.
+
+
 class Worker(Generic[T]):
     """Processes the entries of its `queue` in a thread.
 

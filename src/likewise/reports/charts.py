@@ -16,6 +16,14 @@ from likewise.verdict.html import escape_html
 WIDE, NARROW = 760, 340
 
 
+# Draws plots as inline SVG; colours come from the page's style sheet.
+# Every plot is drawn twice, for a wide page and for a phone, and the style sheet shows the one that
+# fits: text in a plot that shrinks with its page could not be read. A plot has a label that says
+# what it shows, and each bar or point has a tooltip with its numbers.
+#
+# Invariant: values from the data are escaped here, so that a plot is `Markup`.
+
+
 @dataclass(frozen=True)
 class Frame:
     """Holds the margins of a plot, and converts values to places in it."""

@@ -32,6 +32,10 @@ INTERVALS = (
 _NAME = 60
 
 
+# Describes the comparison of two histories in plain words, for the terminal and for pages.
+# Values from the data are not escaped: whoever prints the text has to.
+
+
 def describe_comparison(comparison: Comparison) -> list[str]:
     """Describe what was found, sentence by sentence, the most important first."""
     return [

@@ -31,6 +31,10 @@ _OPEN = 6  # pairs that are shown at once; the rest is folded away
 _GLANCE = 3  # with at least as many pairs there is a table of them
 
 
+# Renders contradicting pairs: all of them in a table, and each side by side in a card.
+# Not here: the card of one pair (explaining/pairs.py).
+
+
 def pair_cards(worst: Sequence[WorstPair], rule: Rule, name: str = "pair") -> str:
     """Render all pairs as cards; those after the first few are folded away.
 

@@ -73,6 +73,10 @@ _NOTHING = "no difference between similar cases of two groups goes beyond chance
 _TOO_FEW = "too few similar cases across groups to conclude anything"
 
 
+# Describes in words which groups got less: what a test supports, and what cannot be concluded.
+# Values from the data are not escaped: whoever prints the text has to.
+
+
 def group_sentences(columns: Sequence[GroupEffects]) -> list[str]:
     """Describe what tests support, and which columns show nothing beyond chance, or too little."""
     sentences = []

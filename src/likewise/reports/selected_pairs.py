@@ -48,6 +48,9 @@ from likewise.verdict.side_by_side import Pair
 from likewise.verdict.verdicts import Verdicts
 from likewise.verdict.witnesses import Witness
 
+# Shows two decisions of a ledger side by side, even if no monitor remembers them any more.
+# Invariant: None if one of the two was erased, or has left the window; nothing of it is shown.
+
 
 def stored_pair(
     ledger: Ledger, entry: Entry, witness: Witness, *, keys: bool = True

@@ -29,6 +29,14 @@ _POSITIVE = (1 << 63) - 1
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: neighbouring places get distant numbers
 
 
+# Numbers for values and for rows of values, which mean the same in every process and run.
+# A monitor numbers labels and categories in the order in which they come, so the codes of two
+# monitors cannot be compared. These numbers can.
+#
+# Invariant: equal values have equal numbers; different ones have different numbers, but for one
+# case in 2**63.
+
+
 def stable_number(value: Any) -> int:
     """Return a number from 0 to 2**63 - 1 for a label, a category or a key."""
     return int.from_bytes(hashlib.blake2b(_text(value), digest_size=8).digest()) & _POSITIVE
@@ -82,6 +90,14 @@ def mix_words(words: Words) -> npt.NDArray[np.uint64]:
 
 Z = 1.959963984540054
 """The 97.5 % point of the normal distribution."""
+
+
+# Computes intervals for a share (95 % by default) and for the difference of two shares.
+# A share: Wilson's score interval, which stays within 0 and 1, and is sensible for 0 of 20, too.
+# A difference of two shares: Newcombe's (his method 10), from the two Wilson intervals.
+#
+# Both assume independent decisions. Decisions of one history are not quite independent: one odd
+# decision may contradict many later ones. Pages that show an interval say so.
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from likewise.embedders.declaration import EXPECTED_NAMES, DeclaredEmbedder
-from likewise.embedders.embedding_model import ModelMark
+from likewise.embedders.model_mark import ModelMark
 from likewise.errors import BadRule
 from likewise.runtime.forking import ForkSafeLock
 from likewise.tables.known_names import check_known

@@ -18,6 +18,11 @@ from typing import Protocol
 _OURS = (str(Path(__file__).parents[1]), contextlib.__file__)
 
 
+# The re-entrancy check: is a method of an object running further down the stack of this thread? A
+# lock keeps other threads out of a monitor, but not a signal handler, a finalizer or a function of
+# the user that calls the monitor from inside one of its own calls.
+
+
 def is_called_within(owner: object) -> bool:
     """Whether a method of `owner` has, through code outside of likewise, called this one."""
     frame: FrameType | None = sys._getframe(1)

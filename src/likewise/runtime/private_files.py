@@ -11,6 +11,10 @@ from typing import IO
 
 from likewise.errors import BadFile
 
+# Atomic writes: a file appears complete or not at all.
+# It is written next to its target under a new name that nobody can guess, so that no link is
+# followed. Then it is renamed to its target; a link there is replaced, not followed.
+
 
 @contextmanager
 def write_atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:

@@ -250,7 +250,7 @@ class App:
             if served is None:
                 raise
             status, body, retry = http_error(error)
-            served.counts.refused[str(status)] += 1
+            served.counts.count_refusal(error)
         except LikewiseError as error:  # which the monitor, or its queue, has counted
             status, body, retry = http_error(error)
         except MaybeDone as error:

@@ -54,6 +54,13 @@ METADATA_COLUMNS = {
 _STATUS = {"bad-arrow": 400, "too-large": 413, "compressed": 415, "unexpected-type": 422}
 
 
+# Reads a batch of decisions from an Arrow IPC stream.
+# For a rule about vectors, `x` is a column of lists of one length, or every column but `z` and the
+# metadata is a feature, in their order. For a rule about a table, columns have the names of the
+# rule. The columns key, time, model, source and position (a whole number or a list of two) are
+# metadata.
+
+
 def read_arrow_batch(body: bytes, rule: Rule, most: int) -> dict[str, Any]:
     """Read the arguments of `observe_many`; raise Refusal if the stream is not what is expected."""
     try:

@@ -56,16 +56,17 @@ class Refusal(Exception):
         self.retry_seconds = retry_seconds
 
 
-def status_of(error: LikewiseError) -> int:
+def status_of(error: LikewiseError | Refusal) -> int:
+    if isinstance(error, Refusal):
+        return error.status
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
 
 
 def http_error(error: LikewiseError | Refusal) -> tuple[int, bytes, float | None]:
     """Return status, body, and the seconds after which to try again."""
-    body = encode(ErrorBody(**error_fields(error)))
+    status, body = status_of(error), encode(ErrorBody(**error_fields(error)))
     if isinstance(error, Refusal):
-        return error.status, body, error.retry_seconds
-    status = status_of(error)
+        return status, body, error.retry_seconds
     return status, body, 1.0 if status == 503 else None
 
 

@@ -8,6 +8,9 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 
+from likewise.errors import LikewiseError
+from likewise.service.http_errors import Refusal
+
 OTHER = "(other)"
 """What models beyond the limit, and unknown routes, are counted under."""
 BUCKET_SECONDS = (
@@ -69,3 +72,7 @@ class MonitorCounts:
     """When the last decision was judged, in seconds since 1970."""
     observe_durations: DurationHistogram = field(default_factory=DurationHistogram)
     commit_durations: DurationHistogram = field(default_factory=DurationHistogram)
+
+    def count_refusal(self, error: LikewiseError | Refusal, rows: int = 1) -> None:
+        """Count refused decisions."""
+        self.refused[str(error.status) if isinstance(error, Refusal) else error.code] += rows

@@ -34,6 +34,13 @@ _UNCHECKED_TYPES = (
 _HEADERS = 1024  # values of Host and Origin whose result is cached
 
 
+# Refuses requests that a page of another site makes a browser send; programs are not affected.
+# Host: a server without tokens answers only under its own names, against DNS rebinding (with tokens
+# a page has none; a Unix socket is out of a browser's reach). Sec-Fetch-Site, or else Origin: only
+# pages of this origin may ask; links may open a page, but not in a frame. Content-Type of changes:
+# none that browsers send without a preflight; our forms carry a CSRF token (pages/signing_in.py).
+
+
 class CrossSiteCheck:
     """Checks requests against the host names of a server."""
 

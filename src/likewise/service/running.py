@@ -38,6 +38,13 @@ from likewise.service.settings import ServerSettings, ServiceSettings
 _START_LIMITS = ("pairs", "pair_seconds", "pair_bytes")
 
 
+# Reads the settings again on SIGHUP and applies what can be changed while the service runs.
+# Tokens, limits, alerts and the certificate are applied; the log says what needs a restart.
+# Invariant: all or nothing. Everything that can be refused is prepared before anything is changed,
+# so a file that is missing, empty or wrong leaves the settings as they were. A service with tokens
+# never loses all of them.
+
+
 class Certificate:
     """Holds the TLS certificate for new connections."""
 

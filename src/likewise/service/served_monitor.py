@@ -195,7 +195,7 @@ class ServedMonitor:
                 x, z, key=key, time=time, model=model, source=source, position=position
             )
         except LikewiseError as error:
-            self._count_refused(error)
+            self.counts.count_refusal(error)
             raise
         self.counts.observe_durations.add(clock.perf_counter() - begin)
         self.record_verdict(verdict)
@@ -344,7 +344,7 @@ class ServedMonitor:
             for one, result in zip(group, results, strict=True):
                 self.waiting_rows -= one.rows
                 if result.error is not None and one.counts_refusal:
-                    self._count_refused(result.error, one.rows)
+                    self.counts.count_refusal(result.error, one.rows)
                 elif result.verdicts is not None and one.kind is not None:
                     await one.kind.record(result.verdicts, result.trimmed, now - one.since)
                 if one.future.done():  # the caller has gone
@@ -427,7 +427,7 @@ class ServedMonitor:
     ) -> None:
         for place, one in enumerate(answers):
             if isinstance(one, LikewiseError):
-                self._count_refused(one)
+                self.counts.count_refusal(one)
             else:
                 self.counts.observe_durations.add(seconds / len(answers))
                 self.record_verdict(one, trimmed_verdicts[place])
@@ -445,9 +445,6 @@ class ServedMonitor:
             self._call_listeners(verdicts[place])
             if count % _VERDICTS_PER_TURN == _VERDICTS_PER_TURN - 1:
                 await asyncio.sleep(0)
-
-    def _count_refused(self, error: LikewiseError, rows: int = 1) -> None:
-        self.counts.refused[error.code] += rows
 
     def record_verdict(self, verdict: Verdict, trimmed_verdict: Verdict | None = None) -> None:
         """Count a verdict; if it has a witness or an alarm, store it and call the listeners.

@@ -21,6 +21,12 @@ from likewise.service.service import Service
 from likewise.service.settings import Token
 from likewise.tables.times import iso_text_of_seconds
 
+# Writes administrative calls into the ledger's chain before they are carried out. An event
+# "administration" says who asked for what, and for how many or which rows, without values of
+# people. So the chain has every such call, also one that was then refused.
+# Invariant: a name is verified if a token or a proxy in front gave it, and a caller with such a
+# name writes under no other.
+
 
 class Actor(NamedTuple):
     """Says who asks; the name is "" if it is not known."""

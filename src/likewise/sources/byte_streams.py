@@ -236,6 +236,13 @@ _FEED, _RETURN, _QUOTE = 10, 13, 34
 Positions = npt.NDArray[np.int64]
 
 
+# Cuts a stream of text into blocks of whole records. A line feed is inside a quoted field, and ends
+# no record, where the number of quotation marks before it is odd; arrays do the counting.
+# Invariant: every byte of the stream, except a mark at its beginning, is in exactly one block; each
+# block is whole records, and each record ends in a line feed.
+# Cost: a block of some megabytes at a time, and the longest record, which is bounded.
+
+
 @dataclass(frozen=True, slots=True)
 class RecordBlock:
     """Holds whole records of a file."""

@@ -47,6 +47,14 @@ _BATCH_BYTES = 1 << 24
 _MARK = b"\xef\xbb\xbf"
 
 
+# Lines as a source (protocol.py): of a pipe, as they come, or of a file from any position.
+# Unlike byte_streams.py it does not wait for a full block. A slow reader makes the writer of a pipe
+# wait; nothing grows here.
+# Invariant: every line that is not blank is one record, in order, each once. One that is too long
+# has no body, and says why. Cost: one piece of a pipe, or one line of a file, of bounded length.
+# Not here: packed files and other formats (file_source.py), which cannot be entered in the middle.
+
+
 def _make_record(source: str, position: Position, line: bytes | None) -> Record | None:
     """Make the record of a line; None for a blank line. A line that is None was too long."""
     if line is None:

@@ -27,6 +27,11 @@ from likewise.verdict.verdicts import Verdicts
 _BATCH_BYTES = 1 << 23
 
 
+# Messages hold records and their decisions, on the way from a source to a monitor.
+# Most messages are one JSON object each, all with the same names: their rows are held as columns.
+# Invariant: a message has at least one row; the rows of all messages follow each other.
+
+
 def next_poll_size(count: int, records: Sequence[Record], most: int) -> int:
     """Return how many records to ask for next: more than these, or fewer if these are large."""
     size = sum(len(record.body) for record in records)

@@ -28,6 +28,11 @@ Table: TypeAlias = "pl.DataFrame | list[dict[str, Any]]"
 Places: TypeAlias = npt.NDArray[np.int64]
 
 
+# Chunks, rows of a file with the place of each, and the contract of what reads them.
+# Invariant: `places` has one entry for each row of `table`, ascending unless rows were put in order
+# of time. Every row of the file is in exactly one chunk: in its table, or among the refused.
+
+
 class BadLine(ValueError):
     """Says why a line cannot be read as a decision."""
 

@@ -56,6 +56,13 @@ _IN_WORDS = pl.Series(sorted(word for word in _ALL if word.lower() not in _ORDIN
 _IN_NUMBERS = pl.Series(sorted(_ALL))
 
 
+# Words for a missing value: NA, N/A, NaN, null, k.A., ? and similar ones. In a column of numbers,
+# or of true and false, such a word is missing, and is counted. In a column of words it may be a
+# value (NA is Namibia, "none" a kind of collateral): there it stays a word until the caller lists
+# it with --missing, and is counted as well.
+# Not here: the empty field, which is missing everywhere.
+
+
 def find_missing_words(text: pl.Series) -> pl.Series:
     """Say where a column of numbers or flags has a word for a missing value."""
     return text.str.strip_chars().is_in(_IN_NUMBERS.implode()).fill_null(False)

@@ -300,6 +300,15 @@ NEWEST_FIRST: Arrangement = "newest first"
 SORTED: Arrangement = "sorted"
 
 
+# Puts the rows of a source in order of time.
+# A file in order is read once for its times, then chunk by chunk; other files, and pipes, are read
+# whole and sorted. With equal times the upper line comes first, or the lower one if the whole file
+# has the newest first.
+# Invariant: the times of the rows never fall; rows keep their places. One without a time is
+# refused.
+# Cost: for a file in order, reading its times once more and one chunk; else all its rows.
+
+
 class TimeOrderedSource:
     """Reads the chunks of a source in order of time, with their times.
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadDecision, UnexpectedValue, WrongShape
-from likewise.tables.known_names import check_name, check_names
+from likewise.tables.model_names import check_name, check_names
 from likewise.tables.normalize import require_list, short_repr
 from likewise.tables.setting_checks import is_integer
 

@@ -14,6 +14,12 @@ NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 _FORMULA, _NUMBER = re.compile(FORMULA), re.compile(NUMBER)
 
 
+# Escapes cells of a CSV file, so that no spreadsheet takes a text for a formula.
+# A spreadsheet reads a cell that begins with =, +, -, @, a tab or a line break as a formula, or as
+# several cells. Such a text gets a leading quotation mark ('); a text that already has one gets
+# another, so that the original can be recovered. A text that is a number, such as -1.5, stays.
+
+
 def escape_cell(value: Any) -> Any:
     """Return the value of a cell; text that looks like a formula gets a quotation mark.
 

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+# The answers of a past about many rows at once: arrays with an entry for each row asked for.
+# Not here: the contract of a past (explaining/past.py).
+
 
 class CodedColumn(NamedTuple):
     """The values of one column as codes, which is cheap for many rows."""

@@ -36,6 +36,14 @@ _EXIT_SECONDS = 10.0  # that the end of the program waits at most
 PieceT = TypeVar("PieceT")
 
 
+# A queue of work and a thread that does it in order: what cannot be judged at once (watcher.py).
+# Invariant: pieces are done in the order in which they were put, each once. `put` never waits: a
+# full queue refuses. What is put before the program ends is done then, within some seconds.
+# Cost: a thread while there is work and for a second afterwards; a wake-up for each piece that
+# finds it asleep. Not here: the queue and the thread themselves (queueing/); refused pieces
+# (watcher.py).
+
+
 class Backlog(Generic[PieceT]):
     """Keeps at most `most` pieces of work waiting, of `most_bytes` together.
 

@@ -34,6 +34,14 @@ if TYPE_CHECKING:
     from likewise.watching.estimator import WatchedEstimator
 
 
+# Watches a torch module by hooks; the module itself is used as before. One hook copies the input
+# before the module can change it, one tells the watcher the answer. Only a module in eval mode is
+# watched: what it answers during training is no decision.
+# Invariant: no gradient passes through here, and no tensor of the model is changed. A copy of the
+# module, or a pickle of it, is not watched, and says so at its first call.
+# Not here: torch is not imported; whoever has a module has imported it.
+
+
 class ModuleHooks:
     """Holds the two hooks of one module."""
 

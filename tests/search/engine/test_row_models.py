@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from likewise.monitor.row_models import RowModels
-from likewise.tables.known_names import check_name, check_names
+from likewise.tables.model_names import check_name, check_names
 
 
 def rows(*numbers: int) -> np.ndarray:

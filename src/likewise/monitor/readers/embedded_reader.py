@@ -25,6 +25,13 @@ from likewise.tables.normalize import as_list, require_list
 Vectors = npt.NDArray[np.float64]
 
 
+# Read columns of texts and pictures: the value that is kept, and the vector it becomes.
+# A text is kept as it is; a picture by its path, or by a digest if it has none.
+# Invariant: a missing value has the vector 0, and no model is asked about it.
+# Cost: as many pictures are decoded at once as the embedder takes in a batch; fewer if their
+# pixels together exceed its limit_pixels.
+
+
 @dataclass(frozen=True)
 class EmbeddedValue:
     """Holds a value with its vector if both are known, so that no model is asked."""

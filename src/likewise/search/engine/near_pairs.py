@@ -40,6 +40,13 @@ _PAIRS = 1 << 19  # neighbours that a batch holds at a time: 32 bytes each, some
 _LEAST, _MOST = 16, 4096  # decisions of a batch that are counted together
 
 
+# Count near inputs among the last rows of a history, whatever their output.
+# Invariant: counts are exact over the remembered rows from `bounds` on; the index may hold some
+# earlier ones.
+# Cost: one more kernel call for each decision; codes or leading coordinates, and row numbers, of
+# `last` rows and of _REST more (of some thousand more while a part of a tree is being rebuilt).
+
+
 class NeighbourCount:
     """Counts near inputs among the last rows."""
 

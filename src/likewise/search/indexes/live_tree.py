@@ -38,6 +38,13 @@ _SPARE = 128  # further leaves that it gets
 Piece = tuple[int, int]
 
 
+# Insert a batch into a live tree with several threads. Rows are sorted by the path to their leaf
+# and cut where it changes, so pieces have no leaf in common and each thread fills and splits its
+# own, with nodes and blocks of its own. One thread then updates the nodes above. Invariant: the
+# tree holds the same rows as after single insertions.
+# Not here: one thread (live_tree.py), and trees that are being rebuilt, where one thread inserts.
+
+
 def pieces_of(paths: npt.NDArray[np.uint64], threads: int) -> list[Piece]:
     """Cut ascending paths into a few parts for each thread, never between two equal ones."""
     count = len(paths)

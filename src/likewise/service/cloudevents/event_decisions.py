@@ -31,6 +31,13 @@ _KINDS = {".inference.request": "request", ".inference.response": "response"}
 _PLACE_DIGITS = 8  # of a key: a slash and the place of a decision in its prediction
 
 
+# Reads the CloudEvents of an HTTP request: binary, structured and batch mode, gzipped or not. Only
+# what is needed to pair events is read; the body of a prediction stays bytes. A body that begins
+# with 1f 8b is inflated whatever its headers say: Knative may remove the header Content-Encoding
+# and leave the body compressed.
+# Bound: the body of a request and those of its events inflate to `Limits.body_bytes` in all.
+
+
 @dataclass(frozen=True, slots=True)
 class CloudEvent:
     """Carries one half of a prediction.

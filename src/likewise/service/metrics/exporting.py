@@ -39,6 +39,13 @@ _WAIT_MILLISECONDS = 5_000
 _TIMEOUT_SECONDS = 2.0  # for one request: a collector that is away must not hold up the end
 
 
+# Sends metrics, and an event for each violation, to an OpenTelemetry collector (OTLP).
+# Metrics are read on the event loop and sent from a thread, under the names of Prometheus; of a
+# histogram only sum and count, as counters, since OpenTelemetry has no observable histogram. An
+# event has monitor, row, model, number and distance of witnesses, but no input, output or key.
+# While the collector is away, the SDK buffers a few thousand events; the ledger is the record.
+
+
 class OtlpExporter:
     """Sends the metrics of a service; made before its monitors are opened."""
 

@@ -86,6 +86,11 @@ _OF_PROCESS = {
 }
 
 
+# Defines every metric: its name, kind, labels and meaning (docs/reference/metrics.md).
+# No label has a value of a person, and none has more values than a deployment has monitors, models,
+# reasons and kinds; models beyond the first hundred of a monitor count together, as `(other)`.
+
+
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
     name: str

@@ -109,12 +109,9 @@ async def stream(
                     await answer.send_in_time(send, part)
             except TimeoutError:
                 return
-    is_revoked = answer.revoked.is_set()
-    why = (
-        Refusal(401, f"{REVOKED} This line was not judged.")
-        if is_revoked
-        else Refusal(503, _ENDING)
-    )
+    why = Refusal(503, _ENDING)
+    if answer.revoked.is_set():
+        why = Refusal(401, f"{REVOKED} This line was not judged.")
     last = _error_line(why, number + 1) if more else b""
     await send({"type": "http.response.body", "body": last})
 
@@ -163,23 +160,17 @@ def _parse_line(
     served: ServedMonitor, line: bytes | None
 ) -> Decision | Refusal | LikewiseError | None:
     """Parse a line: a decision, why it is refused, or None for a blank line."""
-    if line is None:
-        most = served.limits.line_bytes
-        error = Refusal(413, f"the line has more than {most} bytes.")
-    elif not line.strip():
-        return None
-    else:
-        try:
-            return make_decision(served, decode_json(body_types.decode_decision, line))
-        except LikewiseError as refused:
-            served.counts.refused[refused.code] += 1
-            return refused
-        except Refusal as refused:
-            error = refused
-    served.counts.refused[str(error.status)] += 1
-    return error
+    try:
+        if line is None:
+            raise Refusal(413, f"the line has more than {served.limits.line_bytes} bytes.")
+        if not line.strip():
+            return None
+        return make_decision(served, decode_json(body_types.decode_decision, line))
+    except (Refusal, LikewiseError) as error:
+        served.counts.count_refusal(error)
+        return error
 
 
 def _error_line(error: Refusal | LikewiseError, line: int) -> bytes:
-    status = error.status if isinstance(error, Refusal) else status_of(error)
-    return body_types.encode(LineError(**error_fields(error), status=status, line=line)) + b"\n"
+    body = LineError(**error_fields(error), status=status_of(error), line=line)
+    return body_types.encode(body) + b"\n"

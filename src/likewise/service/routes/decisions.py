@@ -267,7 +267,7 @@ async def _parse_body(parse: Callable[[AdmittedCall], _T], call: AdmittedCall) -
             return parse(call)
         return await asyncio.to_thread(parse, call)
     except LikewiseError as error:  # the monitor was not asked, so it has not counted this
-        call.served.counts.refused[error.code] += 1
+        call.served.counts.count_refusal(error)
         raise
 
 

@@ -39,7 +39,7 @@ async def receive(request: AdmittedRequest) -> Response:
         events = read() if len(body) < _LARGE else await served.run_in_thread(read)
         names = ColumnNames.from_query(query)
     except Refusal as error:
-        served.counts.refused[str(error.status)] += 1
+        served.counts.count_refusal(error)
         raise
     receiver = service.event_receivers.get(served.name)
     if receiver is None:

@@ -48,6 +48,10 @@ _T = TypeVar("_T")
 OPERATIONS = Operations()
 
 
+# Routes that read a monitor's index and rows of its past, for clients (explaining/past.py).
+# Bound: one request reads `Limits.batch_rows` rows, and at most `Limits.body_bytes` of inputs.
+
+
 @OPERATIONS.get(f"{MONITOR}/explain", "read", answers=Explanation, exact=True)
 async def explain(request: AdmittedRequest) -> dict[str, Any]:
     """Explain which index is in use, why, and what it costs."""
