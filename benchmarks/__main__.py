@@ -1,24 +1,21 @@
-"""`python -m benchmarks [question ...]`: ask, write down, and say which bars are reached."""
+"""`python -m benchmarks [name ...]`: measure, write down, and say which bars are reached."""
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks import child, contenders, measure, report, workloads
-from benchmarks.answer import Setting, Skipped
-from benchmarks.questions import QUESTIONS
-from likewise.runtime.machine import MachineLoad
+from benchmarks import contenders, measure, processes, report, workloads
+from benchmarks.catalogue import BENCHMARKS
+from benchmarks.harness import Setting
 
 
-def arguments(words: list[str] | None = None) -> argparse.Namespace:
+def read_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "questions", nargs="*", metavar="question", help="all of them: " + ", ".join(QUESTIONS)
+        "names", nargs="*", metavar="name", help="all of them: " + ", ".join(BENCHMARKS)
     )
     parser.add_argument("--scale", type=float, default=1.0, help="0.01: a trial of a minute")
     parser.add_argument("--rounds", type=int, default=3, help="runs of which the median is taken")
@@ -28,11 +25,13 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--huge", action="store_true", help="ten million rows too")
     parser.add_argument("--generated", action="store_true", help="made-up rows, not real ones")
     parser.add_argument("--no-peers", action="store_true", help="likewise alone")
-    parser.add_argument("--report", action="store_true", help="write the page, measure nothing")
+    parser.add_argument(
+        "--report", action="store_true", help="measure nothing: write the page; print named tables"
+    )
     chosen = parser.parse_args(words)
-    unknown = [name for name in chosen.questions if name not in QUESTIONS]
+    unknown = [name for name in chosen.names if name not in BENCHMARKS]
     if unknown:
-        parser.error(f"no question named {', '.join(unknown)}; there are {', '.join(QUESTIONS)}")
+        parser.error(f"no benchmark named {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     if not 0 < chosen.scale <= 1 or chosen.rounds < 1:
         parser.error("--scale is above 0 and at most 1, --rounds at least 1")
     if chosen.out is None:
@@ -45,7 +44,7 @@ def make_setting(chosen: argparse.Namespace) -> Setting:
     source = None
     if chosen.generated:
         source = workloads.generated()
-    elif folder is not None and (folder / "higgs_35k.npz").is_file():
+    elif folder is not None and (folder / workloads.HIGGS_FILE).is_file():
         source = workloads.higgs(folder)
     peers = () if chosen.no_peers else contenders.PEERS
     return Setting(
@@ -57,60 +56,46 @@ def make_setting(chosen: argparse.Namespace) -> Setting:
         huge=chosen.huge,
         rounds=chosen.rounds,
         generated=chosen.generated,
-        faiss={} if chosen.no_peers else child.faiss_releases(),
+        faiss={} if chosen.no_peers else processes.faiss_releases(),
     )
 
 
-def ask(name: str, setting: Setting) -> dict[str, Any]:
-    """One question, whatever becomes of it: its answer, why it was skipped, or how it failed."""
-    start, load = time.perf_counter(), MachineLoad()
-    try:
-        found = QUESTIONS[name](setting).as_json()
-    except Skipped as why:
-        found = {"skipped": str(why)}
-    except Exception as error:  # one failed question must not lose the others' hours
-        found = {"failed": f"{type(error).__name__}: {error}"}
-    found["scale"] = setting.scale
-    found["measured"] = datetime.date.today().isoformat()
-    found["seconds"] = round(time.perf_counter() - start, 1)
-    told = load.measure()
-    found["load"] = None if told is None else round(told, 2)
-    return found
-
-
 def main(words: list[str] | None = None) -> int:
-    chosen = arguments(words)
+    chosen = read_arguments(words)
     before = report.read(chosen.out)
     if chosen.report:
         if not before:
             print("nothing was measured yet", file=sys.stderr)
             return 1
         report.publish(chosen.out, report.save(chosen.out, before["machine"], before["answers"]))
+        for name in chosen.names:
+            if name in before["answers"]:
+                print(report.format_answer(name, before["answers"][name]))
         return 0
     setting, machine = make_setting(chosen), measure.machine()
-    # Earlier answers stay beside new ones only if they were taken on the like machine and scale.
+    # Earlier answers stay beside new ones only if machine and scale were the same.
     kept = before.get("answers", {}) if before.get("machine") == machine else {}
     kept = {name: old for name, old in kept.items() if old.get("scale") == setting.scale}
-    asked = chosen.questions or list(QUESTIONS)
-    answers: dict[str, Any] = {}
-    for name in QUESTIONS:  # always in this order, one at a time
+    asked = chosen.names or list(BENCHMARKS)
+    failed, found = False, {}
+    for name, benchmark in BENCHMARKS.items():  # always in this order, one at a time
         if name in asked:
             print(f"{name} ...", end=" ", flush=True, file=sys.stderr)
-            answer = ask(name, setting)
+            answer = benchmark.run(setting)
             outcome = next((key for key in ("skipped", "failed") if key in answer), None)
-            told = f"{outcome}: {answer[outcome]}" if outcome else "done"
-            print(f"{told} ({answer['seconds']} s, load {answer['load']})", file=sys.stderr)
-            if outcome == "skipped" and name in kept and not chosen.questions:
-                answer = kept[name]
-            kept[name] = answer
-        if name in kept:
-            answers[name] = kept[name]
-        report.save(chosen.out, machine, {**kept, **answers})  # nothing is lost on the way
-    found = report.save(chosen.out, machine, answers)
+            said = f"{outcome}: {answer[outcome]}" if outcome else "done"
+            print(f"{said} ({answer['seconds']} s, load {answer['load']})", file=sys.stderr)
+            failed |= outcome == "failed"
+            if outcome != "skipped" or name not in kept or chosen.names:
+                kept[name] = answer
+            found = report.save(chosen.out, machine, _in_order(kept))  # nothing is lost on the way
     report.publish(chosen.out, found)
-    print(report.bars_table(found["bars"]))
-    failed = [name for name in asked if "failed" in answers[name]]
-    return 1 if failed else 0
+    print(report.format_bars(found["bars"]))
+    return int(failed)
+
+
+def _in_order(answers: dict[str, Any]) -> dict[str, Any]:
+    return {name: answers[name] for name in BENCHMARKS if name in answers}
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import oracle
-from benchmarks.answer import Setting
 from benchmarks.contenders import Peer, Question, warm_up
+from benchmarks.harness import Setting
 from benchmarks.measure import Timing, single_calls, timed, wall_us
 
 Array = NDArray[Any]
@@ -27,28 +27,6 @@ STREAM_SAMPLE, FRESH_SAMPLE, WIDE_SAMPLE = 300, 200, 100
 # A slower peer is asked fewer of them; looking at every row needs no index at all.
 SHARE = {"scipy": 1.0, "sklearn": 0.2, "faiss": 0.02}
 ORACLE_SAMPLE = 4
-
-COLUMNS = {
-    "workload": "workload",
-    "rows": "rows",
-    "question": "near",
-    "pairs": "pairs",
-    "us": "likewise, compare and insert",
-    "scipy_us": "SciPy, query alone",
-    "ratio": "SciPy ÷ likewise",
-    "sklearn_us": "scikit-learn, query alone",
-    "faiss_us": "FAISS flat, query alone",
-}
-SINGLE_COLUMNS = {
-    "workload": "workload",
-    "question": "near",
-    "p50_us": "p50",
-    "p99_us": "p99",
-    "p999_us": "p99.9",
-    "max_us": "max",
-    "p50_alarm_us": "p50 with witnesses",
-    "bytes_per_decision": "bytes per decision",
-}
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def measured_cases(found: dict[str, Any]) -> list[tuple[str, float, float]]:
     """
     told = []
     costs = fitted(found)
-    for row in found["overhead"]["rows"]:
+    for row in found["overhead"]:
         plan = Plan(row["shards"], costs.rows, row["batch"], ahead=1, shared_cores=2)
         name = f"{row['shards']} shards, batches of {row['batch']}"
         told.append((name, row["p50_ms"], simulated(plan, costs, 300)["batch_ms"]))
@@ -121,7 +121,7 @@ def measured_cases(found: dict[str, Any]) -> list[tuple[str, float, float]]:
 
 def fitted(found: dict[str, Any]) -> Costs:
     """Costs that follow from batches of one shard, from calls that do nothing, and from losses."""
-    rows = {(row["shards"], row["batch"]): row for row in found["overhead"]["rows"]}
+    rows = {(row["shards"], row["batch"]): row for row in found["overhead"]}
     bare = {shards: rows[shards, 1]["bare_ms"] / 1e3 for shards in (1, 4)}
     call = max(1e-5, (bare[4] - bare[1]) / 3)  # what a further shard adds to calls
     trip = max(0.0, bare[1] - call)
@@ -129,7 +129,7 @@ def fitted(found: dict[str, Any]) -> Costs:
     works = {shards: rows[shards, 1024]["work_ms"] / 1e3 / shards for shards in (1, 4)}
     growth = np.log(works[1] / works[4]) / np.log(4) if works[4] > 0 else 0.0
     search = works[1] / 1024
-    loss = found["losses"]["rows"][0]
+    loss = found["losses"][0]
     return replace(
         Costs(),
         call=call,

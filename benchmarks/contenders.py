@@ -14,9 +14,8 @@ import contextlib
 import importlib.util
 import io
 import itertools
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import likewise as lw
+from benchmarks.measure import Singles, time_calls
 
 Array = NDArray[Any]
 
@@ -55,13 +55,13 @@ class Question:
 
 
 def judge_all(question: Question, points: Array, outputs: Array, threads: int = 1) -> Any:
-    """From empty, the whole stream; the monitor comes back too, so no clock sees it freed."""
+    """Judge a stream from empty; the monitor comes back too, so no clock sees it freed."""
     monitor = question.monitor()
     return monitor, monitor.observe_many(points, outputs, threads=threads)
 
 
 def explained(monitor: lw.Monitor) -> dict[str, Any]:
-    """What the monitor says of itself, as far as a table has room for it."""
+    """Return what the monitor says of itself, as far as a table has room for it."""
     told = monitor.explain()
     return {
         "index": told.shape,
@@ -188,26 +188,27 @@ def installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-@dataclass(frozen=True)
-class Streamed:
-    """A stream contender's run over the first `len(nanoseconds)` rows."""
+class StreamContender(ABC):
+    """Judges the decisions of a stream one by one, and remembers each."""
 
-    nanoseconds: Array  # of each decision
-    counts: Array  # witnesses it reported for each decision
+    name: ClassVar[str]
+    exact: ClassVar[bool] = False
 
-    @property
-    def rows(self) -> int:
-        return len(self.nanoseconds)
+    @abstractmethod
+    def __init__(self, question: Question, columns: list[str], points: Array, outputs: Array): ...
 
-    @property
-    def us_per_decision(self) -> float:
-        return float(self.nanoseconds.mean()) / 1e3
+    @abstractmethod
+    def observe(self, i: int) -> int:
+        """Judge row i; return how many witnesses it reports."""
+
+    def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
+        """Do what its own runner does before its clock starts."""
 
 
-class ScipyMonitor:
+class ScipyMonitor(StreamContender):
     """What one would write oneself: a cKDTree of the past, rebuilt, and a scan of the rest."""
 
-    name: ClassVar[str] = "SciPy, rebuilt every 1,000"
+    name = "SciPy, rebuilt every 1,000"
     exact = True
     every = 1_000
 
@@ -231,15 +232,12 @@ class ScipyMonitor:
         return found + int(np.count_nonzero(close & (self.outputs[tail] != z)))
 
 
-class Clemont(ABC):
+class Clemont(StreamContender):
     """The paper's own tool, its older backends: a data frame goes in, row numbers come out.
 
     Reported, not asserted: its brute force stops at 128 neighbours per class and compares with
     a bare `<` in float32, and its k-d tree searches with the decision as one more coordinate.
     """
-
-    name: ClassVar[str]
-    exact = False
 
     def __init__(self, question: Question, columns: list[str], points: Array, outputs: Array):
         import pandas
@@ -253,8 +251,7 @@ class Clemont(ABC):
     def make(self, frame: Any, decision: str, epsilon: float) -> Any:
         """The tool's own monitor, for these columns."""
 
-    def ready(self) -> None:
-        """Fetch the next row, as its own runner does before its clock starts."""
+    def prepare(self) -> None:
         _, self.next_row = next(self.each)
 
     def observe(self, i: int) -> int:
@@ -262,7 +259,7 @@ class Clemont(ABC):
 
 
 class ClemontTree(Clemont):
-    name: ClassVar[str] = "Clemont k-d tree"
+    name = "Clemont k-d tree"
 
     def make(self, frame: Any, decision: str, epsilon: float) -> Any:
         from clemont.backends.kdtree import KdTree
@@ -271,7 +268,7 @@ class ClemontTree(Clemont):
 
 
 class ClemontBrute(Clemont):
-    name: ClassVar[str] = "Clemont brute force"
+    name = "Clemont brute force"
 
     def make(self, frame: Any, decision: str, epsilon: float) -> Any:
         from clemont.backends.faiss import BruteForce
@@ -279,14 +276,11 @@ class ClemontBrute(Clemont):
         return BruteForce(frame, decision, epsilon, metric="infinity", nthreads=1)
 
 
-class ClemontFRNN(ABC):
+class ClemontFRNN(StreamContender):
     """The newer monitor of the paper's authors. It is not on the package index: see `make bench`.
 
     Reported, not asserted: short-term memory and brute force compare in float32.
     """
-
-    name: ClassVar[str]
-    exact = False
 
     def __init__(self, question: Question, columns: list[str], points: Array, outputs: Array):
         from clemont.monitor import Monitor
@@ -303,7 +297,7 @@ class ClemontFRNN(ABC):
 
 
 class ClemontFRNNTree(ClemontFRNN):
-    name: ClassVar[str] = "Clemont frnn, k-d tree"
+    name = "Clemont frnn, k-d tree"
 
     def make(self, epsilon: float) -> Any:
         from clemont.frnn import KdTreeFRNN
@@ -312,7 +306,7 @@ class ClemontFRNNTree(ClemontFRNN):
 
 
 class ClemontFRNNFaiss(ClemontFRNN):
-    name: ClassVar[str] = "Clemont frnn, FAISS"
+    name = "Clemont frnn, FAISS"
 
     def make(self, epsilon: float) -> Any:
         from clemont.frnn import FaissFRNN
@@ -324,19 +318,13 @@ def has_clemont_frnn() -> bool:
     return installed("clemont") and installed("clemont.frnn")
 
 
-def run_stream(contender: Any, rows: int, budget_seconds: float) -> Streamed:
-    """One decision after another until the rows, or the time it may take, run out."""
-    spent = np.empty(rows, np.int64)
-    counts = np.empty(rows, np.int64)
-    ready = getattr(contender, "ready", None)
-    deadline = time.perf_counter() + budget_seconds
-    done = 0
+def run_stream(contender: StreamContender, rows: int, budget_seconds: float) -> Singles:
+    """Judge one decision after another until the rows, or the time it may take, run out."""
+
+    def numbers() -> Iterator[tuple[int]]:
+        for i in range(rows):
+            contender.prepare()
+            yield (i,)
+
     with contextlib.redirect_stdout(io.StringIO()):  # Clemont reports each rebuild by print
-        while done < rows and time.perf_counter() < deadline:
-            if ready is not None:
-                ready()
-            start = time.perf_counter_ns()
-            counts[done] = contender.observe(done)
-            spent[done] = time.perf_counter_ns() - start
-            done += 1
-    return Streamed(spent[:done].copy(), counts[:done].copy())
+        return time_calls(contender.observe, numbers(), keep=int, seconds=budget_seconds)

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import no_collector, rss_bytes
-from benchmarks.pictures import Scenes, album
-from benchmarks.planted import Stream, as_storage
-from benchmarks.texts import texts
+from benchmarks.pictures import Scenes, Stream, album, as_storage
+from benchmarks.workloads import texts
 
 Array = NDArray[Any]
 MARGIN = 1e-3  # how much further it looks when its answers are compared, because of float32

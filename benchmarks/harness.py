@@ -1,7 +1,8 @@
 """What a benchmark is, what it needs to know, and what it hands back.
 
-A definition is a function with a title and bars: `@benchmark("Title", Bar(...), ...)`. It gets a
-`Setting` (size, rows, peers) and returns an `Answer`: tables of numbers, and what was checked.
+A definition is a function with a title: `@benchmark("Title")`. It gets a `Setting` (size, rows,
+peers) and returns an `Answer`: tables of numbers, and what was checked. Its docstring says how it
+measures. Its bars are lines of bars.csv.
 
 Invariants: an answer turns into JSON without a path, a host name or a NumPy type in it. A bar whose
 benchmark was not run, was skipped or ran shrunk is never called reached.
@@ -9,7 +10,9 @@ benchmark was not run, was skipped or ran shrunk is never called reached.
 
 from __future__ import annotations
 
+import csv
 import datetime
+import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +26,6 @@ from likewise.runtime.machine import MachineLoad
 
 Row = dict[str, Any]
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
-Reader = Callable[[Tables], float | None]
 TRIAL = 0.05  # a scale below this is a trial: it shows that everything runs
 
 
@@ -103,29 +105,61 @@ class Answer:
 
 @dataclass(frozen=True)
 class Bar:
-    """A target for one number of an answer; `read` finds it, or None where it is missing."""
+    """A target for one number of an answer: a line of bars.csv.
 
-    name: str
-    sign: str  # ≥ or ≤
+    `row` says which row of the table: "threads=2; epsilon=0.01"; the first that matches counts.
+    """
+
+    benchmark: str
+    table: str
+    row: str
+    value: str
+    sign: str  # ≥, ≤ or =
     target: float
     unit: str
-    read: Reader
+    name: str
+
+    def find(self, tables: Tables) -> float | None:
+        """Return the number, or None where there is no such row or number."""
+        wanted = [one.split("=", 1) for one in self.row.split("; ") if one]
+        for row in tables.get(self.table, ()):
+            if all(_is_written(row.get(name), text) for name, text in wanted):
+                value = row.get(self.value)
+                return None if value is None else float(value)
+        return None
 
     def judge(self, answer: Mapping[str, Any]) -> Row:
-        value = self.read(answer["tables"]) if "tables" in answer else None
+        """Compare with the target; a shrunk run is never judged."""
+        value = self.find(answer["tables"]) if "tables" in answer else None
         reached: bool | None = None
         if value is not None and answer.get("scale") == 1:
-            reached = value >= self.target if self.sign == "≥" else value <= self.target
+            reached = {
+                "≥": value >= self.target, "≤": value <= self.target, "=": value == self.target
+            }[self.sign]  # fmt: skip
         return {
             "bar": self.name,
+            "sign": self.sign,
             "target": self.target,
-            "at_least": self.sign == "≥",
             "unit": self.unit,
             "value": value,
             "reached": reached,
             "load": answer.get("load"),
             "why_not": None if reached is not None else _explain(answer, value),
         }
+
+
+def read_bars() -> list[Bar]:
+    """Read every bar, in order."""
+    with Path(__file__).with_name("bars.csv").open(encoding="utf-8", newline="") as file:
+        return [Bar(**{**line, "target": float(line["target"])}) for line in csv.DictReader(file)]
+
+
+def _is_written(value: Any, text: str) -> bool:
+    """Tell whether a value of a row is what a bar has as text: 12 and 12.0 are the same."""
+    try:
+        return bool(value == float(text))
+    except ValueError:
+        return str(value) == text
 
 
 def _explain(answer: Mapping[str, Any], value: float | None) -> str:
@@ -135,32 +169,18 @@ def _explain(answer: Mapping[str, Any], value: float | None) -> str:
     return "not measured" if value is None else f"scale {answer.get('scale'):g}: not judged"
 
 
-def cell(table: str, key: str | Callable[[Mapping[str, Any]], float], **where: Any) -> Reader:
-    """Read a number of the first row that matches, or what `key` computes of that row."""
-
-    def read(tables: Tables) -> float | None:
-        for row in tables.get(table, ()):
-            if all(row.get(name) == value for name, value in where.items()):
-                value = row.get(key) if isinstance(key, str) else key(row)
-                return None if value is None else float(value)
-        return None
-
-    return read
-
-
-def worst(table: str, key: str) -> Reader:
-    """Read the largest number of a column."""
-    return lambda tables: max((float(row[key]) for row in tables.get(table, ())), default=None)
-
-
 @dataclass(frozen=True)
 class Benchmark:
     """A definition. Its name never changes: results are compared over time by it."""
 
     name: str
     title: str
-    bars: tuple[Bar, ...]
     ask: Callable[[Setting], Answer]
+
+    @property
+    def explanation(self) -> list[str]:
+        """What is measured and how: the paragraphs of the function's docstring."""
+        return (inspect.getdoc(self.ask) or "").replace("\n\n", "\0").replace("\n", " ").split("\0")
 
     def run(self, setting: Setting) -> Row:
         """Measure once: the answer as JSON has it, why it was skipped, or how it failed."""
@@ -171,7 +191,7 @@ class Benchmark:
             found = {
                 "tables": answer.tables,
                 "checks": list(answer.checks),
-                "notes": list(answer.notes),
+                "notes": [*self.explanation, *answer.notes],
             }
         except Skipped as why:
             found = {"skipped": str(why)}
@@ -188,6 +208,6 @@ class Benchmark:
         }
 
 
-def benchmark(title: str, *bars: Bar) -> Callable[[Callable[[Setting], Answer]], Benchmark]:
+def benchmark(title: str) -> Callable[[Callable[[Setting], Answer]], Benchmark]:
     """Make a definition of a function, named like it."""
-    return lambda ask: Benchmark(ask.__name__, title, bars, ask)
+    return lambda ask: Benchmark(ask.__name__, title, ask)

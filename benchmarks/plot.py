@@ -1,13 +1,13 @@
 """One picture of the answers: contenders side by side, growth, and single calls.
 
 A light card with its own background, so that it reads the same on a white and on a dark page.
-Invariant: a panel whose question was not answered is left out, not drawn empty.
+Invariant: a panel whose benchmark was not run is left out, not drawn empty.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,10 @@ KEYS = {
     "scipy_us": "SciPy cKDTree, query alone",
     "sklearn_us": "scikit-learn KDTree, query alone",
     "faiss_us": "FAISS flat, query alone",
+}
+CURVES = {
+    ("growth", "curve"): ("ε=0.01", "#0b62a8"),
+    ("huge", "curve"): ("ε=0.05, to 10M", "#c9341c"),
 }
 
 STYLE: Any = {
@@ -55,58 +59,47 @@ STYLE: Any = {
 
 
 def draw(folder: Path, answers: Mapping[str, Any]) -> bool:
-    """benchmarks.svg and .png in the folder; False where nothing can be drawn."""
-    if importlib.util.find_spec("matplotlib") is None:
+    """Draw benchmarks.svg in the folder; False where nothing can be drawn."""
+    tables: dict[tuple[str, str], Any] = {
+        (name, table): rows
+        for name, answer in answers.items()
+        for table, rows in answer.get("tables", {}).items()
+    }
+    panels = {
+        "beside": (_beside, _contenders(tables)),
+        "growth": (_growth, {key: tables[key] for key in CURVES if key in tables}),
+        "single": (_single, tables.get(("single", "single"))),
+    }
+    if not any(data for _, data in panels.values()) or find_spec("matplotlib") is None:
         return False
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    tables = {
-        (question, name): table["rows"]
-        for question, answer in answers.items()
-        for name, table in answer.get("tables", {}).items()
-    }
-    lines = _contenders(tables)
-    small: list[Callable[[Any], None]] = []
-    if ("growth", "curve") in tables:
-        small.append(lambda axes: _growth(axes, tables))
-    if ("single", "single") in tables:
-        small.append(lambda axes: _single(axes, tables["single", "single"]))
-    if not lines and not small:
-        return False
-
     with plt.rc_context(STYLE):
-        height = max(3.4 * max(1, len(small)), 0.36 * len(lines) + 2.0)
-        figure: Any = plt.figure(
-            figsize=(11 if small and lines else 7, height), layout="constrained"
+        figure, axes = plt.subplot_mosaic(
+            [["beside", "growth"], ["beside", "single"]],
+            figsize=(11, 7.2),
+            width_ratios=(1.35, 1),
+            layout="constrained",
         )
-        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
-        if lines and small:
-            left, right = figure.subfigures(1, 2, width_ratios=(1.35, 1))
-        else:
-            left = right = figure
-        if lines:
-            _beside(left.subplots(), lines)
-        if small:
-            grid = right.subplots(len(small), 1, squeeze=False)
-            for axes, panel in zip(grid[:, 0], small, strict=True):
-                panel(axes)
+        for name, (panel, data) in panels.items():
+            if data:
+                panel(axes[name], data)
+            else:
+                axes[name].remove()
         save(figure, folder, "benchmarks")
         plt.close(figure)
     return True
 
 
 def save(figure: Any, folder: Path, name: str) -> None:
-    """As SVG and as PNG, the same bytes for the same figure."""
-    for ending in ("svg", "png"):
-        path = folder / f"{name}.{ending}"
-        metadata = {"Date": None, "Creator": None} if ending == "svg" else {"Software": None}
-        figure.savefig(path, dpi=160, metadata=metadata)
-        if ending == "svg":  # its lines end in blanks, which version control minds
-            text = path.read_text(encoding="utf-8").splitlines()
-            path.write_text("\n".join(t.rstrip() for t in text) + "\n", encoding="utf-8")
+    """Write an SVG, the same bytes for the same figure."""
+    path = folder / f"{name}.svg"
+    figure.savefig(path, metadata={"Date": None, "Creator": None})
+    text = path.read_text(encoding="utf-8").splitlines()  # ending in blanks
+    path.write_text("\n".join(line.rstrip() for line in text) + "\n", encoding="utf-8")
 
 
 def _contenders(tables: Mapping[tuple[str, str], Any]) -> list[tuple[str, dict[str, float]]]:
@@ -139,8 +132,13 @@ def _beside(axes: Any, lines: list[tuple[str, dict[str, float]]]) -> None:
     axes.set_xlabel("µs per decision (log scale, less is better)")
     axes.set_title("Compare and insert, beside others' search")
     order = [who for who in COLOURS if who in seen]
-    axes.figure.legend(
-        [seen[who] for who in order], order, loc="outside lower center", ncols=2, fontsize=8.5
+    axes.legend(
+        [seen[who] for who in order],
+        order,
+        loc="upper center",
+        bbox_to_anchor=(0.4, -0.1),
+        ncols=2,
+        fontsize=8.5,
     )
 
 
@@ -151,15 +149,11 @@ def log_scale(axis: Any, set_scale: Callable[[str], Any]) -> None:
     axis.set_minor_formatter(lambda value, _: "")
 
 
-def _growth(axes: Any, tables: Mapping[tuple[str, str], Any]) -> None:
-    for key, label, colour in (
-        (("growth", "curve"), "ε=0.01", "#0b62a8"),
-        (("huge", "curve"), "ε=0.05, to 10M", "#c9341c"),
-    ):
-        rows = tables.get(key, ())
-        if rows:
-            x, y = [row["rows"] for row in rows], [row["us"] for row in rows]
-            axes.plot(x, y, marker="o", ms=4, lw=1.6, color=colour, label=label)
+def _growth(axes: Any, curves: Mapping[tuple[str, str], Any]) -> None:
+    for key, rows in curves.items():
+        label, colour = CURVES[key]
+        x, y = [row["rows"] for row in rows], [row["us"] for row in rows]
+        axes.plot(x, y, marker="o", ms=4, lw=1.6, color=colour, label=label)
     log_scale(axes.xaxis, axes.set_xscale)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("decisions remembered")

@@ -1,10 +1,11 @@
 """The rows that are measured on: seeded, the same on every machine, float32 unless a file says.
 
-`Mix` makes as many HIGGS-like rows as wanted out of a few real ones. `Acs` and `Paper` read
-files. The folder comes from LIKEWISE_DATA, else ../shared/data beside the repository.
+`Mix` makes as many HIGGS-like rows as wanted out of a few real ones, `Texts` embeddings; `acs`
+and `paper` read files. The folder comes from LIKEWISE_DATA, else ../shared/data beside the
+repository.
 
 Invariant: the first n rows of a longer stream are the stream of n rows.
-Not here: sizes and radii. The questions choose those.
+Not here: sizes and radii. The definitions choose those.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ Array = NDArray[Any]
 SEED = 20250
 STREAM, FRESH = 0, 1  # two parts that never share a random number
 CHUNK_ROWS = 100_000
+HIGGS_FILE, SMS_FILE, ACS_FILE = "higgs_35k.npz", "sms_minilm_f16.npz", "acs_ma_2015_2017.npz"
+PAPER_FILES = "certifair_P2_base_global.zip", "certifair_expected.json"
+TEXT_WIDTH = 384
+TEXT_CHUNK_ROWS = 4_096
+TEXTS = 20  # a part of the random numbers that nothing else draws from
+FLIPPED = 0.02
 DRIFT_RANGES = 10.0  # the columns are scaled to about [0, 1], so 10 is ten whole ranges
 
 
@@ -62,9 +69,14 @@ class Mix:
 
 def higgs(folder: Path) -> Mix:
     """The real HIGGS rows, min-max scaled, as the source of a mix."""
-    with np.load(folder / "higgs_35k.npz", allow_pickle=False) as file:
+    with np.load(folder / HIGGS_FILE, allow_pickle=False) as file:
         low, high = file["lo"].astype(np.float64), file["hi"].astype(np.float64)
         return Mix("HIGGS-like", (file["x"] - low) / (high - low), file["y"].astype(np.int64))
+
+
+def mix_of(folder: str | None) -> Mix:
+    """Return the real rows of that folder as a source; without one, made-up rows."""
+    return generated() if folder is None else higgs(Path(folder))
 
 
 def generated() -> Mix:
@@ -94,8 +106,9 @@ class Paper:
     pairs: int
 
 
-def paper(archive: Path, expected: Path, name: str, epsilon: float) -> Paper:
+def paper(folder: Path, name: str, epsilon: float) -> Paper:
     """Read one file of the archive, such as `adult-base-P2`, in order."""
+    archive, expected = (folder / file for file in PAPER_FILES)
     with zipfile.ZipFile(archive) as files:
         text = files.read(f"{name}-combined.csv").decode()
     header, *lines = csv.reader(io.StringIO(text))
@@ -131,3 +144,53 @@ def shuffled(points: Array) -> Array:
 def many_labels(outputs: Array, labels: int) -> Array:
     """One of `labels` labels for each row, seeded by nothing but its place."""
     return np.random.default_rng([SEED, labels]).integers(0, labels, len(outputs))
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Sentence embeddings of length 1 (float32): real ones, and more made of them.
+
+    Every third row is a real one, until they are used up. The others are a real row a little off
+    (0.05 to 0.6 away, so some are near and some are not) or a mix of two, with the decision of the
+    row they are closest to. Some real rows are taken far more often than others, as some messages
+    are sent to many; a few of the rows a little off get the other decision.
+    """
+
+    name: str
+    base: Array
+    decisions: Array
+
+    def rows(self, n: int) -> tuple[Array, Array]:
+        """Return the first `n` rows (float32), and their decisions."""
+        chunks = [self._chunk(k) for k in range(-(-n // TEXT_CHUNK_ROWS))]
+        points, decisions = (np.concatenate(part)[:n] for part in zip(*chunks, strict=True))
+        return points, decisions
+
+    def _chunk(self, k: int) -> tuple[Array, Array]:
+        rng = np.random.default_rng([SEED, TEXTS, k])
+        row = np.arange(k * TEXT_CHUNK_ROWS, (k + 1) * TEXT_CHUNK_ROWS)
+        near, other = (len(self.base) * rng.random((2, TEXT_CHUNK_ROWS)) ** 2).astype(np.int64)
+        share = rng.uniform(0.5, 1.0, (TEXT_CHUNK_ROWS, 1))
+        off = rng.normal(0.0, 1.0, (TEXT_CHUNK_ROWS, self.base.shape[1]))
+        off *= rng.uniform(0.05, 0.6, (TEXT_CHUNK_ROWS, 1)) / np.sqrt(self.base.shape[1])
+        flip = rng.random(TEXT_CHUNK_ROWS) < FLIPPED
+        mixed = share * self.base[near] + (1 - share) * self.base[other]
+        moved = self.base[near] + off
+        points = np.where((row % 3 == 1)[:, None], moved, mixed)
+        points /= np.sqrt(np.square(points).sum(axis=1, keepdims=True))
+        decisions = np.where(flip & (row % 3 == 1), 1 - self.decisions[near], self.decisions[near])
+        real = (row % 3 == 0) & (row // 3 < len(self.base))
+        points[real] = self.base[row[real] // 3]
+        decisions[real] = self.decisions[row[real] // 3]
+        return points.astype(np.float32), decisions
+
+
+def texts(folder: str | None) -> Texts:
+    """The real embeddings of that folder; without one, made-up ones of the same width."""
+    if folder is None:
+        rng = np.random.default_rng([SEED, TEXTS])
+        few = rng.normal(0.0, 1.0, (300, 40)) @ rng.normal(0.0, 1.0, (40, TEXT_WIDTH))
+        few /= np.linalg.norm(few, axis=1, keepdims=True)
+        return Texts("generated", few.astype(np.float32), rng.integers(0, 2, len(few)))
+    with np.load(Path(folder) / SMS_FILE, allow_pickle=False) as file:
+        return Texts("SMS", file["emb"].astype(np.float32), file["pred_base"].astype(np.int64))

@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benchmarks import child, measure, workloads
+from benchmarks import measure, processes, workloads
 from benchmarks.paper import page
 from benchmarks.paper.plan import Cell, fingerprint, plan
 
-KEPT = child.ROOT / "build" / "paper.json"
+KEPT = processes.ROOT / "build" / "paper.json"
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -26,7 +26,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", default="", help="cells whose key contains this, and no page")
     parser.add_argument("--page", action="store_true", help="write the page from what there is")
     parser.add_argument("--afresh", action="store_true", help="forget earlier results")
-    parser.add_argument("--out", type=Path, default=child.ROOT / "docs")
+    parser.add_argument("--out", type=Path, default=processes.ROOT / "docs")
     return parser.parse_args(words)
 
 
@@ -52,7 +52,7 @@ class Results:
 def run(cell: Cell) -> dict[str, Any]:
     start = time.perf_counter()
     env = {} if cell.timed else {"OMP_NUM_THREADS": "1"}
-    result = child.call(f"benchmarks.paper.cells:{cell.work}", cell.given, env=env)
+    result = processes.call(f"benchmarks.paper.cells:{cell.work}", cell.given, env=env)
     result["seconds"] = round(time.perf_counter() - start, 1)
     return result
 
@@ -93,7 +93,7 @@ def main(words: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    results = Results(KEPT, fingerprint(child.ROOT), afresh=chosen.afresh)
+    results = Results(KEPT, fingerprint(processes.ROOT), afresh=chosen.afresh)
     cells = [cell for cell in plan() if chosen.only in cell.key]
     left = [cell for cell in cells if cell.key not in results.cells]
     failed = []

@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks.paper import figures, plan, streams
 from benchmarks.paper.cells import name_of
+from benchmarks.report import format_table, replace_measured
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 Cells = Mapping[str, Any]
@@ -50,12 +51,7 @@ PRINTED_ROBUST = (
 def write(folder: Path, cells: Cells, machine: Mapping[str, Any]) -> None:
     figures.draw(folder, cells)
     page = folder / "paper.md"
-    text = page.read_text(encoding="utf-8") if page.is_file() else "# The paper, run here\n"
-    if BEGIN not in text:
-        text = f"{text.rstrip()}\n\n{BEGIN}\n{END}\n"
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n\n{body(cells, machine)}\n{END}{after}", encoding="utf-8")
+    replace_measured(page, "# The paper, run here", BEGIN, END, body(cells, machine))
 
 
 def body(cells: Cells, machine: Mapping[str, Any]) -> str:
@@ -87,16 +83,15 @@ def body(cells: Cells, machine: Mapping[str, Any]) -> str:
     )
 
 
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return format_table(header, rows, "---:")
+
+
 def _facts(machine: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     yield "On", f"{machine['processor']}, {machine['cores']} cores"
     yield "Python", machine["python"]
     for name in ("numpy", "numba", "scipy", "faiss-cpu", "dd"):
         yield name, machine["versions"][name]
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _cell(cells: Cells, name: str, index: Any) -> Any:
@@ -255,7 +250,7 @@ def _lengths(cells: Cells) -> str:
         rows.append(line)
     header = [f"{c} columns, ε {e}" for c in (12, 24) for e in plan.RADII]
     return (
-        f"HIGGS-like rows (real ones mixed, as in docs/benchmarks.md), one million at most; a run"
+        f"HIGGS-like rows (real ones mixed by benchmarks/workloads.py), one million at most; a run"
         f" stops after {plan.LENGTH_LIMIT:g} s. Microseconds per decision over the last stretch"
         " that it reached:\n\n" + _table(["index", *header], rows)
     )

@@ -68,9 +68,7 @@ def radii(name: str, folder: Path) -> list[tuple[float, int, int]]:
 
 
 def _people(name: str, folder: Path, *, blind: bool) -> Stream:
-    file = workloads.paper(
-        folder / "certifair_P2_base_global.zip", folder / "certifair_expected.json", name, EPSILON
-    )
+    file = workloads.paper(folder, name, EPSILON)
     weights = [float(not (blind and column in BLIND)) for column in file.columns[1:]]
     rule = lw.Rule("linf", EPSILON, weights=weights if blind else None)
     known = None if blind else (file.flagged, file.pairs)

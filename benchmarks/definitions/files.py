@@ -1,4 +1,4 @@
-"""Files of decisions that are made up piece by piece, and audits of them: whole, and in cells.
+"""Files larger than memory, in cells: the pairs of one monitor, in how much time and memory?
 
 Rows are normal in twelve columns, so almost nothing is near anything; COPIED of them are copies of
 earlier rows, moved by less than epsilon, with labels of their own. So pairs grow with rows, not
@@ -11,20 +11,80 @@ import resource
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
+from numpy.typing import NDArray
 
+import likewise as lw
+from benchmarks import oracle
+from benchmarks.harness import Answer, Row, Setting, benchmark
+from benchmarks.processes import scratch
+
+Array = NDArray[Any]
 PIECE = 500_000  # rows in a file, at most
 COLUMNS = 12
 EPSILON = 0.05
 COPIED = 0.02
+SAME = ("rows", "flagged", "pairs", "comparable", "check")
 
 
-def rows(piece: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of one piece; the same every time."""
+@benchmark("Files in cells")
+def partition(setting: Setting) -> Answer:
+    """Have cells the pairs of one monitor, and what do they cost?
+
+    Parquet files of twelve columns, ε = 0.05, linf. Copied: rows in a second cell or more. mb:
+    the peak of this process and twice its largest child.
+    """
+    count = setting.rows(2_000_000, least=20_000)
+    table = _measure(setting, count, (1, 2), cell_rows=max(1_000, count // 10))
+    if setting.huge:
+        table += _measure(setting, 20_000_000, (2,), cell_rows=1_000_000)
+        table += _measure(setting, 100_000_000, (2,), cell_rows=1_000_000, beside_one=False)
+    return Answer(
+        {"partition": table},
+        [f"{table[0]['pairs']:,} pairs of {count:,} rows, the same in cells as in one monitor"],
+    )
+
+
+def _measure(
+    setting: Setting, count: int, workers: tuple[int, ...], cell_rows: int, beside_one: bool = True
+) -> list[Row]:
+    """Audit as many rows with each number of workers, after one monitor if asked."""
+    found: list[tuple[str, Row]] = []
+    with tempfile.TemporaryDirectory(dir=scratch()) as folder:
+        write(folder, count)
+        if beside_one:
+            found.append(("one monitor", setting.alone(audit_whole, {"folder": folder})))
+        for number in workers:
+            given = {"folder": folder, "workers": number, "cell_rows": cell_rows}
+            parts = setting.alone(audit_in_cells, given)
+            found.append((f"cells, {number} at a time", parts))
+    first = found[0][1]
+    oracle.require(first["rows"] == count, "rows are missing")
+    oracle.require(first["pairs"] > 0, "nothing was found")
+    for way, one in found:
+        for name in SAME:
+            oracle.require(one[name] == first[name], f"{way}: {name} is not what it is as a whole")
+    return [
+        {
+            "way": way,
+            "rows": one["rows"],
+            "pairs": one["pairs"],
+            "cells": one.get("cells", 1),
+            "copied": round(one.get("copied", 0.0), 3),
+            "seconds": round(one["seconds"], 1),
+            "cpu": round(one["cpu"], 1),
+            "mb": round(one["mb"]),
+        }
+        for way, one in found
+    ]
+
+
+def make_rows(piece: int, count: int) -> tuple[Array, Array]:
+    """Make the rows of one piece; the same every time."""
     random = np.random.default_rng([17, piece])
     points = random.standard_normal((count, COLUMNS)).astype(np.float32)
     labels = random.integers(0, 2, count)
@@ -38,10 +98,12 @@ def rows(piece: int, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def write(folder: str, count: int) -> int:
-    """Parquet files with so many rows; how many bytes they have."""
+    """Write Parquet files with so many rows; return how many bytes they have."""
+    import polars as pl
+
     size, most = 0, min(PIECE, -(-count // 8))
     for piece in range(-(-count // most)):
-        points, labels = rows(piece, min(most, count - piece * most))
+        points, labels = make_rows(piece, min(most, count - piece * most))
         columns = {f"x{j:02d}": points[:, j] for j in range(COLUMNS)}
         path = Path(folder) / f"part-{piece:04d}.parquet"
         pl.DataFrame({**columns, "z": labels}).write_parquet(path, compression="lz4")
@@ -50,7 +112,7 @@ def write(folder: str, count: int) -> int:
 
 
 def _peak() -> float:
-    """Megabytes: of this process, and of its largest child for each of two."""
+    """Return the megabytes of this process, and of its largest child for each of two."""
     scale = 1 if sys.platform == "darwin" else 1024
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
@@ -62,9 +124,9 @@ def _cpu() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def whole(given: dict[str, Any]) -> dict[str, Any]:
-    """One monitor, told all files in their order."""
-    import likewise as lw
+def audit_whole(given: Mapping[str, Any]) -> Row:
+    """Audit all files in their order by one monitor."""
+    import polars as pl
 
     monitor = lw.Monitor(lw.Rule("linf", EPSILON), comparable=True)
     start, busy = time.perf_counter(), _cpu()
@@ -91,16 +153,15 @@ def whole(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _mixed(later: np.ndarray, earlier: np.ndarray) -> int:
-    """A number for a set of pairs, whatever their order."""
+def _mixed(later: Array, earlier: Array) -> int:
+    """Return a number for a set of pairs, whatever their order."""
     numbers = later.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + earlier.astype(np.uint64)
     numbers = (numbers ^ (numbers >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
     return int(np.bitwise_xor.reduce(numbers, initial=np.uint64(0)))
 
 
-def in_cells(given: dict[str, Any]) -> dict[str, Any]:
-    """The same files, cell by cell."""
-    import likewise as lw
+def audit_in_cells(given: Mapping[str, Any]) -> Row:
+    """Audit the same files cell by cell."""
     from likewise.audit.cell_folder import AuditFolder
     from likewise.audit.cells import audit_partitioned
     from likewise.audit.job import InlineRunner, Job, ProcessRunner
@@ -125,7 +186,7 @@ def in_cells(given: dict[str, Any]) -> dict[str, Any]:
         start, busy = time.perf_counter(), _cpu()
         steps: dict[str, float] = {}
 
-        def told(what: str, done: int, total: int) -> None:
+        def told(done: int, total: int | None, what: str) -> None:
             steps.setdefault(what, time.perf_counter() - start)
 
         done = audit_partitioned(
