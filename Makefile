@@ -62,7 +62,7 @@ test-torch: kernels .venv-torch/project  ## run the tests that need torch (in an
 # The tests that write golden files; `make golden TESTS=tests/rule` rewrites what these say, and
 # `make golden TESTS=tests` also removes messages of tests that are gone. Messages of tests that need
 # torch: make test-torch ARGS=--golden
-TESTS ?= $(shell grep -rlE --include='test_*.py' 'tests\.refusals|golden_files' tests)
+TESTS ?= $(shell grep -rlE --include='test_*.py' 'support\.refusals|golden_files' tests)
 golden: kernels  ## rewrite the golden files (tests/support/golden_files.py); look at the diff before you commit
 	$(ON_ALL_CORES) -m "not slow and not torch" --golden $(TESTS) $(ARGS)
 

@@ -75,7 +75,7 @@ def watch(rule: lw.Rule, clean: np.ndarray, twins: np.ndarray, said: np.ndarray)
     monitor, count = lw.Monitor(rule), len(clean)
     monitor.observe_many(clean, said[:count])
     verdicts = monitor.observe_many(twins, said[count:])
-    vectors = monitor.inputs(range(len(said)))
+    vectors = monitor.past.inputs(range(len(said)))
     apart = cdist(vectors, vectors)
     due = np.tril((apart <= monitor.explain().reach) & (said[:, None] != said))[count:]
     assert np.array_equal(verdicts.counts, due.sum(axis=1)), "a witness was missed, or made up"

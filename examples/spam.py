@@ -63,7 +63,7 @@ def watch(name: str, messages: pd.DataFrame) -> pd.DataFrame:
     table["truth"], table["answer"] = live.truth[table.original].array, model.predict(table.text)
     monitor = lw.Monitor(rule, burst=lw.Burst(LAST, alarm))
     verdicts = monitor.observe_many(table.text, table.answer)
-    vectors = monitor.inputs(np.arange(len(table))).astype(float)
+    vectors = monitor.past.inputs(np.arange(len(table))).astype(float)
     again = counted_again(vectors, table.answer.to_numpy(), monitor.explain().reach)
     assert list(again) == [(one.witnesses.rows.tolist(), one.neighbours) for one in verdicts]
     table["through"] = (table.disguise != "plain") & (table.answer == "ham")

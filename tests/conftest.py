@@ -16,7 +16,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from likewise.search.indexes import live_tree
-from likewise.search.indexes import live_tree as insertion
 from tests.support.browser import Browser, find
 from tests.support.pairwise import items_beyond_pairs
 
@@ -69,7 +68,7 @@ def pytest_configure(config):
 
 # Threads share out a batch of thousands. Here they share out hundreds, so that short streams, which
 # an oracle can follow, are judged by several of them.
-live_tree._LEAST_ROUTED = live_tree._LEAST_SEARCHED = insertion._LEAST_ROWS = 256
+live_tree._LEAST_ROUTED = live_tree.LiveTree._least_searched = live_tree._LEAST_ROWS = 256
 
 
 def pytest_collection_finish():

@@ -10,31 +10,31 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import (
-    bars,
-    child,
     cluster_simulation,
-    firsts,
+    harness,
     neighbours,
     oracle,
     pictures,
+    processes,
     report,
-    texts,
     workloads,
 )
-from benchmarks.__main__ import ask
-from benchmarks.answer import Setting
-from benchmarks.contenders import Question
-from benchmarks.questions import first_use
+from benchmarks.catalogue import BENCHMARKS
+from benchmarks.contenders import PEERS, Question, installed
+from benchmarks.definitions import first_use
+from benchmarks.harness import Setting
 from likewise.runtime.machine import MachineLoad
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("benchmarks"), pytest.mark.early]
 
+NOT_INSTALLED = "watching texts, share of embedding them (MiniLM) and judging"
 TWO_THREADS = "two threads over one, 1M × 12, ε 0.01"
 ALONE = (
     "higgs",
@@ -49,12 +49,25 @@ ALONE = (
     "sizing",
     "buffering",
 )
+ON_REAL_DATA = (
+    "acs",
+    "paper",
+    "memory",
+    "first_use",
+    "imagenet_embeddings",
+    "people",
+    "comparable",
+    "calibrate",
+    "slope",
+    "overhead",
+    "huge",
+)
 WIDE = ("pictures", "imagenet_size", "embeddings", "embedding_batches", "dimensions")
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory) -> Iterator[Path]:
-    """The folder that the questions write to."""
+    """The folder that the benchmarks write to."""
     folder = tmp_path_factory.mktemp("benchmarks")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("LIKEWISE_SCRATCH", str(folder))
@@ -68,28 +81,28 @@ def setting(written) -> Setting:
 
 @pytest.fixture(scope="module")
 def answers(setting: Setting) -> dict:
-    return {name: ask(name, setting) for name in ALONE + WIDE}
+    return {name: BENCHMARKS[name].run(setting) for name in ALONE + WIDE}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ALONE + WIDE)
-def test_question_is_answered_and_checked(answers, name):
+def test_benchmark_is_run_and_checked(answers, name):
     answer = answers[name]
     if "skipped" in answer:  # only threads may: it needs two cores
         assert name == "threads"
         pytest.skip(answer["skipped"])
     assert "failed" not in answer, answer["failed"]
     assert answer["checks"], "a measurement nobody checked"
-    assert all(table["rows"] for table in answer["tables"].values())
+    assert all(answer["tables"].values())
 
 
 @pytest.mark.slow
 def test_cluster_is_measured_and_checked_and_can_be_simulated(setting):
-    answer = ask("cluster", setting)
+    answer = BENCHMARKS["cluster"].run(setting)
     if "skipped" in answer:
         pytest.skip(answer["skipped"])
     assert "failed" not in answer, answer["failed"]
-    assert len(answer["tables"]["overhead"]["rows"]) == 9 and answer["checks"]
+    assert len(answer["tables"]["overhead"]) == 9 and answer["checks"]
     told = cluster_simulation.measured_cases(answer["tables"])
     assert len(told) == 9 and all(simulated > 0 for _, _, simulated in told)
 
@@ -112,7 +125,7 @@ def test_the_simulation_finds_costs_from_one_shard_and_tells_what_more_would_tak
                 }
             )
     loss = {"rows_per_second": 1e6, "answered_s": 2.0, "replay_s": 0.5}
-    tables = {"overhead": {"rows": rows}, "losses": {"rows": [loss]}}
+    tables = {"overhead": rows, "losses": [loss]}
     found = cluster_simulation.fitted(tables)
     for name in ("call", "trip", "batch", "decision", "search", "growth"):
         assert getattr(found, name) == pytest.approx(getattr(costs, name), rel=0.1)
@@ -122,28 +135,46 @@ def test_the_simulation_finds_costs_from_one_shard_and_tells_what_more_would_tak
 
 @pytest.mark.slow
 def test_service_is_measured_and_checked(setting):
-    answer = ask("serve", setting)
+    answer = BENCHMARKS["serve"].run(setting)
     if "skipped" in answer:
         pytest.skip(answer["skipped"])
     assert "failed" not in answer, answer["failed"]
-    assert len(answer["tables"]["serve"]["rows"]) == 11 and answer["checks"]
+    assert len(answer["tables"]["serve"]) == 11 and answer["checks"]
 
 
 @pytest.mark.slow
 def test_streams_are_measured_and_checked(setting):
-    answer = ask("streams", setting)
+    answer = BENCHMARKS["streams"].run(setting)
     if "skipped" in answer:
         pytest.skip(answer["skipped"])
     assert "failed" not in answer, answer["failed"]
-    (row,) = answer["tables"]["redis"]["rows"]
+    (row,) = answer["tables"]["redis"]
     assert row["rows"] == 2_000 and row["flagged"] > 0 and answer["checks"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_REAL_DATA)
+def test_benchmark_of_real_data_is_run_and_checked(setting, name):
+    folder = workloads.data_folder()
+    if folder is None:
+        pytest.skip("the folder of real data is not here")
+    peers = tuple(peer for peer in PEERS if installed(peer.package))
+    real = replace(setting, huge=True, source=workloads.higgs(folder), data=folder, peers=peers)
+    answer = BENCHMARKS[name].run(replace(real, generated=False))
+    assert "failed" not in answer, answer["failed"]
+    assert "skipped" in answer or (answer["checks"] and all(answer["tables"].values()))
+
+
+def test_every_benchmark_is_run_by_a_test():
+    with_tests_of_their_own = {"cluster", "serve", "streams", "partition"}
+    assert set(BENCHMARKS) == {*ALONE, *WIDE, *ON_REAL_DATA, *with_tests_of_their_own}
+
+
 def test_workloads_find_violations(answers):
-    found = [row["pairs"] for row in answers["higgs"]["tables"]["contenders"]["rows"]]
+    found = [row["pairs"] for row in answers["higgs"]["tables"]["contenders"]]
     assert found[2] > 0, "1M × 12 at the widest radius found nothing"
-    assert answers["single"]["tables"]["single"]["rows"][0]["pairs"] > 0
-    assert answers["labels"]["tables"]["labels"]["rows"][-1]["many_pairs"] > 0
+    assert answers["single"]["tables"]["single"][0]["pairs"] > 0
+    assert answers["labels"]["tables"]["labels"][-1]["many_pairs"] > 0
 
 
 def test_wide_workloads_find_violations(answers):
@@ -154,12 +185,12 @@ def test_wide_workloads_find_violations(answers):
         ("embedding_batches", "batches", "pairs"),
         ("dimensions", "curve", "neighbours"),
     ):
-        rows = answers[name]["tables"][table]["rows"]
+        rows = answers[name]["tables"][table]
         assert all(row[key] > 0 for row in rows), f"{name} found nothing"
 
 
 def test_rows_on_disk_are_measured_and_removed(answers, written):
-    rows = answers["imagenet_size"]["tables"]["pictures"]["rows"]
+    rows = answers["imagenet_size"]["tables"]["pictures"]
     assert [row["storage"] for row in rows] == ["uint8", "float32"]
     for row, size in zip(rows, (1, 4), strict=True):
         assert row["file_gb"] == row["rows"] * 224 * 224 * 3 * size / 1e9
@@ -167,28 +198,38 @@ def test_rows_on_disk_are_measured_and_removed(answers, written):
     assert not list(written.iterdir())
 
 
+def test_every_bar_reads_a_number_of_what_was_measured_and_published():
+    docs = Path(__file__).parents[1] / "docs"
+    found = report.read(docs)
+    judged = report.judge(found["answers"])
+    assert {bar.benchmark for bar in harness.read_bars()} <= set(BENCHMARKS)
+    assert [bar["bar"] for bar in judged if bar["value"] is None] == [NOT_INSTALLED]
+    assert judged == found["bars"]
+    assert report.markdown(docs, found) in (docs / "benchmarks.md").read_text(encoding="utf-8")
+
+
 def test_bars_of_a_shrunk_run_are_never_reached(answers):
-    judged = bars.judge(answers)
+    judged = report.judge(answers)
     assert any(bar["value"] is not None for bar in judged)
     assert all(bar["reached"] is None and bar["why_not"] for bar in judged)
 
 
 def test_bars_say_reached_or_not_at_full_scale():
     row = {"epsilon": 0.01, "threads": 2, "speedup": 1.5}
-    answer = {"scale": 1, "tables": {"threads": {"rows": [row]}}}
+    answer = {"scale": 1, "tables": {"threads": [row]}}
 
-    (bar,) = (b for b in bars.judge({"threads": answer}) if b["bar"] == TWO_THREADS)
+    (bar,) = (b for b in report.judge({"threads": answer}) if b["bar"] == TWO_THREADS)
     assert (bar["value"], bar["reached"]) == (1.5, False)
     row["speedup"] = 1.6
-    (bar,) = (b for b in bars.judge({"threads": answer}) if b["bar"] == TWO_THREADS)
+    (bar,) = (b for b in report.judge({"threads": answer}) if b["bar"] == TWO_THREADS)
     assert bar["reached"] is True
 
 
 def test_figures_at_a_high_load_are_marked_as_not_final(answers):
     row = {"epsilon": 0.01, "threads": 2, "speedup": 1.7}
-    answer = {**answers["threads"], "scale": 1, "tables": {"threads": {"rows": [row]}}}
+    answer = {**answers["threads"], "scale": 1, "tables": {"threads": [row]}}
     for load, told in ((1.4, "| 1.7× | yes |"), (2.25, "| 1.7× | yes, not final (load 2.25) |")):
-        table = report.bars_table(bars.judge({"threads": {**answer, "load": load}}))
+        table = report.format_bars(report.judge({"threads": {**answer, "load": load}}))
         (line,) = (line for line in table.splitlines() if TWO_THREADS in line)
         assert line.endswith(told)
 
@@ -211,14 +252,14 @@ def test_load_counts_the_work_of_others_and_not_ones_own():
 
 @pytest.mark.long
 def test_firsts_are_measured_beside_the_next():
-    for one in firsts.again({}).values():
+    for one in first_use.measure_firsts({}).values():
         assert one["first_ms"] > 0 and one["next_ms"] > 0
 
 
 def test_commands_are_measured_beside_what_they_import():
-    if not child.PROJECT.exists():
+    if not processes.PROJECT.exists():
         pytest.skip("this environment is not the project's own")
-    rows = first_use._commands(1)
+    rows = first_use.measure_commands(1)
     assert [row["command"].split(",")[0] for row in rows] == ["likewise --help", "likewise audit"]
 
 
@@ -238,14 +279,14 @@ def test_report_leaves_the_prose_around_the_markers(answers, tmp_path):
 
 def test_a_failed_check_is_reported_as_a_failure(setting, monkeypatch):
     monkeypatch.setattr(oracle, "witnesses", lambda *_: np.array([1]))
-    assert ask("growth", setting)["failed"].startswith("Mismatch")
+    assert BENCHMARKS["growth"].run(setting)["failed"].startswith("Mismatch")
 
 
 @pytest.mark.parametrize(
     "name", ("acs", "pictures", "embeddings", "embedding_batches", "imagenet_embeddings")
 )
-def test_missing_data_skips_the_question(name):
-    answer = ask(name, Setting(source=None))
+def test_missing_data_skips_the_benchmark(name):
+    answer = BENCHMARKS[name].run(Setting(source=None))
     assert "was not found" in answer["skipped"]
 
 
@@ -276,7 +317,7 @@ def test_planted_pictures_are_near_their_origin_and_differ(stream):
 
 
 def test_longer_stream_of_texts_begins_with_the_shorter_one():
-    source = texts.texts(None)
+    source = workloads.texts(None)
     points, decisions = source.rows(500)
     more, more_decisions = source.rows(5_000)
     assert np.array_equal(points, more[:500])
@@ -327,12 +368,12 @@ def _nearest(row: int, distance: float) -> dict:
 
 def test_bars_on_real_data_are_not_reached_on_made_up_rows():
     row = {"storage": "uint8", "source": "generated", "pinned_ratio": 9_999.0}
-    answer = {"scale": 1, "tables": {"pictures": {"rows": [row]}}}
+    answer = {"scale": 1, "tables": {"pictures": [row]}}
     name = "20k × 3,072 uint8, L∞ 8/255: FAISS flat (pinned) ÷ `observe`"
-    (bar,) = (b for b in bars.judge({"pictures": answer}) if b["bar"] == name)
+    (bar,) = (b for b in report.judge({"pictures": answer}) if b["bar"] == name)
     assert bar["reached"] is None
     row["source"] = "CIFAR-10"
-    (bar,) = (b for b in bars.judge({"pictures": answer}) if b["bar"] == name)
+    (bar,) = (b for b in report.judge({"pictures": answer}) if b["bar"] == name)
     assert bar["reached"] is True
 
 

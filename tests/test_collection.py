@@ -3,11 +3,11 @@
 Polars is not among them: modules of likewise that read files import it.
 """
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.programs import run_python
 
 HEAVY = ("faiss", "numba", "onnx", "ray", "scipy", "sklearn", "torch", "wordllama")
 CODE = f"""
@@ -23,12 +23,4 @@ assert not loaded, loaded
 @pytest.mark.long
 def test_collecting_loads_nothing_heavy():
     root = Path(__file__).resolve().parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", CODE],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-500:]
+    run_python("-c", CODE, cwd=root)

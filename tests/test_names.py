@@ -96,12 +96,11 @@ NOT_PARTICIPLES = set(
         "weed",
     ]
 )
-STATES = {"accepting", "closed", "contradicting", "embedding", "known", "missing", "omitted"}
+STATES = {"closed", "embedding", "repeated"}
 STATES |= {"pooling", "served"}
 """Properties that say a state, as `file.closed` of the standard library does, and nouns.
 
-`known` and `omitted` of a verdict stand in its JSON, `pooling` is a setting of an embedder in TOML,
-and `missing` of a client for event loops is awaited, so it is a method there.
+`repeated` of a verdict stands in its JSON, and `pooling` is a setting of an embedder in TOML.
 """
 AGREED = {"buffered", "done"}
 """`lw.buffered` is public; `done` is what futures of the standard library have."""

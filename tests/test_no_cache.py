@@ -6,12 +6,12 @@ This is how a container runs that has no writable folder but one that nobody tho
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import likewise as lw
+from tests.support.programs import run_python
 
 MAKE = """
 import warnings
@@ -64,15 +64,7 @@ def run(code: str, installed: Path, **settings: str) -> subprocess.CompletedProc
     kept = {name: value for name, value in os.environ.items() if name not in hidden}
     here = {"PYTHONPATH": str(installed), "HOME": os.devnull, "LIKEWISE_KERNELS": "jit"}
     env = {**kept, **here, **settings}
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env=env,
-        cwd=installed,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return run_python("-c", code, code=None, cwd=installed, env=env)
 
 
 @pytest.mark.long

@@ -16,18 +16,11 @@ import pytest
 
 import likewise as lw
 from tests.support.commands import installed
+from tests.support.rule_texts import rule_text
 from tests.support.serving import serving
 
 ROOT = str(Path(lw.__file__).parent)
-RULE = """
-[output]
-column = "z"
-[features.age]
-kind = "number"
-tolerance = 5
-[features.job]
-kind = "category"
-"""
+RULE = rule_text({"age": 5, "job": "category"}, output={"column": "z"})
 COUNTER = """
 import mmap, os, struct, sys, threading
 _shared = mmap.mmap(os.open(os.environ["LIKEWISE_CALLS"], os.O_RDWR), 8)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from benchmarks.__main__ import ask
-from benchmarks.answer import Setting
+from benchmarks.catalogue import BENCHMARKS
+from benchmarks.harness import Setting
 
 
 @pytest.mark.slow
 def test_the_benchmark_finds_the_same_in_cells():
-    answer = ask("partition", Setting(source=None, scale=0.002, rounds=1))
+    answer = BENCHMARKS["partition"].run(Setting(source=None, scale=0.002, rounds=1))
     assert "failed" not in answer, answer
-    one, *cells = answer["tables"]["partition"]["rows"]
+    one, *cells = answer["tables"]["partition"]
     assert [row["pairs"] for row in cells] == [one["pairs"]] * 2
     assert all(row["cells"] > 4 for row in cells)

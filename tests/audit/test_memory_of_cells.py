@@ -1,14 +1,13 @@
 """Peak memory follows the size of a cell, not the length of the files."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.audit.cells import vectors
+from tests.support.programs import run_python
 
 PROGRAM = """
 import json, re, sys
@@ -42,14 +41,7 @@ def peak(tmp_path, count, cell_rows):
     x = random.random((count, 8))
     vectors(x, random.integers(0, 2, count)).write_parquet(name, row_group_size=50_000)
     del x
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, tmp_path / f"cells-{count}", name, str(cell_rows)],
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", PROGRAM, tmp_path / f"cells-{count}", name, cell_rows, timeout=900)
     before, after, rows, cells, _ = json.loads(done.stdout)
     assert rows == count
     assert cells > 1

@@ -4,7 +4,6 @@ import json
 import os
 import secrets
 import shutil
-import subprocess
 import sys
 import tempfile
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ import pytest
 
 import likewise as lw
 from tests.audit.cells import judged_by_one, vectors
+from tests.support.programs import run_python
 
 # Not imported here: it reads its settings when it is loaded, and other tests have theirs.
 pytestmark = [
@@ -60,14 +60,7 @@ def test_a_ray_cluster_finds_the_same(tmp_path):
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, tmp_path, *names],
-            capture_output=True,
-            text=True,
-            timeout=540,
-            check=False,
-            env=environment,
-        )
+        done = run_python("-c", PROGRAM, tmp_path, *names, code=None, timeout=540, env=environment)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     assert done.returncode == 0, done.stderr

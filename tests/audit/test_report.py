@@ -10,34 +10,22 @@ from likewise.audit import cells as finishing
 from likewise.cli import audit
 from tests.support.commands import likewise
 from tests.support.lazily import polars as pl
+from tests.support.rule_texts import rule_text
 
-RULE = """
-metric = "linf"
-[output]
-column = "approved"
-favourable = 1
-[features.id]
-kind = "key"
-[features.age]
-kind = "number"
-tolerance = 2
-[features.pay]
-kind = "number"
-tolerance = "15%"
-missing = "mismatch"
-[features.grade]
-kind = "category"
-[features.who]
-kind = "person"
-missing = "mismatch"
-[features.sex]
-kind = "protected"
-[features.town]
-kind = "protected"
-missing = "mismatch"
-[features.note]
-kind = "ignore"
-"""
+RULE = rule_text(
+    {
+        "id": "key",
+        "age": 2,
+        "pay": {"kind": "number", "tolerance": "15%", "missing": "mismatch"},
+        "grade": "category",
+        "who": {"kind": "person", "missing": "mismatch"},
+        "sex": "protected",
+        "town": {"kind": "protected", "missing": "mismatch"},
+        "note": "ignore",
+    },
+    output={"column": "approved", "favourable": 1},
+    metric="linf",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +71,7 @@ def told(*arguments, code=0):
 def same(one, other, *, but=()):
     """Two reports in JSON, but for how they were computed."""
     for report in (one, other):
-        for name in ("seconds", "load", "made", "command", "index", "reason", *but):
+        for name in ("seconds", "machine_load", "made_at", "command", "index", "reason", *but):
             report["computed"].pop(name)
     different = {name for name in one if one[name] != other[name]}
     assert one == other, {name: (one[name], other[name]) for name in different}
@@ -102,7 +90,7 @@ def test_vectors_are_told_as_without_cells(suffix, tmp_path):
     assert "sorted into" in parts["computed"]["reason"]
     assert "sorted into" in (tmp_path / "page.html").read_text()
     assert whole["curve"] is not None
-    assert whole["flagged"] > 100
+    assert whole["violations"] > 100
     assert len(whole["worst"]) == 20
     same(whole, parts)
 
@@ -129,7 +117,7 @@ def test_people_are_told_as_without_cells_groups_persons_and_pictures_included(o
         text = page.read_text()
         assert "note 1" in text
     same(*both)
-    assert both[0]["flagged"] > 50
+    assert both[0]["violations"] > 50
     assert both[0]["groups"][0]["comparisons"]
     assert both[0]["varied"] is not None
     assert len(both[0]["by_model"]) == 2 * ("--model-column" in options)
@@ -166,7 +154,7 @@ def test_several_files_are_told_as_one(tmp_path):
         for pair in one["worst"]:
             del pair["row_row"], pair["witness_row"]
         parts["remarks"] = []
-        same(one, parts, but=("source", "sha256", "size", "remarks"))
+        same(one, parts, but=("source", "sha256", "size_bytes", "remarks"))
 
 
 @pytest.mark.long
@@ -185,7 +173,7 @@ def test_bad_rows_and_repeated_keys_are_left_out_as_without_cells(tmp_path):
     )
     assert whole["bad_rows"] == parts["bad_rows"] > 20
     for report in (whole, parts):
-        del report["bad"]
+        del report["bad_row_examples"]
     same(whole, parts, but=("skipped",))
     refused = likewise("audit", *options, "--partition", tmp_path / "others", code=3)
     assert "--on-bad-row skip" in refused.stderr
@@ -200,7 +188,7 @@ def test_of_more_decisions_than_are_looked_at_together_a_part_is_compared(tmp_pa
     monkeypatch.setattr(finishing, "WHOLE", 800)
     cells = ("--partition", tmp_path / "cells", "--cell-rows", 200)
     parts = told(path, "--rule", rule, "--report", page, *cells)
-    shown = ("flagged", "pairs", "comparable", "in_any_pair", "by_row", "margins")
+    shown = ("violations", "pairs", "comparable", "in_any_pair", "by_row", "margins")
     assert {name: whole[name] for name in shown} == {name: parts[name] for name in shown}
     for column in parts["groups"]:
         assert column["sampled"] == 0.5

@@ -11,7 +11,7 @@ import pytest
 
 import likewise as lw
 from likewise.audit.cell_folder import AuditFolder
-from likewise.audit.cells import audit_partitioned
+from likewise.audit.cells import audit_partitioned, encode_totals
 from likewise.audit.job import ProcessRunner
 from likewise.errors import BadFile
 from tests.audit.cells import audited, job_over, judged_by_one, vectors
@@ -73,7 +73,9 @@ def kill_and_resume(tmp_path, kills, workers, count):
     assert left == 0
     resumed, found = audited(again)
     assert found == expected
-    assert resumed.finished.totals.to_dict() == done.finished.totals.to_dict()
+    one, other = resumed.finished.totals, done.finished.totals
+    assert encode_totals(one) == encode_totals(other)
+    assert one.in_pairs.rows.tolist() == other.in_pairs.rows.tolist()
     assert [one.pair.to_dict() for one in resumed.finished.worst] == [
         one.pair.to_dict() for one in done.finished.worst
     ]

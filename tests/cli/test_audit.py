@@ -14,27 +14,21 @@ import likewise as lw
 from likewise.cli import main
 from tests.support.commands import COMMAND, installed, likewise
 from tests.support.lazily import polars as pl
+from tests.support.rule_texts import rule_text
 from tests.support.zstandard import zstd
 
 QUICK = ("--epsilon", "0.05", "--output-column", "z")
-RULE = """
-metric = "linf"
-[output]
-column = "approved"
-favourable = 1
-[features.id]
-kind = "key"
-[features.age]
-kind = "number"
-tolerance = 3
-[features.grade]
-kind = "category"
-values = [1, 2, 3]
-[features.sex]
-kind = "protected"
-[features.note]
-kind = "ignore"
-"""
+RULE = rule_text(
+    {
+        "id": "key",
+        "age": 3,
+        "grade": {"kind": "category", "values": [1, 2, 3]},
+        "sex": "protected",
+        "note": "ignore",
+    },
+    output={"column": "approved", "favourable": 1},
+    metric="linf",
+)
 
 
 def numbers(count=3_000):
@@ -102,7 +96,7 @@ PACKED = [
 @pytest.mark.parametrize("name", [*NAMES, *PACKED])
 def test_every_format_gives_the_same_findings(name, folder, truth, capsys):
     told = found(capsys, "audit", folder / name, *QUICK)
-    assert (told["rows"], told["flagged"]) == (len(truth), truth.violations.sum())
+    assert (told["rows"], told["violations"]) == (len(truth), truth.violations.sum())
     assert told["pairs"] == truth.pairs > 100
 
 
@@ -112,7 +106,7 @@ def test_standard_input_gives_the_same_findings(name, folder, truth):
     run = installed if name == "n.csv" else likewise
     done = run("audit", "-", *QUICK, "--json", given=(folder / name).read_bytes())
     told = json.loads(done.stdout)
-    assert (told["flagged"], told["pairs"]) == (truth.violations.sum(), truth.pairs)
+    assert (told["violations"], told["pairs"]) == (truth.violations.sum(), truth.pairs)
     assert done.stderr == b""
 
 
@@ -170,7 +164,7 @@ def test_csv_and_parquet_are_judged_alike_under_a_rule(folder, capsys):
         for key in ("computed", "worst"):
             one.pop(key)
     assert told[0] == told[1]
-    assert told[0]["flagged"] > 0 and told[0]["groups"][0]["column"] == "sex"
+    assert told[0]["violations"] > 0 and told[0]["groups"][0]["column"] == "sex"
 
 
 @pytest.mark.parametrize("values", ["", "values = [7, 9007199254740992]"], ids=["number", "code"])
@@ -186,7 +180,7 @@ def test_whole_numbers_that_float64_rounds_are_refused_by_their_place(
     kind = 'kind = "category"' if values else 'kind = "number"\ntolerance = 0.5'
     rule.write_text(f'[output]\ncolumn = "z"\n[features.a]\n{kind}\n{values}\n')
     told = found(capsys, "audit", path, "--rule", rule, "--on-bad-row", "skip")
-    assert (told["rows"], told["bad_rows"], told["flagged"]) == (2, 2, 0)
+    assert (told["rows"], told["bad_rows"], told["violations"]) == (2, 2, 0)
     assert main(["audit", str(path), "--rule", str(rule)]) == 3
     line = {"parquet": "row 3", "jsonl": "line 3"}.get(path.suffix[1:], "line 4")
     message = capsys.readouterr().err
@@ -199,7 +193,7 @@ def test_report_is_written_whole(folder, tmp_path, capsys):
     told = found(capsys, "audit", folder / "n.csv", *QUICK, "--report", page)
     text = page.read_text()
     assert text.startswith("<!doctype html>") and text.endswith("</html>\n")
-    assert f"{told['flagged']:,}" in text and told["curve"] is not None
+    assert f"{told['violations']:,}" in text and told["curve"] is not None
     assert list(tmp_path.iterdir()) == [page]
 
 
@@ -216,7 +210,7 @@ def test_epsilon_beside_a_rule_takes_its_place(folder, capsys):
         found(capsys, "audit", folder / "people.csv", "--rule", folder / "rule.toml", *more)
         for more in ((), ("--epsilon", "0.1"))
     )
-    assert narrow["flagged"] < wide["flagged"]
+    assert narrow["violations"] < wide["violations"]
 
 
 @pytest.mark.parametrize("metric", ["linf", "l1", "l2", "cosine"])
@@ -229,7 +223,7 @@ def test_every_metric_needs_no_rule(metric, folder, capsys):
     verdicts = lw.Monitor(lw.Rule(metric, 0.02)).observe_many(
         frame.select("a", "b").to_numpy(), frame["z"].to_list()
     )
-    assert (told["flagged"], told["pairs"]) == (verdicts.violations.sum(), verdicts.pairs)
+    assert (told["violations"], told["pairs"]) == (verdicts.violations.sum(), verdicts.pairs)
 
 
 def test_vector_rule_from_a_file_takes_columns_in_order(folder, tmp_path, capsys):
@@ -242,7 +236,7 @@ def test_vector_rule_from_a_file_takes_columns_in_order(folder, tmp_path, capsys
     verdicts = lw.Monitor(lw.Rule("l1", 0.05, weights=[1, 0, 2])).observe_many(
         frame.select("a", "b", "c").to_numpy(), frame["z"].to_list()
     )
-    assert (told["flagged"], told["pairs"]) == (verdicts.violations.sum(), verdicts.pairs)
+    assert (told["violations"], told["pairs"]) == (verdicts.violations.sum(), verdicts.pairs)
     assert told["worst"][0]["columns"][1]["column"] in "abc"
 
 
@@ -261,11 +255,11 @@ def test_bad_rows_are_left_out_and_counted_with_their_lines(folder, tmp_path, ca
     (tmp_path / "mixed.csv").write_text("\n".join(mixed) + "\n")
     clean = found(capsys, "audit", folder / "n.csv", *QUICK)
     told = found(capsys, "audit", tmp_path / "mixed.csv", *QUICK, "--on-bad-row", "skip")
-    assert [one["line"] for one in told["bad"]] == list(bad)
+    assert [one["line"] for one in told["bad_row_examples"]] == list(bad)
     assert told["bad_rows"] == len(bad)
-    assert (told["rows"], told["flagged"], told["pairs"]) == (
+    assert (told["rows"], told["violations"], told["pairs"]) == (
         clean["rows"],
-        clean["flagged"],
+        clean["violations"],
         clean["pairs"],
     )
     out = tmp_path / "pairs.csv"
@@ -282,7 +276,7 @@ def test_many_bad_rows_are_counted_and_the_first_shown(tmp_path, capsys):
     rows = [f"{i},{'x' if i % 3 == 0 else i % 5},{i % 2}" for i in range(3_000)]
     (tmp_path / "bad.csv").write_text("\n".join(["a,b,z", *rows, ""]))
     told = found(capsys, "audit", tmp_path / "bad.csv", *QUICK, "--on-bad-row", "skip")
-    assert (told["rows"], told["bad_rows"], len(told["bad"])) == (2_000, 1_000, 10)
+    assert (told["rows"], told["bad_rows"], len(told["bad_row_examples"])) == (2_000, 1_000, 10)
 
 
 def test_text_for_nothing_known_is_missing(tmp_path, capsys):
@@ -301,7 +295,7 @@ def test_text_for_nothing_known_is_missing(tmp_path, capsys):
     (tmp_path / "r.toml").write_text(rule)
     more = ("--missing", "?", "--missing", "NA")
     told = found(capsys, "audit", tmp_path / "d.csv", "--rule", tmp_path / "r.toml", *more)
-    assert (told["rows"], told["flagged"]) == (3, 2)
+    assert (told["rows"], told["violations"]) == (3, 2)
 
 
 def test_times_of_a_column_beside_the_rule_are_counted(folder, tmp_path, capsys):
@@ -322,7 +316,7 @@ def test_times_of_a_column_beside_the_rule_are_counted(folder, tmp_path, capsys)
             "--time-column", "when",
         )  # fmt: skip
         assert sum(one["decisions"] for one in told["by_time"]) == 2_000
-        assert told["untimed"] == 0
+        assert told["without_time"] == 0
 
 
 # Hostile and unlucky

@@ -10,26 +10,19 @@ import pytest
 
 from likewise.cli import main
 from tests.support.lazily import polars as pl
+from tests.support.rule_texts import rule_text
 
-RULE = """
-metric = "linf"
-[output]
-column = "approved"
-favourable = "yes"
-[features.id]
-kind = "key"
-[features.age]
-kind = "number"
-tolerance = 5
-[features.job]
-kind = "category"
-[features.grade]
-kind = "ordinal"
-order = [1, 2, 3]
-[features.sex]
-kind = "protected"
-values = ["f", "m"]
-"""
+RULE = rule_text(
+    {
+        "id": "key",
+        "age": 5,
+        "job": "category",
+        "grade": {"kind": "ordinal", "order": [1, 2, 3]},
+        "sex": {"kind": "protected", "values": ["f", "m"]},
+    },
+    output={"column": "approved", "favourable": "yes"},
+    metric="linf",
+)
 HEADER = "id,age,job,grade,sex,approved"
 GOOD = ["a,41,nurse,1,f,yes", "b,44,nurse,2,m,no", "c,30,cook,3,f,yes"]
 

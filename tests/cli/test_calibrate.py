@@ -108,7 +108,7 @@ def test_bad_rows_are_left_out(tmp_path, capsys):
     assert main(asked) == 3
     assert "line 4" in capsys.readouterr().err
     assert main([*asked, "--on-bad-row", "skip", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["bad"][0]["line"] == 4
+    assert json.loads(capsys.readouterr().out)["bad_row_examples"][0]["line"] == 4
 
 
 def test_share_comparable_at_each_epsilon_is_that_of_all_pairs(data, frame, capsys):

@@ -1,39 +1,14 @@
 """The command as a whole: light to start, readable help, documented ends."""
 
-import json
-import subprocess
-import sys
-
-import pytest
-
 import likewise as lw
 from tests.support.commands import COMMAND, installed, likewise
 from tests.support.looping import each
+from tests.support.programs import run_python
 
-HEAVY = {"numpy", "numba", "llvmlite", "polars", "pyarrow", "sklearn"}
 COMMANDS = (
     "demo", "init", "audit", "calibrate", "watch", "bench",
     "report", "show", "verify", "replay", "erase",
 )  # fmt: skip
-
-
-def modules_after(*arguments):
-    code = (
-        "import json, sys\n"
-        "from likewise.cli import main\n"
-        f"main({list(arguments)!r})\n"
-        "print()\n"
-        "print(json.dumps(sorted(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
-    return set(json.loads(done.stdout.splitlines()[-1]))
-
-
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["audit", "--help"], ["ordit"]])
-def test_asking_loads_nothing_heavy(arguments):
-    assert not modules_after(*arguments) & HEAVY
 
 
 def test_version_is_told():
@@ -79,8 +54,5 @@ def test_without_its_packages_it_says_what_to_install(tmp_path):
         "from likewise.cli import main\n"
         "sys.exit(main(['audit', 'x.csv']))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 2
+    done = run_python("-c", code, code=2)
     assert "pip install '.[cli]' in the clone of likewise" in done.stderr

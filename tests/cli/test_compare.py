@@ -14,19 +14,12 @@ import pytest
 
 from likewise.cli import main
 from tests.support.lazily import polars as pl
+from tests.support.rule_texts import rule_text
 
-RULE = """
-[output]
-column = "answer"
-favourable = "yes"
-[features.id]
-kind = "key"
-[features.amount]
-kind = "number"
-tolerance = 10
-[features.sex]
-kind = "protected"
-"""
+RULE = rule_text(
+    {"id": "key", "amount": 10, "sex": "protected"},
+    output={"column": "answer", "favourable": "yes"},
+)
 NO_KEY = RULE.replace('[features.id]\nkind = "key"\n', "")
 START = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 BEFORE = ["yn"] * 5 + ["yy"] * 7 + ["yn"] * 3 + ["yy"] * 11
@@ -79,11 +72,11 @@ def folder(tmp_path, monkeypatch):
 def test_two_files_have_the_planted_pairs(folder, capsys):
     found = compared(capsys, "old.csv", "new.csv", "--rule", "rule.toml")
     assert counts(found) == (7, 3, 5)
-    assert (found["a"]["comparable"], found["a"]["flagged"]) == (26, 8)
-    assert (found["b"]["comparable"], found["b"]["flagged"]) == (26, 12)
+    assert (found["a"]["comparable"], found["a"]["violations"]) == (26, 8)
+    assert (found["b"]["comparable"], found["b"]["violations"]) == (26, 12)
     assert found["difference"]["value"] == pytest.approx(12 / 26 - 8 / 26)
-    assert found["same_case_told_by"] == "keys"
-    shown = found["new"]["shown"][0]
+    assert found["matched_by"] == "keys"
+    shown = found["new"]["examples"][0]
     assert {shown["row_line"], shown["witness_line"]} == {12, 13}
     assert [len(side["groups"]) for side in (found["a"], found["b"])] == [1, 1]
     for side, name in (("a", "old.csv"), ("b", "new.csv")):
@@ -136,7 +129,7 @@ def test_models_of_one_file_have_histories_of_their_own(folder, capsys, end, key
     assert (found["b"]["rows"], found["b"]["compared_rows"]) == (54, 52)
     assert found["model_column"] == "model"
     turned = compared(capsys, path, option, "model", "--rule", rule, "--first", "v2")
-    assert (turned["a"]["flagged"], turned["b"]["flagged"]) == (12, 8)
+    assert (turned["a"]["violations"], turned["b"]["violations"]) == (12, 8)
 
 
 def test_of_several_models_two_are_named(folder, capsys):
@@ -256,7 +249,7 @@ def truth(rows, days, *, within=None, person=False):
     bad = like & (answer[:, None] != answer)
     return {
         "comparable": int(like.any(axis=1).sum()),
-        "flagged": int(bad.any(axis=1).sum()),
+        "violations": int(bad.any(axis=1).sum()),
         "in_any_pair": int((bad | bad.T).any(axis=1).sum()),
         "pairs": int(bad.sum()),
     }

@@ -79,7 +79,7 @@ def test_demo_serves_until_it_is_ended(tmp_path):
         port = int(where[1])
         assert ask(port, "/").getheader("location") == f"/m/{MONITOR}/overview"
         some = wait(lambda: (told := overview(port)) and told["rows"] > 200 and told)
-        assert some["decisions_a_second"] >= 0
+        assert some["decisions_per_second"] >= 0
         assert list(tmp_path.iterdir()) == []  # nothing is left behind here
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == 0

@@ -14,22 +14,12 @@ import pytest
 from likewise.cli import main
 from tests.support.commands import likewise
 from tests.support.lazily import polars as pl
+from tests.support.rule_texts import rule_text
 
-RULE = """
-[output]
-column = "answer"
-favourable = "yes"
-[features.id]
-kind = "key"
-[features.amount]
-kind = "number"
-tolerance = 10
-[features.years]
-kind = "number"
-tolerance = 1
-[features.region]
-kind = "category"
-"""
+RULE = rule_text(
+    {"id": "key", "amount": 10, "years": 1, "region": "category"},
+    output={"column": "answer", "favourable": "yes"},
+)
 START = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -90,7 +80,7 @@ def test_nothing_comparable_is_said_aloud_and_what_to_loosen(unlike, rule, capsy
 
 def test_nothing_comparable_in_json_has_no_share(unlike, rule, capsys):
     told = found(capsys, unlike, "--rule", rule)
-    assert (told["rows"], told["comparable"], told["flagged"], told["in_any_pair"]) == (
+    assert (told["rows"], told["comparable"], told["violations"], told["in_any_pair"]) == (
         300,
         0,
         0,
@@ -107,7 +97,7 @@ def test_limit_says_nothing_where_nothing_is_comparable(of, unlike, rule, capsys
     limit = ("--max-rate", "0.5", "--max-rate-of", of)
     assert "so --max-rate says nothing" in said(capsys, unlike, "--rule", rule, *limit, code=3).err
     told = found(capsys, unlike, "--rule", rule, *limit, code=3)
-    assert (told["limited_rate"], told["over"]) == (None, None)
+    assert (told["limited_rate"], told["limit_exceeded"]) == (None, None)
 
 
 def test_page_of_nothing_comparable_claims_nothing(unlike, rule, tmp_path, capsys):
@@ -136,7 +126,7 @@ def few(tmp_path):
 
 def test_few_comparable_decisions_are_the_headline(few, rule, capsys):
     told = found(capsys, few, "--rule", rule)
-    assert (told["rows"], told["comparable"], told["flagged"]) == (4_454, 32, 14)
+    assert (told["rows"], told["comparable"], told["violations"]) == (4_454, 32, 14)
     assert told["rate_among_comparable"] == 14 / 32 and told["in_any_pair"] == 28
     first, second, third, *_ = said(capsys, few, "--rule", rule).out.splitlines()
     assert first == (
@@ -168,7 +158,7 @@ def test_limit_is_of_what_it_says(of, rate, few, rule, capsys):
         more = ("--max-rate", f"{limit:.9f}", "--max-rate-of", of)
         told = found(capsys, few, "--rule", rule, *more, code=code)
         assert told["limited_rate"] == rate
-        assert (told["max_rate_of"], told["over"]) == (of, bool(code))
+        assert (told["max_rate_of"], told["limit_exceeded"]) == (of, bool(code))
         last = said(capsys, few, "--rule", rule, *more, code=code).out.splitlines()[-1]
         assert last.startswith(f"{share} of ") and ("more than" in last) == bool(code)
 
@@ -214,10 +204,10 @@ def truth(rows):
             if earlier["answer"] != later["answer"]:
                 flagged.add(i)
                 either |= {i, j}
-    return {"comparable": len(comparable), "flagged": len(flagged), "in_any_pair": len(either)}
+    return {"comparable": len(comparable), "violations": len(flagged), "in_any_pair": len(either)}
 
 
-COUNTS = ("comparable", "flagged", "in_any_pair", "pairs", "by_time", "by_row", "margins")
+COUNTS = ("comparable", "violations", "in_any_pair", "pairs", "by_time", "by_row", "margins")
 
 
 @pytest.fixture
@@ -286,7 +276,7 @@ def test_without_times_only_what_is_free_of_order_stays_the_same(timed_rule, tmp
     assert {key: down[key] for key in truth(rows)} == truth(rows)
     assert {key: up[key] for key in truth(rows)} == truth(rows[::-1])
     assert (down["in_any_pair"], down["pairs"]) == (up["in_any_pair"], up["pairs"])
-    assert down["flagged"] != up["flagged"]
+    assert down["violations"] != up["violations"]
     text = said(capsys, tmp_path / "up.csv", "--rule", timed_rule).out
     assert 'No time column is named, so "earlier" means "above in the file".' in text
 
@@ -315,7 +305,9 @@ def test_rows_without_a_time_are_bad_rows(timed_rule, tmp_path, capsys):
     good = [row for row in rows if row["made"] not in ("", "soon")]
     expected = truth(sorted(good, key=lambda row: row["made"]))
     assert {key: told[key] for key in expected} == expected
-    assert [one["line"] for one in told["bad"]] == [9, 32] and told["untimed"] == 0
+    assert [one["line"] for one in told["bad_row_examples"]] == [9, 32] and told[
+        "without_time"
+    ] == 0
 
 
 def test_ledger_of_a_file_that_is_not_in_order_has_its_times_in_order(timed_rule, tmp_path, capsys):
@@ -344,11 +336,11 @@ def test_evidence_names_bytes_command_order_and_what_was_left_out(timed_rule, tm
     assert main(arguments) == 0
     done = json.loads(capsys.readouterr().out)["computed"]
     data = path.read_bytes()
-    assert (done["sha256"], done["size"]) == (hashlib.sha256(data).hexdigest(), len(data))
+    assert (done["sha256"], done["size_bytes"]) == (hashlib.sha256(data).hexdigest(), len(data))
     assert done["command"].startswith("likewise audit ") and "--time-column made" in done["command"]
     assert done["order"]["file"] == "sorted"
     assert [(one["rows"], one["place"]) for one in done["skipped"]] == [(2, 5), (1, 52)]
-    assert done["load"] is None or done["load"] >= 1
+    assert done["machine_load"] is None or done["machine_load"] >= 1
     assert {name for name, _ in done["packages"]} == {"numpy", "polars"}
     text = page.read_text()
     for words in (done["sha256"], "by “made” (UTC)", "2, the first in line 5:", "3 rows that"):

@@ -11,21 +11,17 @@ import likewise as lw
 from likewise.cli import main
 from tests.support.commands import installed, likewise
 from tests.support.onnx_models import picture_model
+from tests.support.rule_texts import rule_text
 
-RULE = """
-metric = "l2"
-[output]
-column = "verdict"
-[features.id]
-kind = "key"
-[features.message]
-kind = "text"
-embed = "wordllama"
-tolerance = 0.9
-[features.length]
-kind = "number"
-tolerance = 50
-"""
+RULE = rule_text(
+    {
+        "id": "key",
+        "message": {"kind": "text", "embed": "wordllama", "tolerance": 0.9},
+        "length": 50,
+    },
+    output={"column": "verdict"},
+    metric="l2",
+)
 
 MESSAGES = [
     ("Your parcel is waiting at the post office.", "ham"),
@@ -55,7 +51,7 @@ def test_an_audit_of_texts_shows_the_texts_of_a_pair(here):
         "audit", "messages.csv", "--rule", "rule.toml", "--report", "page.html", "--json"
     )
     found = json.loads(done.stdout)
-    assert (found["rows"], found["flagged"], found["pairs"]) == (6, 2, 2)
+    assert (found["rows"], found["violations"], found["pairs"]) == (6, 2, 2)
     assert sorted(one["row"] for one in found["worst"]) == [3, 4]
     page = (here / "page.html").read_text()
     for row in (0, 2, 3):
@@ -102,7 +98,7 @@ def test_an_audit_of_pictures_by_relative_paths(here, capsys):
         main(["audit", "seen.csv", "--rule", "seen.toml", "--report", "page.html", "--json"]) == 0
     )
     found = json.loads(capsys.readouterr().out)
-    assert (found["flagged"], found["worst"][0]["row"]) == (1, 2)
+    assert (found["violations"], found["worst"][0]["row"]) == (1, 2)
     page = (here / "page.html").read_text()
     assert ">0.png<" in page and ">2.png<" in page
     (here / "pictures" / "1.png").write_text("no picture")
@@ -148,13 +144,13 @@ def told(capsys, *arguments):
 def test_a_ledger_is_used_without_its_model(ledger, here, capsys):
     shown = told(capsys, "show", "led", 3)
     columns = {one["column"]: one for one in shown["pairs"][0]["columns"]}
-    assert columns["message"]["this"] == MESSAGES[3][0]
+    assert columns["message"]["decision"] == MESSAGES[3][0]
     witness = shown["pairs"][0]["witness"]
     assert MESSAGES[witness][0] in columns["message"].values()
     assert main(["show", "led", "3"]) == 0
     assert "post office" in capsys.readouterr().out
     report = told(capsys, "report", "led", "--out", "page.html")
-    assert report["rows"] == 6 and report["flagged"] >= 2
+    assert report["rows"] == 6 and report["violations"] >= 2
     assert MESSAGES[3][0] in (here / "page.html").read_text()
     assert told(capsys, "verify", "led")
     assert told(capsys, "replay", "led")

@@ -106,7 +106,7 @@ def test_a_useful_share_is_comparable(name, tmp_path, monkeypatch, capsys):
     told = json.loads(capsys.readouterr().out)
     trial = told["trial"]
     assert share[0] <= trial["comparable"] / trial["decisions"] <= share[1]
-    assert rate[0] <= trial["rate"] <= rate[1]
+    assert rate[0] <= trial["rate_among_comparable"] <= rate[1]
     assert [column for column, kind in told["kinds"].items() if kind == "protected"] == protected
     assert {told["kinds"][column] for column in left_out} <= {"ignore", "key"}
     assert lw.Rule.from_toml(told["rule"]) == lw.Rule.from_toml(Path("likewise.toml").read_text())

@@ -45,7 +45,7 @@ def test_a_ledger_is_copied_and_restored(ledger, tmp_path):
     done = likewise("backup", ledger, tmp_path / "copy").stdout
     assert done.startswith("2 decisions; 1 file of records copied; verified; likewise-head 2 2 ")
     again = told("backup", ledger, tmp_path / "copy")
-    assert (again["rows"], again["copied"], again["kept"]) == (2, 1, 0)
+    assert (again["rows"], again["copied"], again["unchanged"]) == (2, 1, 0)
     assert told("restore", tmp_path / "copy", tmp_path / "back")["head"] == again["head"]
     assert told("verify", tmp_path / "back", "--head", again["head"])["ok"]
     refused = likewise("restore", tmp_path / "copy", tmp_path / "back", code=3)
@@ -87,7 +87,7 @@ def test_a_ledger_is_migrated_to_another_rule(ledger, tmp_path):
     refused = likewise("migrate", ledger, tmp_path / "new", *given, code=2).stderr
     assert "column 'branch' is new, and nothing says which value" in refused
     done = told("migrate", ledger, tmp_path / "new", *given, "--add", "branch=Graz")
-    assert (done["rows"], done["judged_again"], done["left_out"]) == (2, True, {})
+    assert (done["rows"], done["judged_again"], done["omitted_records"]) == (2, True, {})
     with lw.Ledger(tmp_path / "new") as made, lw.Ledger(ledger) as before:
         assert made.values(1) == {"age": 48.0, "job": "carer", "branch": "Graz"}
         assert [entry.output for entry in made.entries()] == ["granted", "no"]

@@ -13,21 +13,12 @@ import pytest
 import likewise as lw
 from likewise.cli import main
 from tests.support.commands import COMMAND, installed, likewise
+from tests.support.rule_texts import rule_text
 
-RULE = """
-[output]
-column = "approved"
-favourable = "yes"
-[features.id]
-kind = "key"
-[features.age]
-kind = "number"
-tolerance = 5
-[features.job]
-kind = "category"
-[features.sex]
-kind = "protected"
-"""
+RULE = rule_text(
+    {"id": "key", "age": 5, "job": "category", "sex": "protected"},
+    output={"column": "approved", "favourable": "yes"},
+)
 
 
 def people(count=600):
@@ -94,7 +85,7 @@ def test_times_of_an_audit_are_those_of_its_column(here, capsys):
 def test_report_of_a_ledger_is_that_of_the_audit(ledger, here, capsys):
     again = told(capsys, "audit", "people.jsonl", "--rule", "rule.toml")
     found = told(capsys, "report", "led", "--out", "page.html")
-    for name in ("rows", "flagged", "pairs", "margins", "groups", "worst"):
+    for name in ("rows", "violations", "pairs", "margins", "groups", "worst"):
         assert found[name] == again[name] or name == "worst"
     assert [one["row"] for one in found["worst"]] == [one["row"] for one in again["worst"]]
     assert (here / "page.html").read_text().endswith("</html>\n")
@@ -108,7 +99,7 @@ def test_show_sets_a_decision_beside_its_witnesses(ledger, capsys):
     assert (found["row"], found["key"], found["count"]) == (row, f"p{row}", verdicts.counts[row])
     nearest = verdicts[row].witnesses.nearest(1)[0]
     assert found["pairs"][0]["witness"] == nearest.row
-    shown = {one["column"]: one["this"] for one in found["pairs"][0]["columns"]}
+    shown = {one["column"]: one["decision"] for one in found["pairs"][0]["columns"]}
     assert shown == {name: value for name, value in people()[row].items() if name != "id"}
     assert told(capsys, "show", "led", "--key", f"p{row}") == found
     assert main(["show", "led", str(row)]) == 0
@@ -120,7 +111,7 @@ def test_show_of_vectors(capsys, watched):
     watched(lines, "--metric", "cosine", "--epsilon", "0.1", "--output-column", "z")
     found = told(capsys, "show", "led", 1)
     assert [one["column"] for one in found["pairs"][0]["columns"]] == ["output", "x[0]", "x[1]"]
-    assert told(capsys, "report", "led")["flagged"] == 1
+    assert told(capsys, "report", "led")["violations"] == 1
 
 
 def test_verify_names_the_row_that_was_altered(ledger, capsys):
@@ -215,7 +206,7 @@ def watched(here, capsys, monkeypatch):
 def test_watch_goes_on_with_its_ledger_by_key(watched):
     first, _ = watched(lines_of(people()[:300]), "--rule", "rule.toml")
     second, told = watched(lines_of(people()[250:]))  # the rule is in the ledger
-    assert [one.get("known", False) for one in second] == [True] * 50 + [False] * 300
+    assert [one.get("repeated", False) for one in second] == [True] * 50 + [False] * 300
     for before, after in zip(first[250:], second[:50], strict=True):
         assert (before["row"], before["count"]) == (after["row"], after["count"])
         assert before["witnesses"] == after["witnesses"]
@@ -302,7 +293,7 @@ def test_line_that_an_earlier_run_has_passed_is_refused_in_its_place(watched):
     quick = ("--epsilon", "0.1", "--output-column", "z", "--resume")
     watched(lines_of(rows[:1]) + "nonsense\n" + lines_of(rows[2:3]), *quick)
     second, told = watched(lines_of(rows), *quick)
-    assert [one.get("known", False) for one in second] == [True, False, True, False]
+    assert [one.get("repeated", False) for one in second] == [True, False, True, False]
     assert [one.get("code") for one in second] == [None, "passed-line", None, None]
     assert [one.get("row") for one in second] == [0, None, 1, 2]
     assert "1 decision" in told and "1 line that could not be judged" in told
@@ -322,17 +313,17 @@ def test_what_is_missing_is_told_by_every_command_about_the_ledger(watched, caps
     with lw.open("led") as monitor:
         monitor.record_loss(1_234, "crash")
     first, told_aside = watched(lines_of(people()[300:]))
-    assert {one["missing"] for one in first} == {1_234}
+    assert {one["missing_decisions"] for one in first} == {1_234}
     assert "; 1,234 earlier decisions are known to be missing" in told_aside
     again, _ = watched(lines_of(people()))
-    assert [one.get("missing", 0) for one in again] == [0] * 300 + [1_234] * 300
-    assert told(capsys, "report", "led")["missing"] == 1_234
+    assert [one.get("missing_decisions", 0) for one in again] == [0] * 300 + [1_234] * 300
+    assert told(capsys, "report", "led")["missing_decisions"] == 1_234
     assert main(["report", "led"]) == 0
     assert "1,234 decisions are known to be missing" in " ".join(capsys.readouterr().out.split())
     assert "1,234" in Path("likewise-report.html").read_text()
     assert (
-        told(capsys, "show", "led", 5)["missing"],
-        told(capsys, "show", "led", 305)["missing"],
+        told(capsys, "show", "led", 5)["missing_decisions"],
+        told(capsys, "show", "led", 305)["missing_decisions"],
     ) == (0, 1_234)
     assert main(["show", "led", "305"]) == 0
     assert "; 1,234 earlier decisions are known to be missing" in capsys.readouterr().out

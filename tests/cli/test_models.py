@@ -13,18 +13,12 @@ from tests.support.commands import likewise
 from tests.support.lazily import polars as pl
 from tests.support.oracle import same_or_not
 from tests.support.report_streams import found
+from tests.support.rule_texts import rule_text
 from tests.support.strict_html import read_strictly
 
-RULE = """
-[output]
-column = "answer"
-favourable = "yes"
-[features.amount]
-kind = "number"
-tolerance = 10
-[features.sex]
-kind = "protected"
-"""
+RULE = rule_text(
+    {"amount": 10, "sex": "protected"}, output={"column": "answer", "favourable": "yes"}
+)
 COUNT = 600
 
 
@@ -66,14 +60,14 @@ def by_model(compare):
             sides[side] = {
                 "compared": compared,
                 "comparable": like if compared else None,
-                "flagged": int(pairs.any(axis=1).sum()),
+                "violations": int(pairs.any(axis=1).sum()),
                 "pairs": int(pairs.sum()),
             }
         found[name] = {
             "model": name,
             "decisions": int(mine.sum()),
             "comparable": int(likes[mine].any(axis=1).sum()),
-            "flagged": int(contradict[mine].any(axis=1).sum()),
+            "violations": int(contradict[mine].any(axis=1).sum()),
             "pairs": int(contradict[mine].sum()),
             **sides,
         }
@@ -112,7 +106,7 @@ def test_audit_counts_by_model(folder, capsys, compare, end):
     )
     assert found["computed"]["model_column"] == "model"
     assert found["varied"]["comparable"] == found["comparable"]
-    assert found["varied"]["contradicting"] == found["flagged"]
+    assert found["varied"]["violations"] == found["violations"]
     assert (found["curve"] is None) == (compare != "all")
     text = (folder / "page.html").read_text()
     for words in ("By model", "credit-7", "no model given", "--model-column model"):
@@ -181,7 +175,7 @@ def test_models_are_taken_into_a_ledger(folder, capsys):
         alone = json.loads(run(capsys, "audit", *asked, "--rule", f"{compare}.toml").out)
         given = ["--rule", f"{compare}.toml", "--ledger", compare]
         kept = json.loads(run(capsys, "audit", *asked, *given).out)
-        assert kept["flagged"] == alone["flagged"] > 0
+        assert kept["violations"] == alone["violations"] > 0
         with lw.Ledger(folder / compare) as ledger:
             models = {entry.model for entry in ledger.entries()}
             assert len(models - {None}) > 1 and ledger.verify().ok
@@ -197,7 +191,7 @@ def test_compare_refuses_a_rule_across_models(folder, capsys):
         for compare in ("within", "all")
     )
     for side in ("a", "b"):
-        assert within[side]["flagged"] == plain[side]["flagged"] > 0
+        assert within[side]["violations"] == plain[side]["violations"] > 0
 
 
 # Watching

@@ -17,28 +17,19 @@ from likewise.reports import workbook
 from likewise.sources.protocol import Chunk
 from tests.support.lazily import pandas as pd
 from tests.support.lazily import polars as pl
+from tests.support.rule_texts import rule_text
 
-RULE = """
-[output]
-column = "answer"
-favourable = "yes"
-[features.income]
-kind = "number"
-tolerance = 60
-[features.job]
-kind = "category"
-missing = "mismatch"
-[features.sex]
-kind = "protected"
-missing = "mismatch"
-labels = { f = "women", m = "men" }
-[features.id]
-kind = "key"
-[features.note]
-kind = "ignore"
-[features.when]
-kind = "ignore"
-"""
+RULE = rule_text(
+    {
+        "income": 60,
+        "job": {"kind": "category", "missing": "mismatch"},
+        "sex": {"kind": "protected", "missing": "mismatch", "labels": {"f": "women", "m": "men"}},
+        "id": "key",
+        "note": "ignore",
+        "when": "ignore",
+    },
+    output={"column": "answer", "favourable": "yes"},
+)
 ENDS = ["csv", "jsonl", "parquet", "xlsx"]
 READ = {
     "csv": lambda path: pl.read_csv(path, infer_schema_length=None),
@@ -138,7 +129,7 @@ def test_out_and_report_change_no_finding_and_add_no_remark(more, here, capsys):
     wide = audited(
         capsys, "data.csv", "--rule", "rule.toml", *more, "--out", "p.csv", "--report", "p.html"
     )
-    for name in ("rows", "flagged", "pairs", "comparable", "groups", "remarks", "bad_rows"):
+    for name in ("rows", "violations", "pairs", "comparable", "groups", "remarks", "bad_rows"):
         assert plain[name] == wide[name], name
     assert [one["row"] for one in plain["worst"]] == [one["row"] for one in wide["worst"]]
 
@@ -154,7 +145,7 @@ def test_report_shows_lines_times_and_what_is_ignored(here, capsys):
         assert (one["time"], one["witness_time"]) == (later["when"], earlier["when"])
         (note,) = one["ignored"]
         assert note["column"] == "note"
-        for side, row in (("this", later), ("witness", earlier)):
+        for side, row in (("decision", later), ("witness", earlier)):
             assert note[side] == (None if pd.isna(row["note"]) else row["note"])
         assert f"Line {one['row_line']:,} contradicts line {one['witness_line']:,}" in page
 
@@ -228,14 +219,14 @@ def test_workbook_says_what_it_has_no_room_for(here, capsys, monkeypatch):
     monkeypatch.setattr(workbook, "ROWS", 11)
     options = ["--rule", "rule.toml", "--out", "p.xlsx"]
     told = audited(capsys, "data.csv", *options)
-    assert (told["pairs_written"], told["pairs_left_out"]) == (10, told["pairs"] - 10)
-    assert told["pairs_left_out"] > 0
+    assert (told["pairs_written"], told["pairs_omitted"]) == (10, told["pairs"] - 10)
+    assert told["pairs_omitted"] > 0
     assert pl.read_excel("p.xlsx")["pair"].to_list() == list(range(1, 11))
     about = pl.read_excel("p.xlsx", sheet_name="about", has_header=False).to_series().to_list()
-    assert any(f"{told['pairs_left_out']:,} further pairs are not here" in one for one in about)
+    assert any(f"{told['pairs_omitted']:,} further pairs are not here" in one for one in about)
     assert main(["audit", "data.csv", *options]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert f"{told['pairs_left_out']:,} pairs are not in it" in shown
+    assert f"{told['pairs_omitted']:,} pairs are not in it" in shown
 
 
 def test_workbook_with_exactly_enough_room_leaves_nothing_out(here, capsys, monkeypatch):
@@ -244,7 +235,7 @@ def test_workbook_with_exactly_enough_room_leaves_nothing_out(here, capsys, monk
     monkeypatch.setattr(workbook, "ROWS", told["pairs"] + 1)
     monkeypatch.setattr(pair_files, "_TOGETHER", 7)
     told = audited(capsys, "data.csv", "--rule", "rule.toml", "--out", "p.xlsx")
-    assert told["pairs_left_out"] == 0 and told["rows"] == many
+    assert told["pairs_omitted"] == 0 and told["rows"] == many
     assert pl.read_excel("p.xlsx").height == told["pairs"]
 
 

@@ -4,9 +4,8 @@ import pytest
 
 import likewise as lw
 from likewise.proposing import loosening
-from likewise.proposing.loosening import find_blocking_sets, parts_with_families
-from likewise.proposing.tolerances import Family
-from likewise.rule.variation import RulePart
+from likewise.proposing.loosening import find_blocking_sets
+from likewise.rule.variation import RulePart, list_parts
 
 
 def test_parts_are_the_columns_compared_and_families_as_one():
@@ -21,7 +20,7 @@ def test_parts_are_the_columns_compared_and_families_as_one():
         },
         output_column="z",
     )
-    parts = parts_with_families(rule, [Family("job", ("job_a", "job_b", "job_c"))])
+    parts = list_parts(rule, together={"job": ("job_a", "job_b", "job_c")})
     assert parts == (
         RulePart("income", ("income",)),
         RulePart("job", ("job_a", "job_b")),

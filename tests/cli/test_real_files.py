@@ -39,7 +39,7 @@ def test_papers_adult_file_gives_the_papers_count(tmp_path):
         "--out", tmp_path / "pairs.parquet", "--json",
     )  # fmt: skip
     told = json.loads(done.stdout)
-    assert (told["rows"], told["flagged"], told["pairs"]) == (46_033, 10_656, 153_323)
+    assert (told["rows"], told["violations"], told["pairs"]) == (46_033, 10_656, 153_323)
     assert pl.scan_parquet(tmp_path / "pairs.parquet").select(pl.len()).collect().item() == 153_323
     assert "10,656" in (tmp_path / "page.html").read_text()
 
@@ -63,9 +63,9 @@ def test_compas_has_the_shares_of_all_pairs_and_its_reverse_the_same_free_of_ord
         )  # fmt: skip
         told = json.loads(done.stdout)
         assert told["comparable"] == (near & before).any(axis=1).sum()
-        assert told["flagged"] == (differs & before).any(axis=1).sum() > 0
+        assert told["violations"] == (differs & before).any(axis=1).sum() > 0
         assert told["in_any_pair"] == differs.any(axis=1).sum()
-        assert told["flagged"] == 2_923 or name == "up"
+        assert told["violations"] == 2_923 or name == "up"
 
 
 def acs():
@@ -96,7 +96,7 @@ def test_census_is_audited_by_its_rule(table, rule, rows, flagged, end, tmp_path
         "--report", tmp_path / "page.html",
     )  # fmt: skip
     told = json.loads(done.stdout)
-    assert (told["rows"], told["flagged"], told["bad_rows"]) == (rows, flagged, 0)
+    assert (told["rows"], told["violations"], told["bad_rows"]) == (rows, flagged, 0)
     assert told["groups"] and (tmp_path / "page.html").stat().st_size > 10_000
 
 
@@ -127,6 +127,6 @@ def test_compas_within_ninety_days_has_the_counts_of_all_pairs(tmp_path):
     like &= degree[:, None] == degree
     bad = like & (score[:, None] != score)
     assert told["comparable"] == like.any(axis=1).sum() == 6_822
-    assert told["flagged"] == bad.any(axis=1).sum()
+    assert told["violations"] == bad.any(axis=1).sum()
     assert told["in_any_pair"] == (bad | bad.T).any(axis=1).sum()
     assert told["pairs"] == bad.sum() == 118_849

@@ -12,18 +12,13 @@ import likewise as lw
 from likewise.cli import main
 from tests.support.commands import installed
 from tests.support.onnx_models import picture_model
+from tests.support.rule_texts import rule_text
 
-RULE = """
-metric = "l2"
-[output]
-column = "verdict"
-[features.id]
-kind = "key"
-[features.message]
-kind = "text"
-embed = "EMBED"
-tolerance = 1.5
-"""
+RULE = rule_text(
+    {"id": "key", "message": {"kind": "text", "embed": "EMBED", "tolerance": 1.5}},
+    output={"column": "verdict"},
+    metric="l2",
+)
 WITHOUT_KEY = RULE.replace('[features.id]\nkind = "key"\n', "")
 BODY = """
 import pathlib

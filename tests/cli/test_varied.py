@@ -25,9 +25,9 @@ def told(capsys, *arguments):
 
 
 def counts(varied):
-    found = {(None, None): (varied["comparable"], varied["contradicting"])}
+    found = {(None, None): (varied["comparable"], varied["violations"])}
     for one in varied["variants"]:
-        found[one["column"], one["change"]] = (one["comparable"], one["contradicting"])
+        found[one["column"], one["change"]] = (one["comparable"], one["violations"])
     return found
 
 
@@ -60,9 +60,9 @@ def test_audit_counts_in_order_of_time_and_the_page_has_the_counts(stream, capsy
     found = told(capsys, *arguments, "--time-column", "when", "--report", folder / "page.html")
     by_hand = expected(rule, rows)
     assert counts(found["varied"]) == by_hand
-    assert by_hand[None, None] == (found["comparable"], found["flagged"])
+    assert by_hand[None, None] == (found["comparable"], found["violations"])
     assert by_hand != expected(rule, rows[::-1])  # the order of the lines
-    assert (found["varied"]["decisions"], found["varied"]["given"]) == (N, N)
+    assert (found["varied"]["decisions"], found["varied"]["decisions_given"]) == (N, N)
 
     page = (folder / "page.html").read_text()
     assert f"Computed from all {N} decisions, in the order judged." in page

@@ -170,8 +170,8 @@ def test_how_it_went_as_json_counts_the_comparable():
     done = likewise("watch", *QUICK, "--json", given=lines + "nonsense\n")
     told = json.loads(done.stderr.splitlines()[-1])
     assert told == {
-        "rows": 4, "comparable": 2, "flagged": 1, "alarms": 0, "known": 0, "bad_rows": 1,
-        "missing": 0,
+        "rows": 4, "comparable": 2, "violations": 1, "alarms": 0, "repeated": 0, "bad_rows": 1,
+        "missing_decisions": 0,
     }  # fmt: skip
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [one.get("comparable") for one in answers] == [False, True, True, False, None]

@@ -11,25 +11,16 @@ import pytest
 import likewise as lw
 from likewise.cli import main
 from tests.support.commands import COMMAND, likewise
+from tests.support.rule_texts import rule_text
 
 pytestmark = pytest.mark.pairwise
 
 QUICK = ("--epsilon", "0.1", "--output-column", "z")
 GOOD = '{"a": 1.0, "b": 2.0, "z": "x"}'
-RULE = """
-[output]
-column = "z"
-[features.id]
-kind = "key"
-[features.a]
-kind = "number"
-tolerance = 1
-[features.grade]
-kind = "ordinal"
-order = [1, 2, 3]
-[features.note]
-kind = "ignore"
-"""
+RULE = rule_text(
+    {"id": "key", "a": 1, "grade": {"kind": "ordinal", "order": [1, 2, 3]}, "note": "ignore"},
+    output={"column": "z"},
+)
 
 
 def keyed(key, **changes):

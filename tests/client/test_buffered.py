@@ -14,22 +14,8 @@ from likewise.service.tokens import Tokens, new_token
 from tests.client.test_retries import RULE, Restarted, decisions
 from tests.support.cutting import Cut, Proxy
 from tests.support.refusals import raises
-from tests.support.served_monitors import Serving
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr("likewise.client.exchange._PAUSE", 0.001)
-    monkeypatch.setattr("likewise.client.exchange._LONGEST", 0.02)
-    monkeypatch.setattr("likewise.queueing.delivering._FIRST_PAUSE", 0.001)
-    monkeypatch.setattr("likewise.queueing.delivering._LONGEST_PAUSE", 0.02)
-
-
-@pytest.fixture
-def serving():
-    server = Serving()
-    yield server
-    server.close()
+pytestmark = pytest.mark.usefixtures("no_pauses")
 
 
 def test_everything_is_answered_or_lost_and_the_service_knows_while_it_is_away(serving):
@@ -54,10 +40,10 @@ def test_everything_is_answered_or_lost_and_the_service_knows_while_it_is_away(s
             assert buffer.flush(60)
             stats = buffer.stats
             assert stats.submitted == 400 == stats.answered + stats.total_lost and not stats.refused
-            assert monitor.rows == stats.answered and monitor.missing == stats.total_lost
+            assert monitor.rows == stats.answered and monitor.missing_decisions == stats.total_lost
             receipts = list(buffer.results())
         assert [one.row for one in receipts] == list(range(stats.answered))
-        assert receipts[-1].verdict.missing == stats.total_lost
+        assert receipts[-1].verdict.missing_decisions == stats.total_lost
     alone = lw.Monitor(RULE)
     for one in receipts:
         assert alone.observe(x[one.number], z[one.number]) == one.verdict
@@ -124,7 +110,7 @@ def test_batches_are_told_once_through_connections_that_are_cut(serving):
     thread.join()
     assert flushed and proxy.cut > 5, "a test on nothing"
     assert (stats.answered, stats.refused, stats.total_lost) == (300, 6, 0)
-    assert monitor.rows == 300 + others and monitor.missing == 0
+    assert monitor.rows == 300 + others and monitor.missing_decisions == 0
     ours = [one for one in monitor.past.outputs(range(monitor.rows)) if one != "other"]
     assert ours == z
     proxy.close()
@@ -150,7 +136,7 @@ def test_what_nobody_can_tell_after_a_restart_counts_as_lost(tmp_path):
     assert stats.submitted == stats.answered + stats.total_lost == 30
     (lost,) = stats.lost.items()
     assert lost[0] == "in doubt" and 1 <= lost[1] <= 10
-    assert service.monitor.missing == lost[1] and service.monitor.rows == 30
+    assert service.monitor.missing_decisions == lost[1] and service.monitor.rows == 30
     service.proxy.close()
     service.serving.close()
 

@@ -66,7 +66,7 @@ def test_each_decision_with_a_key_is_stored_once_and_answered_whatever_is_killed
     order = sorted(answers, key=lambda i: answers[i].row)
     alone = lw.Monitor(RULE)
     with lw.open(tmp_path / "l") as stored:
-        assert stored.rows == 4 * EACH and stored.verify().ok
+        assert stored.rows == 4 * EACH and stored.ledger.verify().ok
         assert stored.past.outputs(range(4 * EACH)) == [z[i] for i in order]
     for i in order:
         assert alone.observe(x[i], z[i]).count == answers[i].count

@@ -16,18 +16,7 @@ from tests.support.served_monitors import Serving
 
 RULE = lw.Rule("linf", 0.15)
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr("likewise.client.exchange._PAUSE", 0.001)
-    monkeypatch.setattr("likewise.client.exchange._LONGEST", 0.02)
-
-
-@pytest.fixture
-def serving():
-    server = Serving()
-    yield server
-    server.close()
+pytestmark = pytest.mark.usefixtures("no_pauses")
 
 
 def cuts(seed: int):
@@ -73,7 +62,7 @@ def test_each_decision_is_taken_once_and_answered_however_connections_are_cut(
             thread.join()
         verdicts = client.observe_many(x[120:], z[120:])
         client.record_loss(3, "full")
-        assert client.missing == 3
+        assert client.missing_decisions == 3
     assert proxy.cut > 20, "a test on nothing"
     assert sorted(verdict.row for verdict in answers.values()) == list(range(120))
     assert monitor.rows == 160 and verdicts.first_row == 120
@@ -118,7 +107,7 @@ def test_a_request_with_an_id_of_ones_own_is_the_same_one_later(serving):
         assert client.rows == 2
         client.record_loss(2, "full", request="a-loss-of-2")
         client.record_loss(2, "full", request="a-loss-of-2")
-        assert client.missing == 2
+        assert client.missing_decisions == 2
         with raises(lw.errors.UnexpectedValue):
             client.observe([0.5], "a", request="two words")
 
@@ -185,10 +174,10 @@ def test_after_a_restart_keys_tell_and_without_keys_it_is_in_doubt(restarted):
     with lw.connect(restarted.serving.url) as client:
         client.load(x[:6], z[:6])
         verdict = cut_and_restarted(restarted, client, lambda c: c.observe(x[6], z[6], key="six"))
-    assert verdict.known and verdict.row == 6 and restarted.monitor.rows == 7
+    assert verdict.repeated and verdict.row == 6 and restarted.monitor.rows == 7
     with lw.connect(restarted.serving.url, make_keys=True) as client:
         several = cut_and_restarted(restarted, client, lambda c: c.observe_many(x[7:10], z[7:10]))
-    assert several.known.all() and several.rows.tolist() == [7, 8, 9]
+    assert several.repeated.all() and several.rows.tolist() == [7, 8, 9]
     assert restarted.monitor.rows == 10
     assert all(str(key).startswith("lw-") for key in several.keys)
     alone = lw.Monitor(RULE)

@@ -8,8 +8,6 @@ there once and in order, with its verdict; nothing is there that was not tried; 
 import math
 import random
 import shutil
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -18,6 +16,7 @@ import numpy as np
 
 import likewise as lw
 from tests.contracts import crashing
+from tests.support.programs import run_python
 from tests.support.segments import small_segments
 from tests.support.uninterrupted import Uninterrupted
 
@@ -28,12 +27,7 @@ SOME = 30  # rows whose entries are looked at closely; columns are compared of a
 
 def verified_outside(folder, ledger):
     """A program that knows nothing of likewise comes to the same head."""
-    done = subprocess.run(
-        [sys.executable, "-I", str(OUTSIDE), str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python("-I", OUTSIDE, folder, code=None)
     assert (done.returncode, done.stdout.strip()) == (0, str(ledger.head)), done.stderr
 
 
@@ -76,8 +70,10 @@ def check_entry(ledger, entry, beside, erased):
         rows, distances = sorted(rows), [math.nan] * len(rows)
     assert [one.row for one in entry.nearest] == rows
     np.testing.assert_equal([one.input_distance for one in entry.nearest], distances)
-    if entry.over.first >= ledger.first:  # else what was erased there has left with its rows
-        assert entry.over.absent == expected.absent
+    if (
+        entry.compared_with.first >= ledger.first
+    ):  # else what was erased there has left with its rows
+        assert entry.compared_with.absent == expected.absent
 
 
 def check_some_entries(ledger, beside, drawn):
@@ -150,7 +146,7 @@ class ByRow:
                 x, z, key = given
                 verdict = monitor.observe(x, z, key=key)
                 assert crashing.told(row, verdict) == summary(row, self.beside.take(*given))
-            assert monitor.verify().ok
+            assert monitor.ledger.verify().ok
         assert lw.replay(self.folder).ok
         with lw.Ledger(self.folder) as ledger:
             verified_outside(self.folder, ledger)
@@ -194,7 +190,7 @@ class Backups(ByRow):
         with lw.open(restored) as monitor:
             x, z, _ = crashing.decision(self.seed, copy.rows)
             assert monitor.observe(x, z).row == copy.rows
-            assert monitor.verify(head).ok
+            assert monitor.ledger.verify(head).ok
         shutil.rmtree(restored)
 
     def _copy_again(self, rows):
@@ -269,7 +265,7 @@ class ByName:
                 x, z, _ = crashing.decision(self.seed, name)
                 rows = len(self.beside)
                 verdict = monitor.observe(x, z, key=name)
-                if not verdict.known:
+                if not verdict.repeated:
                     assert crashing.told(rows, verdict) == summary(
                         rows, self.beside.take(x, z, name)
                     )
@@ -288,7 +284,7 @@ class Migrations:
             some = [crashing.decision(seed, row) for row in range(300)]
             x, z, keys = map(list, zip(*some, strict=True))
             verdicts = monitor.observe_many(x, z, keys=keys)
-            monitor.review(
+            monitor.ledger.review(
                 int(np.flatnonzero(verdicts.violations)[0]),
                 None,
                 "error",

@@ -72,7 +72,9 @@ def decision(seed, name):
 
 def told(row, verdict):
     """A verdict as it is acknowledged."""
-    return summary(row, verdict.witnesses.rows, verdict.over.first, verdict.over.absent)
+    return summary(
+        row, verdict.witnesses.rows, verdict.compared_with.first, verdict.compared_with.absent
+    )
 
 
 def summary(row, witnesses, first, absent):
@@ -160,7 +162,7 @@ def copy_over_and_over(folder):
 
 
 def answered(name, verdict):
-    if verdict.known:  # sent again, and its first answer never arrived
+    if verdict.repeated:  # sent again, and its first answer never arrived
         say("known", name, verdict.row, verdict.count)
     else:
         say("done", [[name, *told(verdict.row, verdict)]])

@@ -170,7 +170,7 @@ def test_neighbours_do_not_depend_on_the_index(index, width, tmp_path):
     rule = lw.Rule("l2", 0.1 * np.sqrt(width) * 0.7)
     counts = Counts(rule, 300).count(X, Z)
     assert np.mean(counts) > 2
-    with lw.Monitor(rule, index=index, rows=tmp_path / "r", burst=lw.Burst(300)) as monitor:
+    with lw.Monitor(rule, index=index, row_file=tmp_path / "r", burst=lw.Burst(300)) as monitor:
         found = monitor.observe_many(X[:1000], Z[:1000]).neighbours.tolist()
         found += [monitor.observe(x, z).neighbours for x, z in zip(X[1000:], Z[1000:], strict=True)]
     assert found == counts
@@ -223,7 +223,7 @@ def test_threads_that_observe_together_are_counted_in_the_order_of_their_rows():
     with ThreadPoolExecutor(4) as pool:
         told = [one for part in pool.map(watch, np.split(X, 4)) for one in part]
     found = [one.neighbours for one in sorted(told, key=lambda one: one.row)]
-    assert found == Counts(rule, 70).count(monitor.inputs(range(800)), [0] * 800)
+    assert found == Counts(rule, 70).count(monitor.past.inputs(range(800)), [0] * 800)
 
 
 class Fragile:

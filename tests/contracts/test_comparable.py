@@ -99,7 +99,7 @@ def test_comparables_of_long_inputs(metric, index, tmp_path):
     Z = rng.integers(0, 7, 1500) * (rng.random(1500) < 0.1)
     near = np.sort(input_distances(lw.Rule(metric, 1.0), X, X[0]))
     rule = lw.Rule(metric, float(near[2]))
-    monitor, oracle = a_pair(rule, index=index, rows=tmp_path / "rows")
+    monitor, oracle = a_pair(rule, index=index, row_file=tmp_path / "rows")
     steps = [("observe_many", 300, 1), ("observe", 100, 0), ("load", 200, 0), ("forget", 150, 9)]
     steps += [("observe_many", 10, 0), ("check", 60, 0), ("observe_many", 800, 2)]
     with monitor:

@@ -231,7 +231,7 @@ def test_a_service_that_is_up_gets_everything_in_order(kind, place):
         assert timed(delivering, x) < BOUND
         assert delivering.flush(30)
         assert answers_of(place.monitor) == [approve(one) for one in x]
-        assert delivering.lost() == 0 == place.monitor.missing
+        assert delivering.lost() == 0 == place.monitor.missing_decisions
         delivering.close()
 
 
@@ -251,7 +251,7 @@ def test_a_service_that_is_away_delays_no_start_and_is_noticed_when_it_is_there(
         assert delivering.flush(30)
         assert time.perf_counter() - begin < 4.0
         assert answers_of(place.monitor) == [approve(one) for one in x]
-        assert delivering.lost() == 0 == place.monitor.missing
+        assert delivering.lost() == 0 == place.monitor.missing_decisions
         delivering.close()
 
 
@@ -274,8 +274,8 @@ def test_what_is_lost_while_it_is_away_is_counted_and_told(kind, how, place):
         assert delivering.flush(30)
         delivering.decide(x[1])
         assert delivering.flush(30)
-        assert place.monitor.missing == delivering.lost()
-        assert place.monitor.rows + place.monitor.missing == 202
+        assert place.monitor.missing_decisions == delivering.lost()
+        assert place.monitor.rows + place.monitor.missing_decisions == 202
         delivering.close()
 
 
@@ -311,37 +311,42 @@ def test_a_forked_process_delivers_for_itself_or_says_so(kind, place):
         delivering.close()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a __del__
-@pytest.mark.parametrize("kind", EVERY[:-1], ids=lambda kind: kind.__name__)  # not an event loop
-def test_an_interrupted_caller_leaves_nothing_behind_that_blocks(kind, place):
+def interrupt_often(delivering):
+    """Interrupt calls at moments that are spread over them, as a signal would."""
+
     class Interrupted(BaseException):
         pass
 
     def interrupt(*_):
         raise Interrupted
 
-    before = signal.signal(signal.SIGALRM, interrupt)
+    before, interrupted = signal.signal(signal.SIGALRM, interrupt), 0
     try:
-        with lw.connect(place.url, "here") as client:
-            delivering = kind(client)
-            begin, interrupted = time.perf_counter(), 0
-            for i in range(60):
-                try:
-                    signal.setitimer(signal.ITIMER_REAL, 0.0002 * (1 + i % 10))
-                    for _ in range(200):
-                        delivering.decide([i / 100, 0.5])
-                    signal.setitimer(signal.ITIMER_REAL, 0)
-                except Interrupted:
-                    interrupted += 1
-            assert interrupted > 10, "a test on nothing"
-            assert time.perf_counter() - begin < 30
-            place.up()
-            delivering.decide([0.5, 0.5])
-            assert delivering.flush(60) and place.monitor.rows > 0
-            delivering.close()
+        for i in range(60):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0002 * (1 + i % 10))
+                for _ in range(200):
+                    delivering.decide([i / 100, 0.5])
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupted:
+                interrupted += 1
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+    assert interrupted > 10, "a test on nothing"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a __del__
+@pytest.mark.parametrize("kind", EVERY[:-1], ids=lambda kind: kind.__name__)  # not an event loop
+def test_an_interrupted_caller_leaves_nothing_behind_that_blocks(kind, place):
+    with lw.connect(place.url, "here") as client:
+        delivering, begin = kind(client), time.perf_counter()
+        interrupt_often(delivering)
+        assert time.perf_counter() - begin < 30
+        place.up()
+        delivering.decide([0.5, 0.5])
+        assert delivering.flush(60) and place.monitor.rows > 0
+        delivering.close()
 
 
 def test_who_waits_for_verdicts_chooses_what_happens_without_one(place):
@@ -385,7 +390,7 @@ def test_a_ledger_on_a_slow_disk_gets_everything_in_order_and_delays_nobody(kind
             disk.seconds = 0.0
             assert delivering.flush(30)
         assert answers_of(ledger) == [approve(one) for one in x]
-        assert delivering.lost() == 0 == ledger.missing
+        assert delivering.lost() == 0 == ledger.missing_decisions
         delivering.close()
 
 
@@ -405,8 +410,8 @@ def test_what_finds_no_room_before_a_slow_disk_is_counted_and_told(kind, tmp_pat
             assert delivering.flush(30)
         delivering.decide(x[0])
         assert delivering.flush(30)
-        assert ledger.missing == delivering.lost()
-        assert ledger.rows + ledger.missing == 201
+        assert ledger.missing_decisions == delivering.lost()
+        assert ledger.rows + ledger.missing_decisions == 201
         delivering.close()
 
 
@@ -420,7 +425,7 @@ def test_a_monitor_that_somebody_else_uses_for_long_delays_nobody(kind):
     used, over = threading.Event(), threading.Event()
 
     def use():
-        with monitor._lock_for_reading():
+        with monitor.core.enter_to_read():
             used.set()
             over.wait(30)
 
@@ -469,33 +474,14 @@ def test_callers_wait_for_a_ledger_no_longer_than_they_say_and_once_in_vain(kind
 
 @watching
 def test_an_interrupted_caller_of_a_ledger_leaves_nothing_behind_that_blocks(kind, tmp_path):
-    class Interrupted(BaseException):
-        pass
-
-    def interrupt(*_):
-        raise Interrupted
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        with lw.open(tmp_path / "ledger", RULE) as ledger:
-            delivering, interrupted = kind(ledger), 0
-            for i in range(60):
-                try:
-                    signal.setitimer(signal.ITIMER_REAL, 0.0002 * (1 + i % 10))
-                    for _ in range(200):
-                        delivering.decide([i / 100, 0.5])
-                    signal.setitimer(signal.ITIMER_REAL, 0)
-                except Interrupted:
-                    interrupted += 1
-            assert interrupted > 10, "a test on nothing"
-            delivering.decide([0.5, 0.5])
-            assert delivering.flush(60)
-            counts = delivering.watched.counts
-            assert counts.decisions == ledger.rows > 0 == counts.failures
-            delivering.close()
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with lw.open(tmp_path / "ledger", RULE) as ledger:
+        delivering = kind(ledger)
+        interrupt_often(delivering)
+        delivering.decide([0.5, 0.5])
+        assert delivering.flush(60)
+        counts = delivering.watched.counts
+        assert counts.decisions == ledger.rows > 0 == counts.failures
+        delivering.close()
 
 
 def test_verdicts_that_a_ledger_gives_too_late_are_the_users_choice(tmp_path):
@@ -529,7 +515,9 @@ def test_watching_a_ledger_through_a_full_buffer_that_accepts_does_not_wait_for_
         assert not buffer.close(0.0)
         assert buffer.stats.accepted > 300 and buffer.stats.total_lost == 0
     with lw.open(tmp_path / "ledger") as ledger:
-        assert answers_of(ledger)[1:] == [approve(one) for one in x] and ledger.missing == 0
+        assert (
+            answers_of(ledger)[1:] == [approve(one) for one in x] and ledger.missing_decisions == 0
+        )
 
 
 def test_a_watch_of_a_buffer_leaves_its_verdicts_to_it():
@@ -638,7 +626,7 @@ def test_a_stream_that_is_there_is_read_in_order(kind, tmp_path):
         assert timed(broker, x) < BOUND
         wait_for_rows(monitor, 60, 30)
         assert answers_of(monitor) == [approve(one) for one in x]
-        assert (follower.counts.lost, monitor.missing) == (0, 0)
+        assert (follower.counts.lost, monitor.missing_decisions) == (0, 0)
 
 
 @stored
@@ -656,7 +644,7 @@ def test_a_stream_that_is_away_delays_nobody_and_is_noticed_when_it_is_back(kind
         broker.is_up = True
         wait_for_rows(monitor, 30, 6.0)
         assert answers_of(monitor) == [approve(one) for one in x]
-        assert (follower.counts.lost, monitor.missing) == (0, 0)
+        assert (follower.counts.lost, monitor.missing_decisions) == (0, 0)
 
 
 @stored
@@ -670,7 +658,7 @@ def test_what_a_stream_forgot_while_it_was_away_is_counted_and_told(kind, tmp_pa
         assert timed(broker, x[10:]) < BOUND
         broker.is_up = True
         wait_for_rows(monitor, 30, 30)
-        assert follower.counts.lost == monitor.missing == 170
+        assert follower.counts.lost == monitor.missing_decisions == 170
         assert answers_of(monitor) == [approve(one) for one in x[:10] + x[-20:]]
 
 

@@ -126,7 +126,7 @@ def test_all_428_adversarial_pictures_are_found_with_their_originals(
         mine = [row - 500] if row - 500 in fooled else []
         witnesses = Expected(row, np.array(mine, int), gaps[mine], np.ones(len(mine)))
         assert_same_verdict(verdict, witnesses)
-    assert monitor.inputs(range(1_000)).tobytes() == pictures.tobytes()
+    assert monitor.past.inputs(range(1_000)).tobytes() == pictures.tobytes()
 
 
 @pytest.mark.parametrize("index", INDEXES["l2"])

@@ -1,8 +1,6 @@
 """Rules that embed: the monitor equals brute force on the vectors, in memory and in a ledger."""
 
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +26,7 @@ from tests.support.oracle import (
     input_distances,
     storage_of,
 )
+from tests.support.programs import run_python
 from tests.support.refusals import raises
 from tests.support.strategies import examples
 
@@ -37,10 +36,7 @@ INF = math.inf
 
 
 def verified_by_others(path):
-    done = subprocess.run(
-        [sys.executable, "-I", str(SCRIPT), str(path)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    run_python("-I", SCRIPT, path)
 
 
 # Texts alone
@@ -190,7 +186,7 @@ def test_a_ledger_of_texts_is_the_monitor_through_several_lives(tmp_path, metric
                 )
             gone = [30 * life + 3, 30 * life + 21]
             assert monitor.forget(gone) == oracle.forget(gone)
-            assert monitor.verify().ok
+            assert monitor.ledger.verify().ok
     assert lw.replay(path).ok
     verified_by_others(path)
     with lw.Ledger(path) as ledger:
@@ -320,7 +316,7 @@ def test_a_table_with_texts_and_pictures_is_what_its_columns_say(seed):
         if i >= 20:
             assert_as_expected(later[i - 20], expected)
     for i, row in enumerate(rows):
-        kept = at_once.values(i)
+        kept = at_once.past.values(i)
         assert kept["said"] == row["said"]
         assert kept["sex"] == row["sex"]
 
@@ -386,9 +382,13 @@ def test_pictures_by_path_are_kept_by_path_and_arrays_by_digest(tmp_path):
         some = [{"seen": one, "z": z} for one, z in zip(given[name], labels, strict=True)]
         for one, mine in zip(monitor.observe_many(some), expected, strict=True):
             assert_as_expected(one, mine)
-    assert monitors["paths"].values(3)["seen"] == monitors["Paths"].values(3)["seen"] == paths[3]
+    assert (
+        monitors["paths"].past.values(3)["seen"]
+        == monitors["Paths"].past.values(3)["seen"]
+        == paths[3]
+    )
     for name in ("bytes", "images", "arrays"):
-        assert monitors[name].values(3)["seen"].startswith("sha256:")
+        assert monitors[name].past.values(3)["seen"].startswith("sha256:")
 
 
 def test_a_row_that_cannot_be_embedded_is_named_and_nothing_is_stored(tmp_path):
@@ -456,7 +456,7 @@ def test_words_of_other_languages_come_back_from_a_ledger(tmp_path):
     with lw.Ledger(tmp_path / "led") as ledger:
         assert next(iter(ledger.columns())).inputs["said"].tolist() == texts
     with lw.open(tmp_path / "led", models=True) as monitor:
-        assert [monitor.values(i)["said"] for i in range(len(texts))] == texts
+        assert [monitor.past.values(i)["said"] for i in range(len(texts))] == texts
         with raises(lw.errors.UnexpectedValue):
             monitor.observe({"said": "\ud800", "z": 1})
         assert monitor.rows == len(texts)

@@ -154,7 +154,7 @@ def test_verdicts_do_not_depend_on_index_batches_threads_or_where_rows_are(name,
     for turn, (way, observe) in enumerate(WAYS.items()):
         for index in INDEXES[metric]:
             rows = tmp_path / f"{index}-{turn}" if turn % 2 == 0 else None
-            with lw.Monitor(rule, index=index, rows=rows) as monitor:
+            with lw.Monitor(rule, index=index, row_file=rows) as monitor:
                 said = everything_said(observe(monitor, X, Z))
             assert said == expected, f"index {index}, {way}, rows in {rows or 'memory'}"
 
@@ -191,7 +191,7 @@ def test_the_last_of_very_many_coordinates_counts(shape, metric, index, storage)
     for x, z, one in zip(X[10:17], Z[10:17], expected[10:17], strict=True):
         assert_same_verdict(monitor.observe(x, z), one)
     assert_same_verdicts(monitor.observe_many(X[17:], Z[17:], threads=2), expected[17:])
-    assert monitor.inputs([0, 19]).tobytes() == X[[0, 19]].tobytes()
+    assert monitor.past.inputs([0, 19]).tobytes() == X[[0, 19]].tobytes()
 
 
 @lru_cache(maxsize=1)
@@ -262,4 +262,4 @@ def test_monitors_of_several_shapes_say_the_same():
         for x, z, one in zip(given[:100], Z[:100], expected, strict=False):
             assert_same_verdict(monitor.observe(x, z), one)
         assert_same_verdicts(monitor.observe_many(given[100:], Z[100:]), expected[100:])
-        assert monitor.inputs(range(300)).shape == (300, *shape)
+        assert monitor.past.inputs(range(300)).shape == (300, *shape)

@@ -187,7 +187,7 @@ class Life:
 
     def remembers(self, row: int) -> bool:
         try:
-            return len(self.monitor.inputs([row])) == 1
+            return len(self.monitor.past.inputs([row])) == 1
         except lw.errors.BadRow:
             return False
 
@@ -330,7 +330,7 @@ class Life:
             case = self.one(made, i)
             self.compare(case.to(self.monitor.check), case.to(self.twin.check))
         if self.subject.rule.features is not None and not self.subject.ledger:
-            left = [self.monitor.values(row) for row in self.gone]
+            left = [self.monitor.past.values(row) for row in self.gone]
             assert all(value is None for one in left for value in one.values())
         if self.subject.models:
             there = [row for row in range(self.rows) if row not in self.gone]
@@ -497,10 +497,10 @@ def test_the_first_rows_have_left_every_column_though_forgetting_was_cut_off(mon
 
     for gone in ([0], [1]):
         with monkeypatch.context() as patch:
-            patch.setattr(monitor.memory.reader, "forget", cut_off)
+            patch.setattr(monitor.core.memory.reader, "forget", cut_off)
             with pytest.raises(KeyboardInterrupt):
                 monitor.forget(gone)
-        assert set(monitor.values(gone[0]).values()) == {None}
+        assert set(monitor.past.values(gone[0]).values()) == {None}
     assert monitor.past.models(range(4)) == [None, None, "y", None]
     assert "x" not in monitor.past.model_codes([0]).values
-    assert len(monitor) == 2 and monitor.values(2)["age"] == 30
+    assert len(monitor) == 2 and monitor.past.values(2)["age"] == 30

@@ -52,7 +52,7 @@ class Lives:
         for x, z in zip(*self.take(3), strict=True):
             mine, theirs = self.monitor.observe(x, z), self.twin.observe(x, z)
             assert (mine.row, mine.witnesses) == (theirs.row, theirs.witnesses)
-            assert mine.over == ComparedRows(0, mine.row, mine.row - len(self.twin) + 1)
+            assert mine.compared_with == ComparedRows(0, mine.row, mine.row - len(self.twin) + 1)
             self.flagged += mine.violation
 
     def observe_many(self) -> None:
@@ -62,7 +62,7 @@ class Lives:
         np.testing.assert_array_equal(mine.offsets, theirs.offsets)
         assert mine.witnesses == theirs.witnesses
         if len(mine):
-            assert mine[-1].over == ComparedRows(0, mine.rows[-1], self.erased)
+            assert mine[-1].compared_with == ComparedRows(0, mine.rows[-1], self.erased)
         self.pairs += mine.pairs
 
     @property
@@ -83,12 +83,12 @@ class Lives:
         assert self.monitor.forget(rows) == self.twin.forget(rows)
 
     def refuse(self) -> None:
-        before = self.monitor.head()
+        before = self.monitor.ledger.head()
         with pytest.raises(lw.errors.BadDecision):
             self.monitor.observe_many(self.x[:3], self.z[:2])
         with pytest.raises(lw.errors.BadDecision):
             self.monitor.observe(np.full(self.x.shape[1:], np.nan), self.z[0])
-        assert self.monitor.head() == before
+        assert self.monitor.ledger.head() == before
 
     def reopen(self) -> None:
         self.monitor.close()
@@ -96,7 +96,7 @@ class Lives:
 
     def end(self) -> None:
         assert len(self.monitor) == len(self.twin)
-        assert self.monitor.verify().ok
+        assert self.monitor.ledger.verify().ok
         self.monitor.close()
         with lw.Ledger(self.path) as ledger:
             assert len(ledger) == len(self.twin)
@@ -146,7 +146,7 @@ def test_window_of_rows_is_what_verdicts_range_over(tmp_path, batch):
                 found = monitor.observe_many(x[part], [z[i] for i in part])
                 for i, verdict in zip(part.tolist(), found, strict=True):
                     first = max(0, i - 300)
-                    assert verdict.over == ComparedRows(first, i, 0)
+                    assert verdict.compared_with == ComparedRows(first, i, 0)
                     gaps = np.abs(x[first:i] - x[i]).max(axis=1)
                     other = np.array([z[j] != z[i] for j in range(first, i)], bool)
                     near = first + np.flatnonzero((gaps <= 0.2 * (1 + 1e-9)) & other)
@@ -155,7 +155,7 @@ def test_window_of_rows_is_what_verdicts_range_over(tmp_path, batch):
     with lw.open(path) as monitor:
         assert monitor.window.text == "300 rows"
         assert len(monitor) == 300
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     assert lw.replay(path).ok
 
 
@@ -173,7 +173,7 @@ def test_window_of_time_goes_by_the_latest_time_seen(tmp_path):
                 found = monitor.observe_many(x[part], [z[i] for i in part], times=times[part])
                 for i, verdict in zip(part.tolist(), found, strict=True):
                     first = int(np.argmax(latest >= latest[i] - 5400))
-                    assert (verdict.over.first, verdict.over.stop) == (first, i)
+                    assert (verdict.compared_with.first, verdict.compared_with.stop) == (first, i)
                     assert all(verdict.witnesses.rows >= first)
                     moved += first > 0
     assert moved > 300
@@ -195,11 +195,11 @@ def test_window_keeps_memory_and_disk_bounded(tmp_path, monkeypatch):
             monitor.observe_many(x[start : start + 100], z[start : start + 100])
             sizes.append(sum(file.stat().st_size for file in path.glob("*.rows")))
             if start % 2000 == 0:
-                assert monitor.verify().ok
-        verification = monitor.verify()
-        assert verification.ok and 5300 < verification.first <= 5800
-        assert len(monitor.memory.engine.history._forgotten_by_page) <= 2
-        head = monitor.head()
+                assert monitor.ledger.verify().ok
+        verification = monitor.ledger.verify()
+        assert verification.ok and 5300 < verification.first_row <= 5800
+        assert len(monitor.core.memory.engine.history._forgotten_by_page) <= 2
+        head = monitor.ledger.head()
     assert max(sizes[20:]) == max(sizes[-20:]) < 900 * (120 + 32)
     with lw.Ledger(path) as ledger:
         assert ledger.verify(head).ok
@@ -213,7 +213,7 @@ def test_window_keeps_memory_and_disk_bounded(tmp_path, monkeypatch):
             [row + 5800 for row in rows.tolist() if row >= i]
             for i, rows in enumerate(np.split(same.witnesses.rows, same.offsets[1:-1]))
         ]
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     assert lw.replay(path).ok
 
 
@@ -266,8 +266,10 @@ def test_ledger_of_a_table_goes_on_where_it_was(tmp_path):
                 monitor.erase(key=f"p{gone}")
             with raises(lw.errors.BadDecision):
                 monitor.observe({**rows[0], "age": 99.5})
-            assert monitor.observe(rows[0]).known
-            assert monitor.values(0) == (twin.values(0) if life[0] else monitor.values(0))
+            assert monitor.observe(rows[0]).repeated
+            assert monitor.past.values(0) == (
+                twin.past.values(0) if life[0] else monitor.past.values(0)
+            )
     assert pairs > 500
     with lw.Ledger(path) as ledger:
         for i in range(800):
@@ -283,4 +285,4 @@ def test_ledger_of_a_table_goes_on_where_it_was(tmp_path):
             assert (entry.key, entry.output) == (rows[i]["id"], rows[i]["approved"])
     again = lw.replay(path)
     assert again.ok, again
-    assert 0 < again.in_part < again.rows
+    assert 0 < again.partly_compared < again.rows

@@ -92,7 +92,7 @@ class LedgerLife(RuleBasedStateMachine):
         i = data.draw(st.sampled_from(known))
         row = self.rows[i]
         again = self.monitor.observe(row.x, row.z, key=row.key)
-        assert (again.row, again.known, again.count) == (i, True, len(row.witnesses))
+        assert (again.row, again.repeated, again.count) == (i, True, len(row.witnesses))
         assert set(again.witnesses.rows.tolist()) <= set(row.witnesses)
 
     @precondition(lambda self: self.rows)
@@ -115,7 +115,7 @@ class LedgerLife(RuleBasedStateMachine):
     def supersede(self, data, z):
         known = [i for i, row in enumerate(self.rows) if row.key and row.alive]
         i = data.draw(st.sampled_from(known))
-        verdict = self.monitor.supersede(self.rows[i].key, z, by="desk", why="an appeal")
+        verdict = self.monitor.ledger.supersede(self.rows[i].key, z, by="desk", why="an appeal")
         self.rows[i].alive = False
         assert verdict.witnesses.rows.tolist() == self.take(self.rows[i].x, z, None)
 
@@ -123,7 +123,7 @@ class LedgerLife(RuleBasedStateMachine):
     @rule(data=st.data(), disposition=st.sampled_from(["error", "unfair", "open"]))
     def review(self, data, disposition):
         i = data.draw(st.sampled_from([i for i, row in enumerate(self.rows) if row.witnesses]))
-        self.monitor.review(i, None, disposition, reason="looked at", reviewer="desk")
+        self.monitor.ledger.review(i, None, disposition, reason="looked at", reviewer="desk")
         self.rows[i].reviews.append(disposition)
 
     @rule()

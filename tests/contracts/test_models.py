@@ -126,7 +126,7 @@ def test_models_of_long_inputs_whose_rows_are_in_a_file(index, compare, tmp_path
     steps = [("observe_many", 300, 1), ("observe", 100, 0), ("load", 200, 0), ("forget", 150, 9)]
     steps += [("observe_many", 10, 0), ("check", 60, 0), ("observe_many", 800, 2)]
     told, oracle = Told(), Oracle(rule, comparable=True)
-    with lw.Monitor(rule, comparable=True, index=index, rows=tmp_path / "rows") as monitor:
+    with lw.Monitor(rule, comparable=True, index=index, row_file=tmp_path / "rows") as monitor:
         told.note(oracle, play(monitor, oracle, X, Z, steps, choose_models(8, 1500)))
     told.assert_enough()
 
@@ -310,7 +310,7 @@ def test_by_model_counts_within_and_across_apart(compare, comparable):
         mine = np.array([i >= 100 and other == model for i, other in enumerate(some.models)])
         assert one.decisions == mine.sum()
         assert one.comparable == (likes.any(axis=1)[mine].sum() if comparable else None)
-        assert one.flagged == contradict[mine].any(axis=1).sum()
+        assert one.violations == contradict[mine].any(axis=1).sum()
         assert one.pairs == contradict[mine].sum()
         for side, kind, name in ((one.within, same, "within"), (one.across, ~same, "across")):
             pairs = (contradict & kind)[mine]
@@ -416,7 +416,7 @@ def test_names_leave_memory_with_the_last_row_that_has_them():
 def test_a_closed_monitor_has_let_go_of_models():
     with small() as monitor:
         pass
-    assert not monitor.memory.models
+    assert not monitor.core.memory.models
 
 
 # Where models are not compared yet
@@ -459,7 +459,7 @@ def test_a_ledger_keeps_models_and_compares_as_a_monitor_does(tmp_path, compare)
             assert mine.witnesses == theirs.witnesses
             np.testing.assert_array_equal(mine.comparable, theirs.comparable)
             pairs += mine.pairs
-            assert monitor.observe(X[first], Z[first], model=models[first], key=first).known
+            assert monitor.observe(X[first], Z[first], model=models[first], key=first).repeated
             monitor.erase(key=first + 7)
             twin.forget([first + 7])
     assert pairs > 300
@@ -473,7 +473,7 @@ def test_a_ledger_keeps_models_and_compares_as_a_monitor_does(tmp_path, compare)
         assert list(ledger.violations(model="never seen")) == []
     assert lw.replay(tmp_path).ok
     with lw.open(tmp_path) as monitor:
-        verdict = monitor.supersede(1, "other", by="desk", why="an appeal")
+        verdict = monitor.ledger.supersede(1, "other", by="desk", why="an appeal")
         assert monitor.past.models([verdict.row]) == [models[1]]
     new = tmp_path.with_name(f"new {compare}")
     done = lw.migrate(tmp_path, new, rule=lw.Rule("linf", 0.2))
@@ -516,4 +516,4 @@ def test_vary_counts_what_a_monitor_with_models_says(compare):
     for changed, counts in ((rule, varied.baseline), (doubled.change.rule, doubled)):
         verdicts = lw.Monitor(changed, comparable=True).observe_many(some.rows, models=some.models)
         assert counts.comparable == verdicts.comparable.sum() > 20
-        assert counts.contradicting == verdicts.violations.sum() > 10
+        assert counts.violations == verdicts.violations.sum() > 10

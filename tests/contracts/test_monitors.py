@@ -107,7 +107,7 @@ KINDS = {
         lambda _: lw.Monitor(VECTORS, index="kdtree"), points, near_points, BAD_POINT
     ),
     "vectors in a file": Kept(
-        lambda folder: lw.Monitor(VECTORS, rows=folder / "rows"), points, near_points, BAD_POINT
+        lambda folder: lw.Monitor(VECTORS, row_file=folder / "rows"), points, near_points, BAD_POINT
     ),
     "vectors, bursts": Kept(
         lambda _: lw.Monitor(VECTORS, burst=lw.Burst(20)), points, near_points, BAD_POINT
@@ -230,14 +230,27 @@ def told(kept):
 
 
 def test_what_only_some_monitors_can_do_is_asked_of_them(monitor):
-    remote, accepting = monitor.remote, monitor.accepting
-    assert remote in (None, monitor) and accepting in (None, monitor)
-    assert remote is None or accepting is None
-    assert monitor.durable == (remote is not None or accepting is not None)
-    assert accepting is None or accepting.accepted_count == 0
+    remote, core = monitor.remote, monitor.core
+    assert remote in (None, monitor)
+    assert (remote is None) == (core is not None)
+    assert monitor.durable == (remote is not None or core.ledger is not None)
+    assert core is None or core.ledger is None or core.ledger.accepted_count == 0
     assert not monitor.closed
     monitor.close()
     assert monitor.closed
+
+
+def test_what_a_ledger_can_do_is_one_object_or_a_bad_rule(monitor, told):
+    monitor.observe(*told[0])
+    try:
+        ledger = monitor.ledger
+        head = ledger.head()
+    except lw.errors.BadRule:
+        assert monitor.core is None or monitor.core.ledger is None
+        return
+    assert head.rows == 1 and ledger.positions == {}
+    verification = ledger.verify(head)
+    assert verification.ok and verification.rows == 1
 
 
 def oracle(kept: Kept, told: list[tuple[Any, Any]], gone: set[int] = frozenset()) -> list[Any]:
@@ -460,10 +473,18 @@ def test_losses_are_said_by_every_later_verdict_and_by_no_earlier_one(kept, moni
     checked = monitor.check(*told[5])
     monitor.record_loss(3, "crash", since=1_700_000_000.0, until="2023-11-14T22:13:21")
     last = monitor.observe_many(*batch(told[5:6]))
-    assert (before.missing, later.missing, checked.missing) == (0, 2, 2)
-    assert (many.missing, [one.missing for one in many]) == (2, [2, 2, 2])
-    assert monitor.check_many(*batch(told[6:8])).missing == 5
-    assert (last.missing, last[0].missing, monitor.missing) == (5, 5, 5)
+    assert (before.missing_decisions, later.missing_decisions, checked.missing_decisions) == (
+        0,
+        2,
+        2,
+    )
+    assert (many.missing_decisions, [one.missing_decisions for one in many]) == (2, [2, 2, 2])
+    assert monitor.check_many(*batch(told[6:8])).missing_decisions == 5
+    assert (last.missing_decisions, last[0].missing_decisions, monitor.missing_decisions) == (
+        5,
+        5,
+        5,
+    )
     assert not any(one.clean for one in (later, *many, checked, *last))
     assert monitor.rows == 6
     for count, reason in ((0, "full"), (-1, "full"), (True, "full"), (1.5, "x"), (1, ""), (1, 7)):
@@ -473,7 +494,7 @@ def test_losses_are_said_by_every_later_verdict_and_by_no_earlier_one(kept, moni
         monitor.record_loss(1, "full", first="one")
     with pytest.raises(lw.errors.BadDecision):
         monitor.record_loss(1, "full", since="soon")
-    assert monitor.missing == 5
+    assert monitor.missing_decisions == 5
 
 
 def test_times_are_checked(monitor, told):
@@ -535,9 +556,23 @@ def test_a_closed_monitor_takes_nothing(kept, tmp_path, told):
     with kept.make(tmp_path) as monitor:
         monitor.observe(*told[0])
     monitor.close()  # once more, which is nothing
+    x, z = batch(told[:2])
     for call in (monitor.observe, monitor.check):
         with raises(lw.LikewiseError):
             call(*told[0])
+    for call in (monitor.observe_many, monitor.check_many, monitor.load):
+        with raises(lw.LikewiseError):
+            call(x, z)
+    for call in (monitor.forget, monitor.past.inputs):
+        with pytest.raises(lw.LikewiseError):
+            call([0])
+
+
+def test_a_monitor_is_closed_when_something_fails_inside(kept, tmp_path, told):
+    with pytest.raises(ZeroDivisionError), kept.make(tmp_path) as monitor:
+        monitor.observe(*told[0])
+        raise ZeroDivisionError
+    assert monitor.closed
 
 
 def test_it_says_what_it_is(kept, monitor, told):

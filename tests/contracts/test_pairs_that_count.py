@@ -235,9 +235,9 @@ def test_a_forgotten_person_is_gone_from_memory():
     monitor.observe_many(rows[:2])
     monitor.observe(rows[2])
     monitor.forget([1])
-    assert "bob" not in map(str, monitor.memory.words()["who"])
+    assert "bob" not in map(str, monitor.core.memory.words()["who"])
     monitor.forget([0])
-    assert "ann" in monitor.memory.words()["who"]
+    assert "ann" in monitor.core.memory.words()["who"]
     again = dict(rows[1], z="no")
     assert monitor.observe(again).witnesses.rows.tolist() == [2]
     assert monitor.observe(dict(again, z="yes")).witnesses.rows.tolist() == []
@@ -255,7 +255,7 @@ def test_a_ledger_keeps_persons_and_says_the_same_when_it_is_opened_again(tmp_pa
         verdicts = monitor.observe_many(some.rows[250:])
         second = [list(one.witnesses.rows) for one in verdicts]
         assert verdicts.comparable.tolist() == some.like[250:].any(axis=1).tolist()
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     assert [sorted(rows) for rows in first + second] == rows_in(some.contradict)
     replayed = lw.replay(tmp_path / "ledger")
     assert replayed.ok and replayed.rows == COUNT

@@ -104,10 +104,17 @@ MODULES = (
     "queueing.answers",
     "verdict.losses",
     "tables.printing",
+    "monitor.sensitivity",
+    "reports.findings",
+    "reports.finding_words",
+    "verdict.html",
 )
 
 
-@each("module", ["likewise", *(f"likewise.{name}" for name in MODULES)])
+GALLERY = [f"examples.gallery.{name}" for name in ("gallery", "pictures", "texts")]
+
+
+@each("module", ["likewise", *(f"likewise.{name}" for name in MODULES), *GALLERY])
 def test_docstring_examples_answer_what_they_say(module):
     failed, attempted = doctest.testmod(importlib.import_module(module))
     assert attempted > 0

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.documentation_pages import steps
+from tests.support.programs import run_python
 
 pytestmark = pytest.mark.early
 
@@ -74,15 +75,7 @@ def modules(tmp_path_factory) -> Path:
 def by_mypy(modules) -> list[str]:
     (modules / "mypy.ini").write_text(MYPY, encoding="utf-8")
     cache = ("--cache-dir", str(ROOT / ".cache" / "mypy-pages"))
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", *cache, "."],
-        cwd=modules,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 1, done.stderr  # there are mistakes among them
+    done = run_python("-m", "mypy", "--config-file", "mypy.ini", *cache, ".", code=1, cwd=modules)
     return [line for line in done.stdout.splitlines() if ": error:" in line]
 
 

@@ -1,7 +1,6 @@
 """What is missing is named, with the line that installs it; what is there works as ever."""
 
-import subprocess
-import sys
+from tests.support.programs import run_python
 
 EXTRAS = {
     "wordllama": ("wordllama", "wordllama", "wordllama"),
@@ -47,14 +46,7 @@ except lw.errors.BadDecision as error:
 
 
 def printed(code, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", code, *arguments)
     return done.stdout.splitlines()
 
 
@@ -72,14 +64,3 @@ def test_files_of_pictures_need_pillow_and_arrays_do_not():
     assert row == "0"
     assert refusal.startswith("row 0: 'p' is no picture: reading a file needs the package Pillow")
     assert "pip install '.[images]' in the clone of likewise" in refusal
-
-
-def test_importing_likewise_and_declaring_loads_no_model():
-    code = """
-import sys
-import likewise as lw
-lw.Rule("l2", 1, embed="wordllama"), lw.Embedder("onnx:m.onnx")
-heavy = "numpy", "wordllama", "onnxruntime", "torch", "PIL", "tokenizers", "sentence_transformers"
-print([name for name in heavy if name in sys.modules])
-"""
-    assert printed(code) == ["[]"]

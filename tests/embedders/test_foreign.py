@@ -101,8 +101,8 @@ def test_reading_comparing_and_writing_a_rule_imports_nothing(foreign, name, tab
 
 def test_opening_a_ledger_without_its_rule_runs_nothing_it_names(ledger, foreign):
     with lw.open(ledger) as monitor:
-        assert (len(monitor), monitor.verify().ok, monitor.row_of("p1")) == (3, True, 1)
-        assert monitor.inputs([0]).shape[0] == 1
+        assert (len(monitor), monitor.ledger.verify().ok, monitor.row_of("p1")) == (3, True, 1)
+        assert monitor.past.inputs([0]).shape[0] == 1
         assert str(monitor.explain())
         assert len(monitor.rule.fingerprint) == 64
         assert monitor.erase(key="p1").rows == (1,)

@@ -201,7 +201,7 @@ def test_all_but_observing_can_be_done_without_models(tmp_path, module, table):
     with raises(lw.errors.BadRule, setting="embed"):
         lw.open(path, models=True)
     with lw.open(path, models=False) as monitor:
-        assert (monitor.rows, monitor.verify().ok) == (3, True)
+        assert (monitor.rows, monitor.ledger.verify().ok) == (3, True)
         with raises(lw.errors.BadDecision):
             monitor.observe(*((people(["x"], 9)[0],) if table else ("x", "yes")))
         with raises(lw.errors.BadDecision):
@@ -209,7 +209,7 @@ def test_all_but_observing_can_be_done_without_models(tmp_path, module, table):
         assert monitor.rows == 3
         assert monitor.erase(key="p1").rows == (1,)
         if table:
-            assert monitor.values(0)["said"] == "some text"
+            assert monitor.past.values(0)["said"] == "some text"
     assert lw.replay(path).ok
     with lw.Ledger(path) as ledger:
         assert ledger.verify().ok
@@ -246,13 +246,13 @@ def test_an_erased_text_is_nowhere_and_its_vector_neither(tmp_path, models):
     assert holding(path, SECRET.encode()) and holding(path, vector), "else the test proves nothing"
     with lw.open(path, models=models) as monitor:
         assert monitor.erase(key="p40").complete
-        assert SECRET not in monitor.memory.reader.encoder.vocabularies["said"].values
-        assert monitor.values(40)["said"] is None
+        assert SECRET not in monitor.core.memory.reader.encoder.vocabularies["said"].values
+        assert monitor.past.values(40)["said"] is None
     assert holding(path, SECRET.encode()) == holding(path, SECRET[:20].encode()) == []
     assert holding(path, vector) == []
     with lw.open(path, models=True) as monitor:
-        assert monitor.verify().ok
-        assert SECRET not in monitor.memory.reader.encoder.vocabularies["said"].values
+        assert monitor.ledger.verify().ok
+        assert SECRET not in monitor.core.memory.reader.encoder.vocabularies["said"].values
         assert monitor.check(people(["abc"], 99)[0] | {"z": "?"}).violation
     assert lw.replay(path).ok
     with lw.Ledger(path) as ledger:
@@ -264,10 +264,10 @@ def test_a_text_that_another_row_has_stays(tmp_path):
     with lw.open(path, table_rule(letters)) as monitor:
         monitor.observe_many(people([SECRET, "abc", SECRET]))
         monitor.erase(rows=[0])
-        assert monitor.values(2)["said"] == SECRET
+        assert monitor.past.values(2)["said"] == SECRET
     assert holding(path, SECRET.encode())
     with lw.open(path, models=True) as monitor:
-        assert monitor.values(2)["said"] == SECRET
+        assert monitor.past.values(2)["said"] == SECRET
         assert monitor.check(people([SECRET], 9)[0] | {"z": "?"}).witnesses.rows.tolist() == [2]
         monitor.erase(rows=[2])
     assert not holding(path, SECRET.encode())
@@ -282,7 +282,7 @@ def test_an_erased_text_may_come_again(tmp_path):
             assert not holding(path, SECRET.encode())
         monitor.observe_many(people([SECRET], 3))
     with lw.open(path, models=True) as monitor:
-        assert monitor.values(3)["said"] == SECRET
+        assert monitor.past.values(3)["said"] == SECRET
         monitor.erase(rows=[3])
     assert not holding(path, SECRET.encode())
     assert lw.replay(path).ok
@@ -305,16 +305,16 @@ def test_a_text_in_a_rule_without_columns_is_never_written(tmp_path):
 def test_forgetting_lets_go_of_texts_that_no_other_row_has():
     monitor = lw.Monitor(table_rule(letters))
     monitor.observe_many(people(["abc", SECRET, "abc", "bcd"]))
-    known = monitor._reader.encoder.vocabularies["said"]
+    known = monitor.core.reader.encoder.vocabularies["said"]
     monitor.forget([0, 1])
     assert [one for one in known.values if one is not ERASED] == ["abc", "bcd"]
     assert known.code_of(SECRET) is None
-    assert monitor.values(1)["said"] is None
+    assert monitor.past.values(1)["said"] is None
     monitor.forget([1, 2, 2, 0])
     assert [one for one in known.values if one is not ERASED] == ["bcd"]
     assert monitor.observe(people(["abc"], 7)[0]).row == 4
-    assert monitor.values(4)["said"] == "abc"
-    assert monitor.values(3)["said"] == "bcd"
+    assert monitor.past.values(4)["said"] == "abc"
+    assert monitor.past.values(3)["said"] == "bcd"
     gc.collect()
     assert not any(one is known.values for one in gc.get_referrers(SECRET))
 
@@ -328,7 +328,7 @@ def test_texts_that_leave_a_window_leave_memory(tmp_path, kept):
         if kept == "memory"
         else lw.open(tmp_path / "led", rule, window="100 rows", durability="off")
     )
-    memory = monitor.memory
+    memory = monitor.core.memory
     for first in range(0, 3_000, 50):
         texts = [f"{i:07}" + "abcdefgh" * 250 for i in range(first, first + 50)]
         monitor.observe_many(people(texts, first))

@@ -140,7 +140,7 @@ def test_the_folder_is_where_it_was_when_the_model_was_loaded(monitor_of, folder
 def test_a_path_is_kept_as_it_was_given(folder):
     monitor = lw.Monitor(table_rule(folder=folder))
     observe(monitor, "more/b.png")
-    assert monitor.values(0)["photo"] == "more/b.png"
+    assert monitor.past.values(0)["photo"] == "more/b.png"
 
 
 def closed(folder):

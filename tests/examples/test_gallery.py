@@ -1,13 +1,9 @@
 """The page with pictures: what is given is shown, pixel for pixel, and nothing of it is obeyed."""
 
 import base64
-import doctest
-import importlib
 import io
 import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -24,6 +20,7 @@ from examples.gallery.texts import marked
 from tests.support import hostile_text
 from tests.support.example_scripts import EXAMPLES
 from tests.support.looping import each
+from tests.support.programs import run_python
 from tests.support.refusals import raises
 from tests.support.strict_html import read_strictly
 
@@ -245,16 +242,7 @@ def test_pictures_without_pillow_say_what_to_install(tmp_path):
         "    print(error)\n"
         "assert gallery.page().count('<article') == 1\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=120,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(EXAMPLES)},
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", code, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(EXAMPLES)})
     assert "pip install '.[images]' in the clone" in done.stdout
 
 
@@ -442,13 +430,6 @@ def test_page_prints(browser, pages, tmp_path):
     page.pdf(tmp_path / "page.pdf")
     page.close()
     assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
-
-
-@pytest.mark.parametrize("name", ["gallery", "pictures", "texts"])
-def test_docstring_examples_answer_what_they_say(name):
-    failed, attempted = doctest.testmod(importlib.import_module(f"examples.gallery.{name}"))
-    assert attempted > 0
-    assert failed == 0
 
 
 def test_pixels_of_bytes_are_the_same_bytes():

@@ -9,8 +9,6 @@ import itertools
 import os
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ import pytest
 import likewise as lw
 from likewise import Feature
 from tests.support.lazily import pandas as pd
+from tests.support.programs import run_python
 from tests.support.refusals import raises
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("example people")]
@@ -139,8 +138,7 @@ def test_script_without_its_files_says_how_to_get_going(arguments, says, capsys)
 
 
 def test_script_answers_with_an_exit_code():
-    done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=False)
-    assert done.returncode == 2, done.stderr
+    done = run_python(SCRIPT, code=2)
     assert "FOLDER holds the raw files" in done.stderr
 
 

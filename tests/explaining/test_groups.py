@@ -78,7 +78,7 @@ def test_groups_are_those_of_a_plain_recomputation(favourable, differ):
     sign = -1 if favourable == "low" else 1
     for groups in compared:
         group = pd.Series([row[groups.column] for row in rows])
-        assert groups.missing == int(group.isna().sum()) > 10
+        assert groups.without_group == int(group.isna().sum()) > 10
         sizes = group.value_counts()
         assert {one.value: one.decisions for one in groups.groups} == dict(sizes)
         for one in groups.groups:
@@ -97,7 +97,7 @@ def test_groups_are_those_of_a_plain_recomputation(favourable, differ):
                 assert 0 < mine.got_less < mine.comparable <= mine.group.decisions
                 assert mine.favourable == pytest.approx(sign * told["favourable"])
                 assert mine.gap == pytest.approx(told["gap"])
-                assert mine.like_favourable == pytest.approx(sign * told["like"])
+                assert mine.similar_favourable == pytest.approx(sign * told["like"])
             assert pair.neither_less == pair.pairs - pair.one_less - pair.other_less > 0
 
 
@@ -133,7 +133,7 @@ def test_numbers_of_a_small_table_are_those_counted_by_hand():
     assert pair is groups.find_comparison("f", "m")
     assert (pair.pairs, pair.one_less, pair.other_less, pair.neither_less) == (4, 1, 1, 2)
     assert (pair.one.comparable, pair.one.got_less, pair.one.gap) == (2, 1, 0.0)
-    assert groups.missing == 1 and pair.test is None
+    assert groups.without_group == 1 and pair.test is None
     assert groups.find_comparison("f", "nobody") is None
 
 

@@ -61,7 +61,7 @@ def test_group_table_equals_a_plain_recomputation(name):
     looked_at = 0
     for groups in compare_groups(monitor.past, range(len(table)), shuffles=50):
         column = table[groups.column]
-        assert groups.missing == int(column.isna().sum())
+        assert groups.without_group == int(column.isna().sum())
         for pair in groups.comparisons:
             values = pair.one.group.value, pair.other.group.value
             if OTHERS in values:

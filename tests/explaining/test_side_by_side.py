@@ -143,7 +143,7 @@ def test_dictionary_is_strict_json_and_says_what_the_text_says():
     assert [column["column"] for column in pair["columns"]] == in_text
     assert pair["columns"][0] == {
         "column": "approved",
-        "this": "yes",
+        "decision": "yes",
         "witness": "no",
         "differs": True,
         "gap": None,

@@ -3,27 +3,20 @@
 import csv
 import json
 
-RULE = """
-[output]
-column = "answer"
-favourable = "yes"
-[features.id]
-kind = "key"
-[features.person]
-kind = "person"
-[features.amount]
-kind = "number"
-tolerance = 16
-[features.job]
-kind = "category"
-[features.sex]
-kind = "protected"
-labels = { f = "women", m = "men" }
-[features.when]
-kind = "ignore"
-[features.model]
-kind = "ignore"
-"""
+from tests.support.rule_texts import rule_text
+
+RULE = rule_text(
+    {
+        "id": "key",
+        "person": "person",
+        "amount": 16,
+        "job": "category",
+        "sex": {"kind": "protected", "labels": {"f": "women", "m": "men"}},
+        "when": "ignore",
+        "model": "ignore",
+    },
+    output={"column": "answer", "favourable": "yes"},
+)
 COLUMNS = ("id", "when", "person", "amount", "job", "sex", "answer", "model")
 DECISIONS = [
     dict(zip(COLUMNS, row, strict=True))

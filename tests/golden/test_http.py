@@ -28,25 +28,16 @@ from tests.golden.exchanges import Exchanges, file_of
 from tests.service.asgi_calls import call
 from tests.support import golden_files as golden
 from tests.support.placeholders import Placeholders
+from tests.support.rule_texts import rule_text
 from tests.support.serving import Answer, serving
 
 SECONDS = 20
-LOANS_RULE = """
-metric = "linf"
-output_column = "approved"
-favourable = "yes"
-[features.id]
-kind = "key"
-[features.who]
-kind = "person"
-[features.age]
-kind = "number"
-tolerance = 4
-[features.job]
-kind = "category"
-[features.sex]
-kind = "protected"
-"""
+LOANS_RULE = rule_text(
+    {"id": "key", "who": "person", "age": 4, "job": "category", "sex": "protected"},
+    metric="linf",
+    output_column="approved",
+    favourable="yes",
+)
 POINTS_RULE = 'metric = "linf"\nepsilon = 0.5\n'
 SLOPES_RULE = POINTS_RULE + 'output = "number"\n'
 SCOPES = {
@@ -82,7 +73,7 @@ burst = { last = 10, alarm = 3 }
 [monitors.slopes]
 rule = "slopes.toml"
 kind = "slopes"
-level = 2.0
+slope_limit = 2.0
 [monitors.events]
 rule = "points.toml"
 [alerts]
@@ -561,7 +552,9 @@ class Script:
                 path = f"/m/{monitor}/{name}.json"
                 self.until(path, lambda body: "computing" not in json.dumps(body))
         for monitor in ("loans", "memory", "slopes"):  # asked aside, and not waited for
-            self.until(f"/m/{monitor}/overview.json", lambda body: body["missing"] is not None)
+            self.until(
+                f"/m/{monitor}/overview.json", lambda body: body["missing_decisions"] is not None
+            )
         for name, query in names.items():
             route = f"GET /m/{{name}}/{_pattern(name)}"
             for monitor in ("loans", "memory", "slopes"):
@@ -657,7 +650,7 @@ class Script:
         send("computed again", "rule/again", {})
         send("computed again", "groups/again", {})
         send("begun", "health/verify", {})
-        self.until("/m/loans/health.json", lambda body: (body["verified"] or {}).get("ended"))
+        self.until("/m/loans/health.json", lambda body: (body["verification"] or {}).get("ended"))
         self.play("as JSON: verified", "GET /m/{name}/health.json", "/m/loans/health.json")
         send("refused: another key", "people/erase", {"key": "loan-7", "again": "loan-6"})
         send("erased", "people/erase", {"key": "loan-7", "again": "loan-7"})

@@ -47,15 +47,15 @@ def test_table_is_read_verified_and_continued(tmp_path):
         mine, theirs = monitor.observe_many(ROWS[50:]), twin.observe_many(ROWS[50:])
         assert mine.witnesses == theirs.witnesses
         assert mine.pairs > 10
-        assert mine[0].over == ComparedRows(0, 50, 1)
+        assert mine[0].compared_with == ComparedRows(0, 50, 1)
 
 
 def test_vectors_are_read_verified_and_continued(tmp_path):
     path = tmp_path / "ledger"
     shutil.copytree(GOLDEN / "vectors", path)
     with lw.open(path) as monitor:
-        assert str(monitor.head()) == HEADS["vectors"]
-        np.testing.assert_array_equal(monitor.inputs([7]), [[0.2, 0.1]])
+        assert str(monitor.ledger.head()) == HEADS["vectors"]
+        np.testing.assert_array_equal(monitor.past.inputs([7]), [[0.2, 0.1]])
         verdict = monitor.check([0.2, 0.1], 0.0)
         assert verdict.witnesses.rows.tolist() == [
             i for i in range(20) if i % 4 / 2 > 0.5 and abs(i % 5 / 10 - 0.2) <= 0.25
@@ -76,7 +76,10 @@ def test_ledger_is_copied_with_everything_in_it(name, tmp_path):
         for mine, theirs in entries:
             assert (mine.row, mine.time, mine.key) == (theirs.row, theirs.time, theirs.key)
             assert (mine.output, mine.count) == (theirs.output, theirs.count)
-            assert (mine.over.first, mine.erased) == (theirs.over.first, theirs.erased)
+            assert (mine.compared_with.first, mine.erased) == (
+                theirs.compared_with.first,
+                theirs.erased,
+            )
             named = [one.row for one in theirs.nearest]
             if not gone & {mine.row, *named}:
                 assert mine.nearest == theirs.nearest

@@ -44,7 +44,7 @@ async def busy(app):
     served = app.service.monitors["default"]
     served.stream = SimpleNamespace(is_connected=True, lag_seconds=0.0)
     for _ in range(200):
-        if served.monitor.missing:
+        if served.monitor.missing_decisions:
             return
         await asyncio.sleep(0.02)
     raise AssertionError("the request without a response was not given up")

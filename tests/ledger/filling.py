@@ -68,7 +68,7 @@ def main(disk, durability):
     monitor.flush()
     assert taken == full + FURTHER
     assert monitor.rows == taken
-    assert monitor.verify().ok, monitor.verify()
+    assert monitor.ledger.verify().ok, monitor.ledger.verify()
     monitor.close()
     with lw.open(disk / "ledger") as again:
         assert again.rows == taken and len(again) == taken

@@ -1,10 +1,11 @@
-"""A ledger in a process that forks: python forking.py WHAT FOLDER, which prints "done"."""
+"""A ledger in a process that forks: python -m tests.ledger.forking WHAT FOLDER prints "done"."""
 
 import os
 import sys
 import warnings
 
 import likewise as lw
+from tests.support.programs import answer_in_child
 
 RULE = lw.Rule("linf", 0.1)
 
@@ -16,36 +17,16 @@ def filled(folder, **how):
     return monitor
 
 
-def in_child(action):
-    """What an action does in a forked process: its message, or how it failed."""
-    out, into = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            said = str(action())
-        except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(into, said.encode())
-        os._exit(0)
-    os.close(into)
-    said = b""
-    while part := os.read(out, 1 << 16):
-        said += part
-    os.close(out)
-    os.waitpid(child, 0)
-    return said.decode()
-
-
 def leaves_what_waits_to_its_parent(folder):
     with filled(folder, durability="batch", batch_seconds=1000) as monitor:
-        said = in_child(monitor.flush)
+        said = answer_in_child(monitor.flush)
         assert said.startswith("BadFile: ") and "was forked from" in said, said
-        assert in_child(monitor.close) == "None"  # as at its exit
+        assert answer_in_child(monitor.close) == "None"  # as at its exit
         assert not monitor.closed
         with lw.Ledger(folder) as ledger:
             assert ledger.rows == 0
     with lw.open(folder) as monitor:
-        assert monitor.rows == 2 and monitor.verify().ok
+        assert monitor.rows == 2 and monitor.ledger.verify().ok
 
 
 def does_not_keep_the_lock(folder):

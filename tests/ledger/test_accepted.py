@@ -59,26 +59,26 @@ def test_accepted_decisions_get_the_verdicts_of_their_order(tmp_path, kind):
     twin = lw.Monitor(rule).observe_many(**given(0, 300))
     with small_segments(), lw.open(tmp_path, rule) as monitor:
         found = list(monitor.observe_many(**given(0, 60)))
-        assert monitor.judge_accepted() is None and monitor.accepted_count == 0
-        assert monitor.accept(**given(60, 100)) == range(60, 100)
-        assert monitor.accept(**given(100, 200)) == range(100, 200)
-        assert monitor.accepted_count == 140
+        assert monitor.ledger.judge_accepted() is None and monitor.ledger.accepted_count == 0
+        assert monitor.ledger.accept(**given(60, 100)) == range(60, 100)
+        assert monitor.ledger.accept(**given(100, 200)) == range(100, 200)
+        assert monitor.ledger.accepted_count == 140
         with lw.Ledger(tmp_path) as ledger:
             verified = ledger.verify()
             assert verified.ok and (verified.rows, verified.pending) == (200, 140)
             assert ledger.pending == 140 and ledger.stats().decisions == 60
             assert [one.count for one in ledger.entries(60)] == [None] * 140
-        found += monitor.judge_accepted(30)
-        assert monitor.accepted_count == 110
-        assert monitor.accept(**given(200, 210)) == range(200, 210)
-        while (some := monitor.judge_accepted(50)) is not None:
+        found += monitor.ledger.judge_accepted(30)
+        assert monitor.ledger.accepted_count == 110
+        assert monitor.ledger.accept(**given(200, 210)) == range(200, 210)
+        while (some := monitor.ledger.judge_accepted(50)) is not None:
             found += some
-        assert monitor.accept(**given(210, 250)) == range(210, 250)
+        assert monitor.ledger.accept(**given(210, 250)) == range(210, 250)
         later = list(monitor.observe_many(**given(250, 300)))  # judges the others first
-        assert monitor.accepted_count == 0 and monitor.rows == 300
+        assert monitor.ledger.accepted_count == 0 and monitor.rows == 300
         same(found, list(twin)[:210])
         same(later, list(twin)[250:])
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     with lw.Ledger(tmp_path) as ledger:
         assert ledger.pending == 0
         assert [one.count for one in ledger.entries()] == twin.counts.tolist()
@@ -89,15 +89,15 @@ def test_what_is_refused_leaves_no_trace_and_what_was_accepted_still_waits(tmp_p
     x, z = vectors(100)
     with lw.open(tmp_path, VECTORS) as monitor:
         with pytest.raises(lw.LikewiseError):
-            monitor.accept(x[:5], z[:5])
+            monitor.ledger.accept(x[:5], z[:5])
         monitor.observe_many(x[:50], z[:50], keys=list(range(50)))
-        monitor.accept(x[50:60], z[50:60], keys=list(range(50, 60)))
+        monitor.ledger.accept(x[50:60], z[50:60], keys=list(range(50, 60)))
         for bad in ({"x": [[np.nan, 0.1]], "z": ["new"]}, {"x": [[0.1] * 3], "z": ["new"]},
                     {"x": x[:1], "z": z[:1], "keys": [55]}):  # fmt: skip
             with pytest.raises(lw.LikewiseError):
-                monitor.accept(**bad)
-            assert monitor.accepted_count == 10
-        monitor.accept(x[60:], z[60:])
+                monitor.ledger.accept(**bad)
+            assert monitor.ledger.accepted_count == 10
+        monitor.ledger.accept(x[60:], z[60:])
         assert monitor.rows == 100
     twin = lw.Monitor(VECTORS).observe_many(x, z)
     with lw.Ledger(tmp_path) as ledger:
@@ -117,10 +117,10 @@ def test_accepted_decisions_can_be_erased_before_they_are_judged(tmp_path, kind,
         rule, given = TABLE, lambda a, b: {"x": table[a:b]}
     monitor = lw.open(tmp_path, rule)
     monitor.observe_many(**given(0, 40))
-    monitor.accept(**given(40, 120))
+    monitor.ledger.accept(**given(40, 120))
     assert monitor.erase(key="case 50").rows == (50,)
     assert monitor.erase(rows=[7, 40, 51, 52, 119]).rows == (7, 40, 51, 52, 119)
-    assert monitor.accepted_count == 80
+    assert monitor.ledger.accepted_count == 80
     with lw.Ledger(tmp_path) as ledger:
         assert ledger.verify().ok and ledger.pending == 80
     if reopen:
@@ -136,7 +136,7 @@ def test_accepted_decisions_can_be_erased_before_they_are_judged(tmp_path, kind,
         expected[row] = verdict.count
         if row in gone:
             twin.forget([row])
-    assert monitor.rows == 120 and monitor.verify().ok
+    assert monitor.rows == 120 and monitor.ledger.verify().ok
     monitor.close()
     with lw.Ledger(tmp_path) as ledger:
         counts = {one.row: one.count for one in ledger.entries(40)}
@@ -149,9 +149,9 @@ def test_a_backup_of_accepted_decisions_judges_them_when_it_is_opened(tmp_path):
     x, z = vectors(100)
     with lw.open(tmp_path / "a", VECTORS) as monitor:
         monitor.observe_many(x[:40], z[:40])
-        monitor.accept(x[40:], z[40:])
+        monitor.ledger.accept(x[40:], z[40:])
         lw.back_up(tmp_path / "a", tmp_path / "b")
-        assert monitor.accepted_count == 60
+        assert monitor.ledger.accepted_count == 60
     twin = lw.Monitor(VECTORS).observe_many(x, z)
     for copy in ("a", "b"):
         with lw.Ledger(tmp_path / copy) as ledger:
@@ -171,14 +171,14 @@ def test_accepting_and_judging_may_be_interrupted_anywhere(tmp_path, what):
         monitor = lw.open(folder, VECTORS)
         monitor.observe_many(x[:20], z[:20])
         if what == "accept":
-            where = at_step(step, partial(monitor.accept, x[20:40], z[20:40]), signals=True)
+            where = at_step(step, partial(monitor.ledger.accept, x[20:40], z[20:40]), signals=True)
         else:
-            monitor.accept(x[20:40], z[20:40])
-            where = at_step(step, partial(monitor.judge_accepted, 7), signals=True)
+            monitor.ledger.accept(x[20:40], z[20:40])
+            where = at_step(step, partial(monitor.ledger.judge_accepted, 7), signals=True)
         taken = monitor.rows
         assert taken in ((20, 40) if what == "accept" else (40,)), where
         monitor.observe_many(x[taken:], z[taken:])
-        assert monitor.verify().ok, where
+        assert monitor.ledger.verify().ok, where
         monitor.close()
         with lw.Ledger(folder) as ledger:
             counts = [one.count for one in ledger.entries()]

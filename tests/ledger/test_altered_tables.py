@@ -51,10 +51,10 @@ def whole(tmp_path_factory):
             monitor.observe(person(i), model=f"model {i % 2}", source="queue", position=i)
     with lw.open(folder, durability="off") as monitor:  # and what has left the window, the disk
         monitor.erase(key=["case 131", 132])
-        monitor.review(135, None, "error", reason="a typo", reviewer="ann")
-        monitor.review(136, None, "justified", reason="not unfair", reviewer="ben")
-        monitor.truth("case 137", "yes")
-        monitor.supersede("case 139", "yes", by="ann", why="an appeal")
+        monitor.ledger.review(135, None, "error", reason="a typo", reviewer="ann")
+        monitor.ledger.review(136, None, "justified", reason="not unfair", reviewer="ben")
+        monitor.ledger.truth("case 137", "yes")
+        monitor.ledger.supersede("case 139", "yes", by="ann", why="an appeal")
     with lw.Ledger(folder) as ledger:
         assert ledger.first > 0 and ledger.verify().ok
         assert {event.kind for event in ledger.events()} >= {"rule", "model", "source", "erased"}

@@ -30,15 +30,15 @@ def test_a_copy_is_verified_and_the_next_one_copies_what_changed(tmp_path):
     with small_segments(), lw.open(ledger, RULE) as monitor:
         some(monitor, 300, rng)
         first = lw.back_up(ledger, copy)
-        assert (first.rows, first.copied, first.kept) == (300, 5, 0)
-        assert first.head == str(monitor.head())
+        assert (first.rows, first.copied, first.unchanged) == (300, 5, 0)
+        assert first.head == str(monitor.ledger.head())
         some(monitor, 300, rng)
         second = lw.back_up(ledger, copy)
-        assert (second.rows, second.copied, second.kept) == (600, 6, 4)
+        assert (second.rows, second.copied, second.unchanged) == (600, 6, 4)
         monitor.erase(key="k70")
         assert entries(copy)[70][1] == "k70"
         third = lw.back_up(ledger, copy)
-        assert (third.copied, third.kept) == (2, 8)  # that of row 70, and the one in use
+        assert (third.copied, third.unchanged) == (2, 8)  # that of row 70, and the one in use
         assert entries(copy) == entries(ledger)
     content = b"".join(path.read_bytes() for path in copy.iterdir())
     assert b"k70" not in content

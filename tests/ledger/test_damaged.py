@@ -83,11 +83,11 @@ def gone_on_with(folder):
         said = []
         for x, z in FURTHER:
             verdict = monitor.observe(x, z)
-            said.append((verdict.row, verdict.witnesses.rows.tolist(), verdict.over))
+            said.append((verdict.row, verdict.witnesses.rows.tolist(), verdict.compared_with))
         verdicts = monitor.observe_many([[0.2, 0.7]], ["no"], keys=["further"])
         said.append(verdicts.witnesses.rows.tolist())
         erasure = monitor.erase(key="k50")
-        verified = monitor.verify()
+        verified = monitor.ledger.verify()
         if not verified.ok:
             raise lw.errors.BadFile(verified.problem)
     with lw.open(folder) as monitor:

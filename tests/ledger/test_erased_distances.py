@@ -97,11 +97,13 @@ def test_verdicts_of_the_erased_lose_their_distances_too(folder):
 
 def test_what_was_said_of_all_that_a_decision_contradicts_goes_with_each_of_them(folder):
     with lw.open(folder) as monitor:
-        monitor.review(1, None, "error", reason="the first one earned 52,345", reviewer="desk")
-        monitor.review(2, 0, "error", reason="she earned 52,345", reviewer="desk")
-        monitor.truth("other 0", "of the later one")
+        monitor.ledger.review(
+            1, None, "error", reason="the first one earned 52,345", reviewer="desk"
+        )
+        monitor.ledger.review(2, 0, "error", reason="she earned 52,345", reviewer="desk")
+        monitor.ledger.truth("other 0", "of the later one")
         monitor.erase(key="the person")
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     files = b"".join(path.read_bytes() for path in folder.iterdir())
     assert b"earned 52,345" not in files
     with lw.Ledger(folder) as ledger:

@@ -97,7 +97,7 @@ def test_erasing_from_a_table_keeps_later_verdicts_right(tmp_path, output):
                     erased = monitor.erase(rows=[gone]).rows
                     assert erased == (() if gone in twin.erased else (gone,))
                     twin.erased.add(gone)
-            assert monitor.verify().ok
+            assert monitor.ledger.verify().ok
     assert twin.found > 100 and len(twin.erased) > 20
     again = lw.replay(folder)
     assert again.ok, again
@@ -116,13 +116,15 @@ def test_erasing_under_a_window_destroys_no_word_that_a_row_on_disk_has(tmp_path
                 for _ in range(60):
                     row = row_of(drawn, output, len(twin.rows))
                     verdict = monitor.observe(row)
-                    assert verdict.witnesses.rows.tolist() == twin.expected(row, verdict.over.first)
-                    wider += verdict.over.first < len(twin.rows) - 100
+                    assert verdict.witnesses.rows.tolist() == twin.expected(
+                        row, verdict.compared_with.first
+                    )
+                    wider += verdict.compared_with.first < len(twin.rows) - 100
                     if drawn.random() < 0.3:
                         gone = drawn.randrange(max(0, len(twin.rows) - 60), len(twin.rows))
                         monitor.erase(rows=[gone])
                         twin.erased.add(gone)
-                assert monitor.verify().ok
+                assert monitor.ledger.verify().ok
             again = lw.replay(folder)
             assert again.ok, again
     assert twin.found > 100 and len(twin.erased) > 40 and wider > 50
@@ -164,7 +166,7 @@ def test_row_that_left_the_window_but_not_the_disk_can_be_erased(tmp_path, by, k
             assert needle not in file.read_bytes()
             assert b"very secret person 3\x00" not in file.read_bytes()
         assert monitor.erase(rows=[3]).rows == ()
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
         if by == "key":
             with raises(lw.errors.BadRow):
                 monitor.erase(**asked)
@@ -207,13 +209,13 @@ def test_key_of_a_row_that_is_still_on_disk_is_refused_at_once(tmp_path, keyed, 
                 if first:
                     observe(monitor, 0, first - 1)  # which has left the disk too
                 monitor.flush()
-                assert monitor.verify().ok
+                assert monitor.ledger.verify().ok
                 monitor.erase(key=first + 2)
                 with pytest.raises(lw.errors.ErasedKey):
                     observe(monitor, 0, first + 2)
                 observe(monitor, 0, 1_000_000 + first)
                 monitor.flush()
-                assert monitor.verify().ok
+                assert monitor.ledger.verify().ok
 
 
 def test_erasure_that_fails_changes_nothing(tmp_path, monkeypatch):
@@ -224,21 +226,21 @@ def test_erasure_that_fails_changes_nothing(tmp_path, monkeypatch):
             row = row_of(drawn, "number", i)
             monitor.observe(row)
             twin.expected(row, 0)
-        head = monitor.head()
+        head = monitor.ledger.head()
         with closing(sqlite3.connect(folder / "ledger.sqlite", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")  # and nobody else can write
             with raises(lw.errors.BadFile):
                 monitor.erase(key="person 7")
-        assert monitor.head() == head
+        assert monitor.ledger.head() == head
         assert monitor.row_of("person 7") == 7 and len(monitor) == 40
-        assert monitor.values(7) == twin.rows[7]
+        assert monitor.past.values(7) == twin.rows[7]
         row = row_of(drawn, "number", 40)
         assert monitor.observe(row).witnesses.rows.tolist() == twin.expected(row, 0)
         assert monitor.erase(key="person 7").rows == (7,)
         twin.erased.add(7)
         row = twin.rows[7] | {"id": "person 41", "answer": 2.0}
         assert monitor.observe(row).witnesses.rows.tolist() == twin.expected(row, 0)
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
 
 
 def test_label_that_a_vector_on_disk_has_stays(tmp_path):

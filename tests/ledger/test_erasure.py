@@ -2,8 +2,6 @@
 
 import random
 import struct
-import subprocess
-import sys
 from string import ascii_letters
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 
 import likewise as lw
 from likewise.ledger import folder as ledger_folder
+from tests.support.programs import run_python
 from tests.support.refusals import raises
 
 RULE = lw.Rule("linf", 0.05, output="number", delta=0.2)
@@ -80,19 +79,19 @@ def test_nothing_of_a_person_is_left_in_any_file(tmp_path, seed, kind):
             needles += fresh
             gone += found.rows
             assert left(folder, needles) == []
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
         verdict = monitor.observe([0.5, 0.5], 0.5)
-        assert verdict.over.absent == len(gone)
+        assert verdict.compared_with.absent == len(gone)
     assert left(folder, needles) == []
     again = lw.replay(folder)
-    assert again.ok and again.skipped == len(gone) and again.in_part > 0
+    assert again.ok and again.skipped == len(gone) and again.partly_compared > 0
     with lw.Ledger(folder) as ledger:
         assert ledger.verify().erased == len(gone)
         assert sorted(gone) == ledger.erased_rows().tolist()
     with lw.open(folder) as monitor:
         assert len(monitor) == len(people) + 1
         x, z = people[0][1:]
-        assert monitor.check(x, z + 0.5).over.absent == len(gone)
+        assert monitor.check(x, z + 0.5).compared_with.absent == len(gone)
         with raises(lw.errors.BadRow):
             monitor.erase(key="nobody")
 
@@ -127,20 +126,20 @@ def test_what_was_said_of_a_person_in_words_is_gone_too(tmp_path):
         assert len({needle for _, needle in left(folder, needles)}) >= len(needles) - 2
         assert monitor.erase(key="citizen seventy-seven").rows == (77,)
         assert left(folder, needles) == []
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
         # what others have in common with a person who is erased stays theirs
         shared = monitor.erase(key="citizen 5")
         assert shared.rows == (5,)
-        assert monitor.values(6)["job"] == rows[6]["job"]
+        assert monitor.past.values(6)["job"] == rows[6]["job"]
         verdict = monitor.observe({"age": 33.0, "job": "baker", "answer": "granted"})
-        assert verdict.over.absent == 2
+        assert verdict.compared_with.absent == 2
     with lw.open(folder) as monitor:  # the same words may come again, as new ones
         with raises(lw.errors.ErasedKey, key="citizen seventy-seven"):
             monitor.observe(rows[77], key="citizen seventy-seven")
         assert left(folder, needles) == []
         monitor.observe(rows[77], key="another citizen")
-        assert monitor.verify().ok
-        assert monitor.values(monitor.rows - 1)["job"] == rows[77]["job"]
+        assert monitor.ledger.verify().ok
+        assert monitor.past.values(monitor.rows - 1)["job"] == rows[77]["job"]
     assert lw.replay(folder).ok
 
 
@@ -156,9 +155,9 @@ def test_probabilities_are_erased_whole(tmp_path):
         assert left(folder, needles)
         monitor.erase(key=123)
         assert left(folder, needles) == []
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     with lw.open(folder) as monitor:
-        assert monitor.verify().erased == 1
+        assert monitor.ledger.verify().erased == 1
 
 
 def test_an_erasure_waits_for_a_reader_and_says_so(tmp_path, monkeypatch):
@@ -175,12 +174,12 @@ def test_an_erasure_waits_for_a_reader_and_says_so(tmp_path, monkeypatch):
             assert erasure.rows == (0,) and not erasure.complete
             assert ledger.row_of(key) == 0
             assert left(folder, needles)
-            assert monitor.verify().ok  # though it is not finished
-            assert monitor.observe([0.3, 0.4], 0.5).over.absent == 1
+            assert monitor.ledger.verify().ok  # though it is not finished
+            assert monitor.observe([0.3, 0.4], 0.5).compared_with.absent == 1
         again = monitor.erase(rows=[0])
         assert again.rows == () and again.complete
         assert left(folder, needles) == []
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
 
 
 def test_an_erasure_that_waited_is_finished_when_the_ledger_is_opened(tmp_path, monkeypatch):
@@ -205,7 +204,7 @@ import likewise as lw
 
 monitor = lw.open(sys.argv[1], lw.Rule("linf", 0.05, output="number", delta=0.2))
 monitor.observe([0.1, 0.1], 0.5, key="somebody else")
-database = monitor._journal.store.database
+database = monitor.core.ledger.journal.store.database
 database.set_trace_callback(lambda said: said == "COMMIT" and os._exit(9))
 x = [[0.7, 0.7], [float(sys.argv[2]), 0.2]]
 monitor.observe_many(x, [0.5, 0.5], keys=["another", "the person"])
@@ -215,13 +214,12 @@ monitor.observe_many(x, [0.5, 0.5], keys=["another", "the person"])
 def test_what_a_killed_process_left_behind_the_last_record_is_erased_too(tmp_path):
     """It is killed right before its batch is committed; the person's decision is sent again."""
     folder, secret = tmp_path / "ledger", 0.123456789
-    done = subprocess.run([sys.executable, "-c", STOPPED, folder, repr(secret)], check=False)
-    assert done.returncode == 9
+    run_python("-c", STOPPED, folder, repr(secret), code=9)
     assert len(left(folder, [struct.pack("<d", secret)])) == 1
     with lw.open(folder) as monitor:
         assert monitor.observe([secret, 0.2], 0.5, key="the person").row == 1
         assert monitor.erase(key="the person").complete
         assert left(folder, as_bytes(secret)) == []
         assert monitor.observe([0.3, 0.3], 0.5, key="the next").row == 2
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     assert lw.replay(folder).ok

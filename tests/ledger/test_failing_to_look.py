@@ -56,18 +56,18 @@ class NoFiles:
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
 def test_without_file_descriptors_verify_fails_and_does_not_answer(folder):
     with lw.open(folder) as monitor, lw.Ledger(folder) as ledger:
-        assert monitor.verify().ok and ledger.verify().ok
-        for one in (monitor, ledger):
+        assert monitor.ledger.verify().ok and ledger.verify().ok
+        for one in (monitor.ledger, ledger):
             with NoFiles(), pytest.raises(CannotLook):
                 one.verify()
         with NoFiles(), pytest.raises(CannotLook):
             lw.Ledger(folder)
-        assert monitor.verify().ok and ledger.verify().ok
+        assert monitor.ledger.verify().ok and ledger.verify().ok
         assert monitor.observe([0.1], 1).row == 50
     with NoFiles(), pytest.raises(lw.errors.BadFile):
         lw.open(folder)
     with lw.open(folder) as monitor:
-        assert monitor.rows == 51 and monitor.verify().ok
+        assert monitor.rows == 51 and monitor.ledger.verify().ok
 
 
 def test_closed_ledger_gives_no_answer(folder):

@@ -5,8 +5,6 @@ would stand in the way of that decision.
 """
 
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 
 import likewise as lw
 from tests.support.commands import likewise
+from tests.support.programs import run_python
 from tests.support.refusals import raises
 from tests.support.segments import small_segments
 
@@ -61,12 +60,7 @@ def execute(folder, script):
 
 def independent(folder):
     """The answer of code that knows nothing of likewise."""
-    return subprocess.run(
-        [sys.executable, "-I", str(SCRIPT), str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_python("-I", SCRIPT, folder, code=None)
 
 
 @pytest.mark.parametrize("script", FOREIGN.values(), ids=FOREIGN)
@@ -84,9 +78,9 @@ def test_what_the_format_does_not_list_is_refused(folder, script):
 @pytest.mark.parametrize("script", FOREIGN.values(), ids=FOREIGN)
 def test_what_comes_in_while_it_is_open_fails_verify(folder, script):
     with lw.open(folder) as monitor, lw.Ledger(folder) as ledger:
-        assert monitor.verify().ok and ledger.verify().ok
+        assert monitor.ledger.verify().ok and ledger.verify().ok
         execute(folder, script)
-        for one in (monitor, ledger):
+        for one in (monitor.ledger, ledger):
             found = one.verify()
             assert not found.ok and "are not those of its format" in found.problem
 
@@ -101,7 +95,7 @@ def test_nothing_is_erased_while_a_trigger_could_keep_it(folder):
         execute(folder, "DROP TRIGGER keep; DROP TABLE elsewhere")
         assert monitor.row_of("person number 2") == 2
         assert monitor.erase(key="person number 2").rows == (2,)
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     assert not [one for one in folder.iterdir() if b"person number 2" in one.read_bytes()]
 
 
@@ -117,7 +111,7 @@ def test_what_sqlite_keeps_for_itself_is_allowed_and_holds_nothing_of_the_erased
     with lw.open(folder) as monitor:
         execute(folder, "INSERT INTO sqlite_stat1 VALUES ('key', 'x', 'person number 3')")
         monitor.erase(key="person number 3")
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
         assert not [one for one in folder.iterdir() if b"person number 3" in one.read_bytes()]
 
 

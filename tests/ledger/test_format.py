@@ -3,13 +3,13 @@
 import shutil
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import likewise as lw
+from tests.support.programs import run_python
 from tests.support.refusals import raises
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "verify_ledger.py"
@@ -17,9 +17,7 @@ SCRIPT = Path(__file__).parents[2] / "docs" / "verify_ledger.py"
 
 def independent(path: Path) -> subprocess.CompletedProcess[str]:
     """The verdict of code that knows nothing of likewise."""
-    return subprocess.run(
-        [sys.executable, "-I", str(SCRIPT), str(path)], capture_output=True, text=True, check=False
-    )
+    return run_python("-I", SCRIPT, path, code=None)
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +43,10 @@ def lived(tmp_path_factory) -> Path:
                 monitor.erase(key=[f"{life}-3", life * 1000 + 4])
             if life == 3:
                 monitor = lw.open(path)
-                monitor.review(500, None, "error", reason="a typo", reviewer="ann")
-                monitor.review(500, None, "open", reason="no, it is not", reviewer="ben")
-                monitor.truth("3-7", "yes")
-                monitor.supersede("3-9", "yes", by="ann", why="an appeal")
+                monitor.ledger.review(500, None, "error", reason="a typo", reviewer="ann")
+                monitor.ledger.review(500, None, "open", reason="no, it is not", reviewer="ben")
+                monitor.ledger.truth("3-7", "yes")
+                monitor.ledger.supersede("3-9", "yes", by="ann", why="an appeal")
                 monitor.close()
     finally:
         schema.segment_rows_for = before
@@ -61,14 +59,14 @@ def test_short_script_without_likewise_verifies_any_ledger(lived, tmp_path):
     with lw.Ledger(lived) as ledger:
         verification = ledger.verify()
         assert verification.ok, verification
-        assert verification.first == 256 and verification.erased == 4
+        assert verification.first_row == 256 and verification.erased == 4
         kinds = {event.kind for event in ledger.events()}
         assert kinds >= {"rule", "layout", "words", "window", "erased", "dropped", "review"}
         assert kinds >= {"truth", "superseded"}
         found = independent(lived)
         assert (found.returncode, found.stdout.strip()) == (0, str(ledger.head)), found.stderr
     with lw.open(tmp_path / "new", lw.Rule("linf", 0.2)) as monitor:
-        head = str(monitor.head())
+        head = str(monitor.ledger.head())
     assert independent(tmp_path / "new").stdout.strip() == head
 
 
@@ -189,9 +187,9 @@ def test_head_kept_elsewhere_shows_a_chain_written_anew(lived, tmp_path):
     for name, change in (("honest", 0.0), ("forged", 0.5)):
         with lw.open(tmp_path / name, rule) as monitor:
             monitor.observe_many([[0.1], [0.2 + change], [0.3]], ["a", "b", "c"])
-            heads.append(monitor.head())
+            heads.append(monitor.ledger.head())
             monitor.observe([0.4], "d")
-            assert monitor.verify(heads[0] if name == "honest" else None).ok
+            assert monitor.ledger.verify(heads[0] if name == "honest" else None).ok
     with lw.Ledger(tmp_path / "forged") as ledger:
         assert ledger.verify().ok  # in itself
         found = ledger.verify(str(heads[0]))

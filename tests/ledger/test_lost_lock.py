@@ -65,8 +65,10 @@ ACTIONS = {
     "observe": lambda monitor: monitor.observe([0.3, 0.3], "mine"),
     "observe_many": lambda monitor: monitor.observe_many([[0.3, 0.3]] * 3, ["a", "b", "c"]),
     "erase": lambda monitor: monitor.erase(key="mine 1"),
-    "truth": lambda monitor: monitor.truth("mine 1", "yes"),
-    "review": lambda monitor: monitor.review(1, None, "error", reason="a typo", reviewer="ann"),
+    "truth": lambda monitor: monitor.ledger.truth("mine 1", "yes"),
+    "review": lambda monitor: monitor.ledger.review(
+        1, None, "error", reason="a typo", reviewer="ann"
+    ),
 }
 
 
@@ -92,7 +94,7 @@ def test_writer_without_its_lock_refuses_and_the_next_ones_records_are_whole(tmp
         monitor.close()
     monitor.close()
     with lw.open(folder) as monitor:
-        assert monitor.rows == 6 and monitor.verify().ok
+        assert monitor.rows == 6 and monitor.ledger.verify().ok
         assert monitor.row_of("nowhere") is None and monitor.row_of("other 5") == 5
 
 
@@ -121,7 +123,7 @@ def test_commit_that_fails_is_not_taken_for_done_by_a_row_of_another(tmp_path, m
     monkeypatch.setattr(ledger_folder, "_lock", lambda file: None)
     folder = tmp_path / "ledger"
     first = opened(folder)
-    store = first._journal.store
+    store = first.ledger.journal.store
     connect = store._connect
 
     def while_another_writes():
@@ -141,7 +143,9 @@ def test_commit_that_fails_is_not_taken_for_done_by_a_row_of_another(tmp_path, m
     with pytest.raises(LostLock):
         first.close()
     with lw.open(folder) as monitor:
-        assert monitor.rows == 4 and monitor.row_of("nowhere") is None and monitor.verify().ok
+        assert (
+            monitor.rows == 4 and monitor.row_of("nowhere") is None and monitor.ledger.verify().ok
+        )
 
 
 def test_what_waits_is_not_written_into_another_writers_ledger(tmp_path):
@@ -154,7 +158,7 @@ def test_what_waits_is_not_written_into_another_writers_ledger(tmp_path):
     with raises(LostLock):
         monitor.close()
     with lw.open(folder) as monitor:
-        assert monitor.rows == 4 and monitor.row_of("waits") is None and monitor.verify().ok
+        assert monitor.rows == 4 and monitor.row_of("waits") is None and monitor.ledger.verify().ok
 
 
 def test_decision_is_not_written_into_a_ledger_that_was_deleted(tmp_path):

@@ -126,7 +126,7 @@ def test_folder_itself_may_be_a_link(tmp_path):
 
 
 def test_file_of_rows_is_private_and_no_link_is_followed(tmp_path):
-    with umask(0), lw.Monitor(RULE, rows=tmp_path / "rows") as monitor:
+    with umask(0), lw.Monitor(RULE, row_file=tmp_path / "rows") as monitor:
         monitor.observe([0.5], "yes")
     assert mode(tmp_path / "rows") == 0o600
     for there in (False, True):
@@ -135,6 +135,6 @@ def test_file_of_rows_is_private_and_no_link_is_followed(tmp_path):
         if there:
             victim.touch()
         with raises(lw.errors.BadFile):
-            lw.Monitor(RULE, rows=link)
+            lw.Monitor(RULE, row_file=link)
         assert victim.exists() == there
         assert not there or victim.read_bytes() == b""

@@ -29,9 +29,9 @@ def test_positions_are_kept_with_decisions_and_there_after_a_restart(tmp_path):
         answer = monitor.submit([0.6], "a", source="redis", position=(1700, 1))
         assert answer.result().row == 5
         last = {"decisions/0": 2**64 - 1, "redis": (1700, 1)}
-        assert monitor.positions == last
+        assert monitor.ledger.positions == last
     with lw.open(tmp_path) as monitor:
-        assert monitor.positions == last and monitor.verify().ok
+        assert monitor.ledger.positions == last and monitor.ledger.verify().ok
         sources = [None, "redis", "new"]
         monitor.observe_many(
             np.ones((3, 1)), ["a"] * 3, sources=sources, positions=[None, (1701, 0), 0]
@@ -65,7 +65,7 @@ def test_what_is_no_position_leaves_no_trace(tmp_path, given, kind):
         monitor.observe_many([[0.1]] * 2, ["a"] * 2, sources=["s", "p"], positions=[5, (5, 0)])
         with raises(kind):
             monitor.observe([0.2], "a", **given)
-        assert (monitor.rows, monitor.positions) == (2, {"s": 5, "p": (5, 0)})
+        assert (monitor.rows, monitor.ledger.positions) == (2, {"s": 5, "p": (5, 0)})
         assert monitor.observe([0.2], "a", source="s", position=6).row == 2
 
 
@@ -78,14 +78,14 @@ def test_an_old_position_says_where_its_source_is(tmp_path):
         with pytest.raises(lw.errors.OldPosition):  # though it may not be on disk yet
             monitor.observe([0.2], "a", source="s", position=5)
         monitor.flush()
-        assert (monitor.rows, monitor.positions) == (1, {"s": 5})
+        assert (monitor.rows, monitor.ledger.positions) == (1, {"s": 5})
 
 
 def test_a_repeat_under_a_key_is_answered_whatever_its_position(tmp_path):
     with lw.open(tmp_path, RULE) as monitor:
         monitor.observe([0.1], "a", key="k", source="s", position=5)
-        assert monitor.observe([0.1], "a", key="k", source="s", position=5).known
-        assert monitor.positions == {"s": 5}
+        assert monitor.observe([0.1], "a", key="k", source="s", position=5).repeated
+        assert monitor.ledger.positions == {"s": 5}
 
 
 def test_positions_need_a_ledger():
@@ -96,7 +96,7 @@ def test_positions_need_a_ledger():
         monitor.observe_many([[0.1]], ["a"], sources="s", positions=[5])
     assert monitor.rows == 0 and monitor.observe([0.1], "a").row == 0
     with raises(lw.errors.BadRule):
-        _ = monitor.positions
+        _ = monitor.ledger.positions
 
 
 def test_a_window_remembers_positions_of_sources_whose_rows_have_left(tmp_path, monkeypatch):
@@ -108,13 +108,13 @@ def test_a_window_remembers_positions_of_sources_whose_rows_have_left(tmp_path, 
             monitor.observe_many(
                 x, ["a"] * 50, sources="new", positions=list(range(start, start + 50))
             )
-        assert monitor.positions == {"old": (3, 4), "new": 999}
+        assert monitor.ledger.positions == {"old": (3, 4), "new": 999}
     with lw.Ledger(tmp_path) as ledger:
         assert ledger.first > 500 and ledger.positions == {"old": (3, 4), "new": 999}
         told = [event for event in ledger.events() if event.kind == "positions"]
         assert ledger.rows - told[-1].at_row <= 64, "few records are to be read"
     with lw.open(tmp_path) as monitor:
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
         with pytest.raises(lw.errors.OldPosition):
             monitor.observe([0.1], "a", source="old", position=(3, 4))
     lw.migrate(tmp_path, tmp_path.with_name("copied"))
@@ -154,7 +154,7 @@ def test_positions_are_those_of_a_dictionary(tmp_path_factory, steps):
             if kind == "reopen":
                 monitor.close()
                 monitor = lw.open(folder, durability="batch", batch_seconds=60, check=what)
-                assert monitor.positions == last
+                assert monitor.ledger.positions == last
                 continue
             for batch in [what] if kind == "many" else [[one] for one in what]:
                 known, sources, positions, fits = dict(last), [], [], True
@@ -182,7 +182,7 @@ def test_positions_are_those_of_a_dictionary(tmp_path_factory, steps):
                     last, rows = known, rows + len(batch)
                 assert monitor.rows == rows
         monitor.flush()
-        assert monitor.positions == last
+        assert monitor.ledger.positions == last
         monitor.close()
         with lw.Ledger(folder) as ledger:
             assert ledger.positions == last and ledger.verify().ok
@@ -191,7 +191,7 @@ def test_positions_are_those_of_a_dictionary(tmp_path_factory, steps):
 KILLED = """
 import sys, likewise as lw
 monitor = lw.open(sys.argv[1], durability="batch", batch_rows=5, batch_seconds=60)
-at = monitor.positions.get("s", -1)
+at = monitor.ledger.positions.get("s", -1)
 assert at + 1 == monitor.rows
 for position in range(at + 1, at + 1 + int(sys.argv[2])):
     monitor.observe([position], "a", source="s", position=position)
@@ -211,47 +211,47 @@ def test_after_a_kill_positions_are_those_of_the_rows_on_disk(tmp_path):
             assert stored == list(range(ledger.rows)) and len(stored) % 5 == 0
             assert ledger.positions == ({"s": ledger.rows - 1} if stored else {})
     with lw.open(tmp_path) as monitor:
-        assert monitor.verify().ok and monitor.rows > 20
+        assert monitor.ledger.verify().ok and monitor.rows > 20
 
 
 def test_position_moves_without_a_decision_where_nothing_could_be_made_of_a_record(tmp_path):
     with lw.open(tmp_path, RULE) as monitor:
-        monitor.skip_positions({"redis": (1700, 4)})  # before the first decision
+        monitor.ledger.skip_positions({"redis": (1700, 4)})  # before the first decision
         monitor.observe([0.1], "a", source="decisions/0", position=17)
-        monitor.skip_positions({"decisions/0": 20, "decisions/1": 3})
-        monitor.skip_positions({})
+        monitor.ledger.skip_positions({"decisions/0": 20, "decisions/1": 3})
+        monitor.ledger.skip_positions({})
         last = {"redis": (1700, 4), "decisions/0": 20, "decisions/1": 3}
-        assert monitor.positions == last
+        assert monitor.ledger.positions == last
         for old in ({"decisions/0": 20}, {"redis": (1700, 4)}, {"decisions/1": 1}):
             with pytest.raises(lw.errors.OldPosition):
-                monitor.skip_positions(old)
+                monitor.ledger.skip_positions(old)
         with pytest.raises(lw.errors.OldPosition):
             monitor.observe([0.1], "a", source="decisions/0", position=20)
         with raises(lw.errors.UnexpectedValue):
-            monitor.skip_positions({"redis": 5000})
+            monitor.ledger.skip_positions({"redis": 5000})
         monitor.observe([0.1], "a", source="decisions/0", position=21)
     with lw.open(tmp_path) as monitor:
-        assert monitor.positions == {**last, "decisions/0": 21}
-        assert monitor.verify().ok
+        assert monitor.ledger.positions == {**last, "decisions/0": 21}
+        assert monitor.ledger.verify().ok
     assert lw.Ledger(tmp_path).positions == {**last, "decisions/0": 21}
     with raises(lw.errors.BadRule):
-        lw.Monitor(RULE).skip_positions({"redis": 1})
+        lw.Monitor(RULE).ledger.skip_positions({"redis": 1})
 
 
 def test_loss_and_the_position_behind_it_are_one_step(tmp_path):
     with lw.open(tmp_path, RULE) as monitor:
         monitor.observe([0.1], "a", source="decisions/0", position=17)
         monitor.record_loss(4, "expired", source="decisions/0", position=21)
-        assert (monitor.missing, monitor.positions) == (4, {"decisions/0": 21})
+        assert (monitor.missing_decisions, monitor.ledger.positions) == (4, {"decisions/0": 21})
         with pytest.raises(lw.errors.OldPosition):
             monitor.record_loss(4, "expired", source="decisions/0", position=21)
-        assert monitor.missing == 4
+        assert monitor.missing_decisions == 4
         with raises(lw.errors.BadDecision):
             monitor.record_loss(1, "expired", source="decisions/0")
         verdict = monitor.observe([0.1], "b", source="decisions/0", position=22)
-        assert verdict.missing == 4
+        assert verdict.missing_decisions == 4
     with lw.open(tmp_path) as monitor:
-        assert (monitor.missing, monitor.positions) == (4, {"decisions/0": 22})
-        assert monitor.verify().ok
+        assert (monitor.missing_decisions, monitor.ledger.positions) == (4, {"decisions/0": 22})
+        assert monitor.ledger.verify().ok
     with raises(lw.errors.BadRule):
         lw.Monitor(RULE).record_loss(1, "x", source="s", position=1)

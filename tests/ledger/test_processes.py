@@ -6,8 +6,6 @@ import random
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -17,6 +15,7 @@ import pytest
 import likewise as lw
 from tests.contracts import crashing
 from tests.support.killing import program
+from tests.support.programs import run_module
 from tests.support.refusals import raises
 from tests.support.segments import small_segments
 
@@ -74,7 +73,7 @@ def test_a_writer_that_was_killed_leaves_no_lock(folder, feeder):
     os.kill(feeder.child, signal.SIGKILL)
     assert any(json.loads(line) == ["gone", signal.SIGKILL] for line in feeder.stdout)
     with lw.open(folder) as monitor:
-        assert monitor.rows > 0 and monitor.verify().ok
+        assert monitor.rows > 0 and monitor.ledger.verify().ok
 
 
 @pytest.mark.long
@@ -85,7 +84,7 @@ def test_readers_see_a_whole_ledger_while_it_is_written(folder, feeder):
         feeder_says(feeder)
         with lw.Ledger(folder) as ledger:
             verified = ledger.verify(ledger.head if ledger.rows else None)
-            if verified.first >= ledger.rows > 0:  # 200 rows were written since it was opened
+            if verified.first_row >= ledger.rows > 0:  # 200 rows were written since it was opened
                 continue
             assert verified.ok, verified
             assert verified.rows >= ledger.rows
@@ -139,11 +138,7 @@ def _ready(feeder):
 @pytest.mark.parametrize("what", ["leaves_what_waits_to_its_parent", "does_not_keep_the_lock"])
 def test_a_forked_process(folder, what):
     """In a process of its own: this one may have more memory reserved than can be forked."""
-    script = Path(__file__).with_name("forking.py")
-    done = subprocess.run(
-        [sys.executable, script, what, folder], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert run_module("ledger.forking", what, folder).stdout == "done\n"
 
 
 # Places that cannot be written
@@ -216,12 +211,12 @@ def test_a_clock_that_goes_back_stands_still_and_is_told_of(folder, monkeypatch)
         verdict = monitor.observe([0.1, 0.2], "no")
         assert verdict.witnesses.rows.tolist() == [0]
         monitor.observe_many([[0.1, 0.2]], ["yes"])
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     with lw.open(folder) as monitor:
         now += 7201 * 10**9
         verdict = monitor.observe([0.1, 0.2], "no")
-        assert verdict.over.first == 3 and not verdict.violation
-        assert monitor.verify().ok
+        assert verdict.compared_with.first == 3 and not verdict.violation
+        assert monitor.ledger.verify().ok
     with lw.Ledger(folder) as ledger:
         times = [entry.time for entry in ledger.entries()]
         assert times == sorted(times) and times[0] == times[1] == times[2] < times[3]
@@ -237,7 +232,7 @@ def test_times_that_are_given_in_any_order_are_kept(folder):
         for time_ in times[:30]:
             monitor.observe([0.1, 0.2], drawn.choice("ab"), time=time_)
         monitor.observe_many([[0.1, 0.2]] * 30, drawn.choices("ab", k=30), times=times[30:])
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     assert lw.replay(folder).ok
     with lw.open(folder) as monitor:
         assert monitor.rows == 60
@@ -280,4 +275,4 @@ def test_a_folder_whose_making_was_cut_short_is_made(folder, there):
     with raises(lw.errors.BadFile):
         lw.Ledger(folder)
     with filled(folder) as monitor:
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok

@@ -33,8 +33,8 @@ def person(row, age=30, approved="yes"):
 
 LOOKS = {
     "row_of": lambda monitor: monitor.row_of("p2") is None,
-    "values": lambda monitor: does_raise(lw.errors.BadRow, lambda: monitor.values(2)),
-    "inputs": lambda monitor: does_raise(lw.errors.BadRow, lambda: monitor.inputs([2])),
+    "values": lambda monitor: does_raise(lw.errors.BadRow, lambda: monitor.past.values(2)),
+    "inputs": lambda monitor: does_raise(lw.errors.BadRow, lambda: monitor.past.inputs([2])),
     "explain": lambda monitor: monitor.explain().remembered == 2,
     "rows": lambda monitor: monitor.rows == 2,
     "len": lambda monitor: len(monitor) == 2,
@@ -58,7 +58,7 @@ def test_a_refused_decision_is_seen_by_no_look(tmp_path, look, durability):
             monitor.observe_many([person(2), person(3)])
         assert LOOKS[look](monitor)
         assert monitor.observe(person(2)).row == 2
-        assert monitor.row_of("p2") == 2 and monitor.verify().ok
+        assert monitor.row_of("p2") == 2 and monitor.ledger.verify().ok
 
 
 def test_vectors_that_were_refused_are_not_there(tmp_path):
@@ -67,6 +67,6 @@ def test_vectors_that_were_refused_are_not_there(tmp_path):
         with no_larger_files(), pytest.raises(lw.errors.BadFile):
             monitor.observe([0.3, 0.2], "no", key="b")
         with pytest.raises(lw.errors.BadRow):
-            monitor.inputs([1])
+            monitor.past.inputs([1])
         assert monitor.row_of("b") is None
-        np.testing.assert_array_equal(monitor.inputs([0]), [[0.1, 0.2]])
+        np.testing.assert_array_equal(monitor.past.inputs([0]), [[0.1, 0.2]])

@@ -45,11 +45,11 @@ def test_texts_leave_with_the_window(tmp_path, small_files):
     folder = tmp_path / "ledger"
     with lw.open(folder, RULE, window=f"{KEEP} rows", durability="off") as ledger:
         observe(ledger, range(ROWS))
-        first = ledger._journal.store.first
+        first = ledger.ledger.journal.store.first
         assert first > ROWS - 3 * KEEP, "no file of records was dropped"
-        known = ledger.memory.reader.encoder.vocabularies["message"].values
+        known = ledger.core.memory.reader.encoder.vocabularies["message"].values
         assert sum(one is not ERASED for one in known) <= ROWS - first
-        assert ledger.verify().ok
+        assert ledger.ledger.verify().ok
     assert numbers_in(folder) == set(range(first, ROWS))
     assert lw.replay(folder).ok
 
@@ -60,11 +60,11 @@ def test_texts_that_no_row_has_are_found_again_on_opening(tmp_path, small_files)
         with lw.open(folder, RULE, window=f"{KEEP} rows", durability="off") as ledger:
             observe(ledger, range(part, part + 90))
     with lw.open(folder, models=True) as ledger:
-        assert numbers_in(folder) == set(range(ledger._journal.store.first, ROWS))
+        assert numbers_in(folder) == set(range(ledger.ledger.journal.store.first, ROWS))
         verdict = ledger.observe({"message": "private 0 abc", "answer": 5})
         assert len(verdict.witnesses) >= KEEP - 1
-        assert ledger.values(ROWS)["message"] == "private 0 abc"
-        assert ledger.verify().ok
+        assert ledger.past.values(ROWS)["message"] == "private 0 abc"
+        assert ledger.ledger.verify().ok
     assert lw.replay(folder).ok
 
 
@@ -74,7 +74,7 @@ def test_a_text_that_a_row_still_has_stays(tmp_path, small_files):
         for i in range(ROWS):
             text = "always the same" if i % 3 == 0 else f"private {i} abc"
             ledger.observe({"message": text, "answer": 0})
-        assert ledger.values(ROWS - 1 - (ROWS - 1) % 3)["message"] == "always the same"
+        assert ledger.past.values(ROWS - 1 - (ROWS - 1) % 3)["message"] == "always the same"
     with lw.open(folder) as ledger:
-        assert ledger.values(ROWS - 1 - (ROWS - 1) % 3)["message"] == "always the same"
+        assert ledger.past.values(ROWS - 1 - (ROWS - 1) % 3)["message"] == "always the same"
     assert lw.replay(folder).ok

@@ -55,10 +55,10 @@ CALLS = {
 def test_time_ahead_of_the_clock_is_refused_and_nothing_is_stored(folder, call, when):
     with lw.open(folder, RULE, window="24 hours") as monitor:
         monitor.observe([0.5], "yes")
-        head = monitor.head()
+        head = monitor.ledger.head()
         with raises(lw.errors.UnexpectedValue, text=False):
             call(monitor, when())
-        assert monitor.head() == head and monitor.rows == len(monitor) == 1
+        assert monitor.ledger.head() == head and monitor.rows == len(monitor) == 1
         verdict = monitor.observe([0.5], "no", time=seconds_ahead(MINUTE))  # a clock may be off
         assert verdict.witnesses.rows.tolist() == [0]
 
@@ -119,9 +119,9 @@ def test_ledger_that_has_such_a_time_opens_and_is_shown(folder, window, when):
         monitor.observe([0.5], "yes", key="a")
         monitor.observe([0.55], "no", key="b", time=when)
     with lw.open(folder) as monitor:
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
         assert monitor.observe([0.5], "maybe", key="c").row == 2  # by our own clock
-        assert monitor.check([0.5], "no").over.first <= 2
+        assert monitor.check([0.5], "no").compared_with.first <= 2
         with raises(lw.errors.UnexpectedValue, text=False):
             monitor.observe([0.5], "yes", time=FAR)
     with lw.Ledger(folder) as ledger:

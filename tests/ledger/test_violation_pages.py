@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
         with Ledger(path) as ledger:
             flagged = [one.row for one in ledger.violations()]
         for row in flagged[::9]:
-            monitor.review(row, None, "error", reason="so", reviewer="ana")
+            monitor.ledger.review(row, None, "error", reason="so", reviewer="ana")
         monitor.erase(rows=flagged[5:200:40])
     return path
 

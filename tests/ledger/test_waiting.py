@@ -52,7 +52,7 @@ def test_waiting_decisions_get_the_verdicts_that_they_would_have_had(tmp_path, j
             assert ledger.stats().decisions == judged
         with lw.open(tmp_path) as monitor:
             assert monitor.rows == 200
-            assert monitor.verify().ok
+            assert monitor.ledger.verify().ok
             near = np.abs(x - x[0]).max(axis=1) <= 0.1 * (1 + 1e-9)
             expected = sum(near[i] and z[i] == "a" for i in range(200))
             assert monitor.observe(x[0], "b", key="later").count == expected > 0

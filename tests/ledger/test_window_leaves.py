@@ -7,8 +7,6 @@ what SQLite has set aside.
 import gc
 import sqlite3
 import struct
-import subprocess
-import sys
 import tracemalloc
 import weakref
 from contextlib import closing
@@ -16,6 +14,7 @@ from contextlib import closing
 import pytest
 
 import likewise as lw
+from tests.support.programs import run_python
 from tests.support.segments import small_segments
 
 KEEP, ROWS, LAG = 50, 700, 256
@@ -102,14 +101,14 @@ def test_what_left_with_its_file_is_in_no_file(tmp_path, rule, durability):
                     assert first > i - KEEP - LAG - segment
                     assert rows_found(folder, rule, range(first)) == []
                     assert rows_found(folder, rule, range(first, i + 1)) == [*range(first, i + 1)]
-            assert monitor.verify().ok
+            assert monitor.ledger.verify().ok
         assert rows_found(folder, rule, range(first)) == []
         with lw.open(folder, rule) as monitor:  # which lets go of all that left the window
             with lw.Ledger(folder) as ledger:
                 first = ledger.first
             assert first > ROWS - KEEP - segment
             assert rows_found(folder, rule, range(first)) == []
-            assert monitor.verify().ok
+            assert monitor.ledger.verify().ok
             for i in range(ROWS, ROWS + 10):
                 observe(monitor, rule, i)
     assert lw.replay(folder).ok if rule is not TABLE else lw.Ledger(folder).verify().ok
@@ -202,10 +201,7 @@ def test_memory_does_not_grow_with_words_that_have_left(tmp_path):
         from tests.ledger.test_window_leaves import bytes_for_each_that_has_left
         print(bytes_for_each_that_has_left({str(tmp_path / "ledger")!r}))
     """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", program)
     assert float(done.stdout) < 100, "bytes for each decision that has left"
 
 
@@ -224,4 +220,4 @@ def test_a_file_that_an_interrupted_window_left_goes_when_the_ledger_is_opened(t
     with lw.open(folder, TABLE) as monitor:
         assert not old.exists()
         assert rows_found(folder, TABLE, range(first)) == []
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok

@@ -1,10 +1,9 @@
-"""A process forks while a thread is inside a monitor: python forked.py WHAT FOLDER, prints "done".
+"""A process forks while a thread is inside a monitor: python -m tests.monitor.forked WHAT
+FOLDER, which prints "done".
 
 The child goes on with its copy, which has to answer as an oracle does, or refuse clearly.
 """
 
-import os
-import signal
 import sys
 import threading
 import warnings
@@ -14,6 +13,7 @@ import numpy as np
 
 import likewise as lw
 from tests.support.oracle import Oracle
+from tests.support.programs import answer_in_child
 
 RULE = lw.Rule("linf", 0.1)
 PEOPLE = lw.Rule(
@@ -21,28 +21,6 @@ PEOPLE = lw.Rule(
     output_column="z",
 )
 TIMES = 12
-SECONDS = 20  # in which a child has to answer
-
-
-def in_child(action):
-    """What an action says in a forked process, "hangs" if it does not."""
-    out, into = os.pipe()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(SECONDS)
-        try:
-            said = str(action())
-        except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(into, said.encode())
-        os._exit(0)
-    os.close(into)
-    said = b""
-    while part := os.read(out, 1 << 16):
-        said += part
-    os.close(out)
-    os.waitpid(child, 0)
-    return said.decode() or "hangs"
 
 
 def busy(action):
@@ -65,7 +43,7 @@ def busy(action):
 
 def forks_often(action, expected):
     for _ in range(TIMES):
-        said = in_child(action)
+        said = answer_in_child(action)
         assert expected in said, said
 
 
@@ -128,7 +106,7 @@ def a_copy_with_models_goes_on(folder):
 def a_table_can_be_forked(folder):
     monitor = lw.Monitor(PEOPLE)
     monitor.observe({"age": 30, "job": "a", "z": 1})
-    found = in_child(lambda: monitor.observe({"age": 31, "job": "a", "z": 2}).witnesses.rows)
+    found = answer_in_child(lambda: monitor.observe({"age": 31, "job": "a", "z": 2}).witnesses.rows)
     assert found == "[0]", found
 
 
@@ -152,7 +130,7 @@ def a_watched_ledger_leaves_the_model_alone(folder):
     end()
     ledger.close()
     with lw.open(folder / "ledger") as again:
-        assert again.verify().ok and again.rows == model.counts.decisions
+        assert again.ledger.verify().ok and again.rows == model.counts.decisions
 
 
 def a_ledger_refuses(folder):
@@ -168,25 +146,25 @@ def a_ledger_refuses(folder):
             "erase": lambda ledger=ledger: ledger.erase(rows=[1]),
             "flush": ledger.flush,
             "rows": lambda ledger=ledger: ledger.rows,
-            "verify": ledger.verify,
+            "verify": ledger.ledger.verify,
         }
         for _ in range(4):
             for name, call in calls.items():
-                said = in_child(call)
+                said = answer_in_child(call)
                 assert said.startswith("BadFile: ") and "was forked from" in said, (name, said)
-        assert in_child(ledger.close) == "None"
+        assert answer_in_child(ledger.close) == "None"
         end()
         rows = ledger.rows
         ledger.close()
         with lw.open(folder / durability) as again:
-            assert again.rows == rows == stream.at and again.verify().ok
+            assert again.rows == rows == stream.at and again.ledger.verify().ok
 
 
 def a_file_of_rows_stays_with_its_process(folder):
-    monitor = lw.Monitor(RULE, rows=folder / "rows")
+    monitor = lw.Monitor(RULE, row_file=folder / "rows")
     stream = Stream(monitor)
     stream.batch()
-    said = in_child(stream.observe)
+    said = answer_in_child(stream.observe)
     assert said.startswith("BadDecision: ") and "forked" in said, said
     assert "agrees on some" in stream.agrees()
 

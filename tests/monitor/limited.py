@@ -1,4 +1,5 @@
-"""Monitors of every kind where address space is short: python limited.py GIGABYTES FOLDER."""
+"""Monitors of every kind where address space is short: python -m tests.monitor.limited
+GIGABYTES FOLDER."""
 
 import resource
 import sys
@@ -25,7 +26,7 @@ def main(gigabytes: float, folder: Path) -> None:
     for monitor in (
         lw.Monitor(rule),
         lw.Monitor(rule, burst=lw.Burst(500)),
-        lw.Monitor(rule, rows=folder / "rows"),
+        lw.Monitor(rule, row_file=folder / "rows"),
         lw.open(folder / "ledger", rule, durability="batch", burst=lw.Burst(500)),
     ):
         counts = [len(monitor.observe(*one).witnesses) for one in zip(x[:500], z, strict=False)]

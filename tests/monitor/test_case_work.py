@@ -25,10 +25,10 @@ def folder(tmp_path):
 
 def test_reviews_are_chained_and_the_last_one_counts(folder):
     with lw.open(folder) as monitor:
-        monitor.review(1, 0, "unfair", reason="same file, other answer", reviewer="eve")
-        monitor.review(3, None, "justified", reason="new policy", reviewer="eve")
-        monitor.review(1, 0, "error", reason="a typo after all", reviewer="fay")
-        assert monitor.verify().ok
+        monitor.ledger.review(1, 0, "unfair", reason="same file, other answer", reviewer="eve")
+        monitor.ledger.review(3, None, "justified", reason="new policy", reviewer="eve")
+        monitor.ledger.review(1, 0, "error", reason="a typo after all", reviewer="fay")
+        assert monitor.ledger.verify().ok
     with lw.Ledger(folder) as ledger:
         assert [(one.row, one.disposition, one.reviewer) for one in ledger.reviews()] == [
             (1, "unfair", "eve"),
@@ -39,7 +39,7 @@ def test_reviews_are_chained_and_the_last_one_counts(folder):
         assert [entry.row for entry in ledger.violations(review="error")] == [1]
         assert [entry.row for entry in ledger.violations(review="open")] == []
     with lw.open(folder) as monitor:
-        monitor.review(3, None, "open", reason="to be looked at again", reviewer="fay")
+        monitor.ledger.review(3, None, "open", reason="to be looked at again", reviewer="fay")
     with lw.Ledger(folder) as ledger:
         assert [entry.row for entry in ledger.violations(review="open")] == [3]
         assert ledger.verify().ok
@@ -58,21 +58,21 @@ def test_reviews_are_chained_and_the_last_one_counts(folder):
 def test_a_review_that_makes_no_sense_is_refused(folder, given, error, facts):
     row, witness, disposition, reason, reviewer = given
     with lw.open(folder) as monitor:
-        head = monitor.head()
+        head = monitor.ledger.head()
         with raises(error, **facts):
-            monitor.review(row, witness, disposition, reason=reason, reviewer=reviewer)
-        assert monitor.head() == head
+            monitor.ledger.review(row, witness, disposition, reason=reason, reviewer=reviewer)
+        assert monitor.ledger.head() == head
 
 
 def test_an_overruled_decision_stays_as_evidence_and_accuses_no_one(folder):
     with lw.open(folder) as monitor:
-        verdict = monitor.supersede("ben", "yes", by="eve", why="the appeal was granted")
+        verdict = monitor.ledger.supersede("ben", "yes", by="eve", why="the appeal was granted")
         assert (verdict.row, verdict.witnesses.rows.tolist()) == (4, [3])
         later = monitor.observe([0.1, 0.25], "yes", key="gus")
         assert later.witnesses.rows.tolist() == [3]
-        assert later.over == ComparedRows(0, 5, 1)
+        assert later.compared_with == ComparedRows(0, 5, 1)
         with raises(lw.errors.BadRow):
-            monitor.supersede("ben", "no", by="eve", why="again")
+            monitor.ledger.supersede("ben", "no", by="eve", why="again")
         assert monitor.rows == 6 and len(monitor) == 5
     with lw.open(folder) as monitor:  # the same after a restart
         assert monitor.check([0.1, 0.25], "yes").witnesses.rows.tolist() == [3]
@@ -97,7 +97,7 @@ def test_a_table_is_overruled_with_its_words(tmp_path):
     with lw.open(tmp_path, rule) as monitor:
         monitor.observe({"age": 40, "job": "nurse", "ok": "no"}, key="ann")
         monitor.observe({"age": 41, "job": "smith", "ok": "no"}, key="ben")
-        monitor.supersede("ben", "yes", by="eve", why="an appeal")
+        monitor.ledger.supersede("ben", "yes", by="eve", why="an appeal")
         monitor.erase(key="ann")  # which looks for words that no row has any more
     with lw.Ledger(tmp_path) as ledger:
         assert ledger.values(1) == {"age": 41.0, "job": "smith"}
@@ -108,14 +108,14 @@ def test_a_table_is_overruled_with_its_words(tmp_path):
 
 def test_what_people_said_goes_with_the_person(folder):
     with lw.open(folder) as monitor:
-        monitor.review(1, 0, "error", reason="ann moved to Graz", reviewer="eve")
-        monitor.review(3, None, "error", reason="of ann, and of all others", reviewer="eve")
+        monitor.ledger.review(1, 0, "error", reason="ann moved to Graz", reviewer="eve")
+        monitor.ledger.review(3, None, "error", reason="of ann, and of all others", reviewer="eve")
         assert monitor.observe([0.9, 0.9], "yes", key="eli").witnesses.rows.tolist() == [2]
-        monitor.review(4, None, "error", reason="has nothing to do with her", reviewer="eve")
-        monitor.truth("ann", "repaid early")
-        monitor.supersede("ann", "no", by="eve", why="ann lied about Graz")
+        monitor.ledger.review(4, None, "error", reason="has nothing to do with her", reviewer="eve")
+        monitor.ledger.truth("ann", "repaid early")
+        monitor.ledger.supersede("ann", "no", by="eve", why="ann lied about Graz")
         monitor.erase(key="ann")
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     content = b"".join(path.read_bytes() for path in folder.iterdir())
     assert b"Graz" not in content and b"repaid" not in content and b"of ann" not in content
     assert b"nothing to do" in content
@@ -130,9 +130,9 @@ def test_what_people_said_goes_with_the_person(folder):
 def test_truths_keep_their_type(folder):
     with lw.open(folder) as monitor:
         for key, value in (("ann", True), ("ben", 12.5), ("cid", "repaid")):
-            monitor.truth(key, value)
+            monitor.ledger.truth(key, value)
         with raises(lw.errors.BadRow):
-            monitor.truth("zoe", 1)
+            monitor.ledger.truth("zoe", 1)
     with lw.Ledger(folder) as ledger:
         assert [(one.row, one.value) for one in ledger.truths()] == [
             (0, True),
@@ -145,7 +145,7 @@ def test_stats_count_a_stretch_of_time_with_its_denominators(folder):
     with lw.Ledger(folder) as ledger:
         whole = ledger.stats()
         assert (whole.decisions, whole.judged, whole.comparable, whole.violations) == (4, 4, 2, 2)
-        assert (whole.rate, whole.comparable_rate) == (0.5, 1.0)
+        assert (whole.rate, whole.rate_among_comparable) == (0.5, 1.0)
         part = ledger.stats(since=1.7e9 + 10, until=1.7e9 + 30)
         assert (part.decisions, part.violations) == (2, 1)
         assert ledger.stats(last="1 hour").decisions == 0
@@ -156,4 +156,4 @@ def test_stats_count_a_stretch_of_time_with_its_denominators(folder):
         assert [e.row for e in ledger.violations(within=0.03)] == [3]
     with lw.open(folder) as monitor:
         monitor.observe([0.5, 0.5], "yes")
-        assert monitor.stats(last="1 hour").decisions == 1
+        assert monitor.ledger.stats(last="1 hour").decisions == 1

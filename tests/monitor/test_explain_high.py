@@ -143,7 +143,7 @@ def test_bytes_per_decision_leave_out_rows_on_disk(tmp_path):
     rule = lw.Rule("linf", 11)
     in_memory = lw.Monitor(rule)
     in_memory.observe_many(X, Z)
-    with lw.Monitor(rule, rows=tmp_path / "rows") as on_disk:
+    with lw.Monitor(rule, row_file=tmp_path / "rows") as on_disk:
         on_disk.observe_many(X, Z)
         assert in_memory.explain().bytes_per_decision > 3_072
         assert on_disk.explain().bytes_per_decision < 1_500

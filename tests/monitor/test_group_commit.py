@@ -50,7 +50,7 @@ def test_verdicts_of_several_threads_are_those_of_the_order_in_which_they_were_t
             assert (verdicts[i].row, verdicts[i].witnesses) == (theirs.row, theirs.witnesses)
             assert verdicts[i].key == f"case {i}"
         assert twin.pairs > 500
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     if durability == "commit":
         with lw.Ledger(tmp_path) as ledger:
             query = "SELECT count(*), max(stop - first) FROM event WHERE kind = 'judged'"
@@ -98,13 +98,13 @@ def test_calls_whose_transaction_fails_are_refused_together_and_leave_no_trace(
 ):
     with lw.open(tmp_path, RULE) as monitor:
         monitor.observe([0.1, 0.1], "yes")
-        store, append = monitor._journal.store, monitor._journal.store.append
+        store, append = monitor.core.ledger.journal.store, monitor.core.ledger.journal.store.append
 
         def fail(entries):
             raise lw.errors.BadFile("the disk is full")
 
         monkeypatch.setattr(store, "append", fail)
-        with monitor._lock:  # so that they wait for each other
+        with monitor.core.lock:  # so that they wait for each other
             answers = [monitor.submit([0.1, 0.1], "no", key=f"k{i}") for i in range(5)]
         for answer in answers:
             with raises(lw.errors.BadFile):
@@ -112,7 +112,7 @@ def test_calls_whose_transaction_fails_are_refused_together_and_leave_no_trace(
         monkeypatch.setattr(store, "append", append)
         assert monitor.rows == 1 and len(monitor) == 1
         assert monitor.observe([0.1, 0.1], "no", key="k0").row == 1
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
 
 
 def test_submitting_works_in_memory_and_after_a_fork(tmp_path):
@@ -138,12 +138,12 @@ def test_calls_that_wait_are_bounded(tmp_path, monkeypatch):
             for i in range(8):
                 answers.append(monitor.submit([0.1 * i, 0.1], "yes"))
 
-        with monitor._lock:  # so that none of them is made yet
+        with monitor.core.lock:  # so that none of them is made yet
             submitter = threading.Thread(target=submit_all)
             submitter.start()
             submitter.join(0.5)
             assert submitter.is_alive(), "more calls wait than may"
-            assert monitor._commits._state.waiting.qsize() == 3
+            assert monitor.core.commits._state.waiting.qsize() == 3
         submitter.join(30)
         assert [answer.result(30).row for answer in answers] == list(range(8))
 
@@ -165,7 +165,7 @@ def test_a_lone_caller_is_not_kept_waiting_by_the_many_before(tmp_path):
     x, z = decisions(200)
     with lw.open(tmp_path, RULE) as monitor:
         from_threads(monitor, x[:160], z[:160], 16)
-        state = monitor._commits._state
+        state = monitor.core.commits._state
         for i in range(160, 200):
             monitor.observe(x[i], z[i])
         assert state.expected == 1, "a lone caller is still taken for one of several"
@@ -175,7 +175,7 @@ def test_a_lone_caller_is_not_kept_waiting_by_the_many_before(tmp_path):
 
 def _committers(monitor):
     """How many threads commit for the monitor: each waits in `_serve` with the claim."""
-    state = monitor._commits._state
+    state = monitor.core.commits._state
     count = 0
     for last in sys._current_frames().values():
         frame = last
@@ -206,11 +206,11 @@ def test_closing_may_be_interrupted_at_any_bytecode_and_returns_when_called_agai
     while where:
         monitor = lw.Monitor(RULE)
         answer = monitor.submit([0.1, 0.1], "yes")
-        where = at_step(step, monitor._commits.finish, signals=True)
+        where = at_step(step, monitor.core.commits.finish, signals=True)
         late = monitor.submit([0.1, 0.1], "no")
-        monitor._commits.finish()
+        monitor.core.commits.finish()
         assert (answer.result(30).row, late.result(30).row) == (0, 1), where
-        assert _committers(monitor) == 0 and monitor._commits._state.waiting.empty(), where
+        assert _committers(monitor) == 0 and monitor.core.commits._state.waiting.empty(), where
         monitor.close()
         step += 1
     assert step > 4
@@ -224,7 +224,7 @@ def test_a_callback_of_an_answer_may_close_the_monitor(tmp_path):
         monitor.close()
         closed.set()
 
-    with monitor._lock:
+    with monitor.core.lock:
         answer = monitor.submit([0.1, 0.1], "yes")
         answer.add_done_callback(close)
     assert closed.wait(30) and answer.result().row == 0

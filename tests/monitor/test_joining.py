@@ -19,7 +19,7 @@ RULE = lw.Rule("linf", 0.25)
 
 
 def one_by_one(monitor, decisions):
-    return [answer for decision in decisions for answer in monitor.observe_each([decision])]
+    return [answer for decision in decisions for answer in monitor.core.observe_each([decision])]
 
 
 def same(answers, expected):
@@ -60,7 +60,7 @@ def test_arrays_that_come_together_are_answered_as_one_by_one(groups, kind, othe
     together, alone = (lw.Monitor(RULE) for _ in range(2))
     for plain_group in groups:
         group = [as_array(one, (kind, other)[i % 2]) for i, one in enumerate(plain_group)]
-        same(together.observe_each(group), one_by_one(alone, group))
+        same(together.core.observe_each(group), one_by_one(alone, group))
     assert together.rows == alone.rows
 
 
@@ -68,7 +68,7 @@ def test_arrays_that_come_together_are_answered_as_one_by_one(groups, kind, othe
 def test_what_comes_together_is_answered_as_one_by_one(groups, comparable):
     together, alone = (lw.Monitor(RULE, comparable=comparable) for _ in range(2))
     for group in groups:
-        same(together.observe_each(group), one_by_one(alone, group))
+        same(together.core.observe_each(group), one_by_one(alone, group))
     assert together.rows == alone.rows
 
 
@@ -99,10 +99,10 @@ def test_the_same_holds_with_a_ledger(tmp_path, keyed, bad, count, window):
     ]
     with ledgers[0] as together, ledgers[1] as alone:
         for _ in range(2):  # the second time keys are known, or decisions come again
-            same(together.observe_each(group), one_by_one(alone, group))
+            same(together.core.observe_each(group), one_by_one(alone, group))
         assert together.rows == alone.rows
         changed = [decision._replace(z="other") for decision in group]
-        same(together.observe_each(changed), one_by_one(alone, changed))
+        same(together.core.observe_each(changed), one_by_one(alone, changed))
     with lw.Ledger(tmp_path / "a") as mine, lw.Ledger(tmp_path / "b") as other:
         assert mine.verify() and other.verify() and mine.rows == other.rows > 0
         for row in range(max(0, mine.rows - 25), mine.rows):
@@ -114,7 +114,7 @@ def test_one_that_is_refused_in_a_group_leaves_no_trace_and_the_others_are_taken
     monitor = lw.Monitor(RULE)
     good = [Decision([float(i), 0.0], "a") for i in range(8)]
     wrong = [Decision([0.0, 0.0], float("nan")), Decision([1.0, 0.0], "b")]
-    answers = monitor.observe_each([*good[:4], *wrong, *good[4:]])
+    answers = monitor.core.observe_each([*good[:4], *wrong, *good[4:]])
     assert [answer.row for i, answer in enumerate(answers) if i != 4] == list(range(9))
     assert isinstance(answers[4], lw.errors.BadDecision)
     assert [witness.row for witness in answers[5].witnesses] == [1]
@@ -146,7 +146,7 @@ def test_what_an_index_of_the_caller_raises_refuses_no_other(tmp_path, ledger):
         monitor.observe([0.0, 0.0], "a")
         group = [Decision([float(i), 0.0], "a") for i in range(1, 4)]
         group.insert(2, Decision([9.0, 0.0], "a"))
-        answers = monitor.observe_each(group)
+        answers = monitor.core.observe_each(group)
         assert isinstance(answers[2], lw.errors.BadDecision)
         assert "ZeroDivisionError: too far" in str(answers[2])
         assert isinstance(answers[2].__cause__, ZeroDivisionError)

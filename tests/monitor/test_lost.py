@@ -51,11 +51,11 @@ def test_what_is_shown_of_a_verdict_says_how_many_are_missing():
     monitor.record_loss(1, "full")
     verdict = monitor.observe([0.9], "yes")
     assert verdict._repr_html_().endswith("; 1 earlier decision is known to be missing</p>")
-    assert verdict.to_dict()["missing"] == 1
+    assert verdict.to_dict()["missing_decisions"] == 1
     monitor.record_loss(1_233, "full")
     verdicts = monitor.observe_many([[0.7], [0.7]], ["yes", "no"])
     assert "1,234 earlier decisions are known to be missing" in verdicts._repr_html_()
-    assert [one["missing"] for one in verdicts.to_dicts()] == [1_234, 1_234]
+    assert [one["missing_decisions"] for one in verdicts.to_dicts()] == [1_234, 1_234]
     assert str(verdicts[0].explain()) == (
         "nothing contradicts it; 1,234 earlier decisions are known to be missing"
     )
@@ -66,7 +66,11 @@ def test_slope_says_how_many_are_missing():
     slopes = slope_monitor(lw.Rule("l2", 1, output="number"))
     slopes.record_loss(2, "timeout")
     first, second = slopes.observe([0.5], 0.2), slopes.observe([0.6], 0.3)
-    assert (first.missing, first.slope, second.missing) == (2, 0.0, 2) and second.slope > 0
+    assert (first.missing_decisions, first.slope, second.missing_decisions) == (
+        2,
+        0.0,
+        2,
+    ) and second.slope > 0
     assert not first.clean
 
 
@@ -83,8 +87,8 @@ def test_ledger_keeps_losses_as_events_of_its_chain(tmp_path, durability):
         monitor.record_loss(2, "full", first=1, last=2, since=1_700_000_000)
         monitor.observe([0.2], "yes")
         monitor.record_loss(3, "crash")
-        assert monitor.durable and monitor.missing == 5
-        assert monitor.observe([0.3], "yes").missing == 5
+        assert monitor.durable and monitor.missing_decisions == 5
+        assert monitor.observe([0.3], "yes").missing_decisions == 5
     lost = events(tmp_path)
     assert [(one.at_row, one.body["count"], one.body["missing"]) for one in lost] == [
         (1, 2, 2),
@@ -95,12 +99,12 @@ def test_ledger_keeps_losses_as_events_of_its_chain(tmp_path, durability):
         "missing": 2,
     }  # fmt: skip
     with lw.open(tmp_path) as monitor:
-        assert monitor.missing == 5
-        assert monitor.check([9.0], "yes").missing == 5
-        assert monitor.observe([9.0], "yes").missing == 5
+        assert monitor.missing_decisions == 5
+        assert monitor.check([9.0], "yes").missing_decisions == 5
+        assert monitor.observe([9.0], "yes").missing_decisions == 5
     assert missing_in(lost) == 5 and missing_in([]) == 0
     with lw.Ledger(tmp_path) as ledger:
-        assert [entry.missing for entry in ledger.entries()] == [0, 2, 5, 5]
+        assert [entry.missing_decisions for entry in ledger.entries()] == [0, 2, 5, 5]
 
 
 def test_losses_are_remembered_when_their_events_have_left_the_window(tmp_path, monkeypatch):
@@ -110,15 +114,15 @@ def test_losses_are_remembered_when_their_events_have_left_the_window(tmp_path, 
         monitor.observe_many(x[:50], [0] * 50)
         monitor.record_loss(7, "full")
         for start in range(50, 4_000, 50):
-            assert monitor.observe_many(x[start : start + 50], [0] * 50).missing == 7
-        assert monitor.missing == 7
+            assert monitor.observe_many(x[start : start + 50], [0] * 50).missing_decisions == 7
+        assert monitor.missing_decisions == 7
     kept = events(tmp_path)
     assert kept[0].at_row > 1_000, "the event of the loss has left"
     assert len(kept) < 10 and {one.body["missing"] for one in kept} == {7}
     with lw.Ledger(tmp_path) as ledger:
-        assert {entry.missing for entry in ledger.entries()} == {7}
+        assert {entry.missing_decisions for entry in ledger.entries()} == {7}
     with lw.open(tmp_path) as monitor:
-        assert monitor.missing == 7
+        assert monitor.missing_decisions == 7
 
 
 def test_a_loss_may_be_interrupted_at_any_bytecode(tmp_path):
@@ -127,15 +131,15 @@ def test_a_loss_may_be_interrupted_at_any_bytecode(tmp_path):
         told, step, where = 0, 0, "begin"
         while where:
             where = at_step(5 * step, lambda: monitor.record_loss(2, "full"))
-            now = monitor.missing
+            now = monitor.missing_decisions
             assert now in (told, told + 2), where
             verdict = monitor.observe([float(step)], "yes")
-            assert verdict.missing == now, where
+            assert verdict.missing_decisions == now, where
             told, step = now, step + 1
         assert step > 20
     assert sum(one.body["count"] for one in events(tmp_path / "ledger")) == told
     with lw.open(tmp_path / "ledger") as monitor:
-        assert monitor.missing == told
+        assert monitor.missing_decisions == told
 
 
 def test_a_loss_in_memory_may_be_interrupted_at_any_bytecode():
@@ -143,7 +147,9 @@ def test_a_loss_in_memory_may_be_interrupted_at_any_bytecode():
     told, step, where = 0, 0, "begin"
     while where:
         where = at_step(step, lambda: monitor.record_loss(2, "full"))
-        now = monitor.missing
-        assert now in (told, told + 2) and monitor.observe([0.5], "yes").missing == now, where
+        now = monitor.missing_decisions
+        assert now in (told, told + 2) and monitor.observe([0.5], "yes").missing_decisions == now, (
+            where
+        )
         told, step = now, step + 1
     assert told > 0 and step > 20

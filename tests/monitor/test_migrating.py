@@ -43,7 +43,7 @@ def people(count, seed=4):
 def old(tmp_path):
     with lw.open(tmp_path / "old", PEOPLE, comparable=True) as monitor:
         monitor.observe_many(people(300), keys=[f"p{i}" for i in range(300)])
-        monitor.review(299, None, "error", reason="a typo", reviewer="eve")
+        monitor.ledger.review(299, None, "error", reason="a typo", reviewer="eve")
     return tmp_path / "old"
 
 
@@ -59,7 +59,7 @@ def test_another_rule_judges_the_history_again_as_a_monitor_would(old, tmp_path)
         output_column="ok",
     )
     done = lw.migrate(old, tmp_path / "new", rule=wider)
-    assert (done.rows, done.judged_again, dict(done.left_out)) == (300, True, {"reviews": 1})
+    assert (done.rows, done.judged_again, dict(done.omitted_records)) == (300, True, {"reviews": 1})
     table = [{name: row[name] for name in ("age", "job", "ok")} for row in people(300)]
     expected = lw.Monitor(wider).observe_many(table).counts.tolist()
     assert counts(tmp_path / "new") == expected and sum(expected) > 1000
@@ -290,7 +290,7 @@ def test_distances_to_whoever_was_erased_and_has_left_the_window_are_not_migrate
     with lw.open(old, window="5 rows") as monitor:
         monitor.observe_many([[100.0 + i] for i in range(10)], ["yes"] * 10)
     with lw.open(old) as monitor:  # which drops the file with the person's row
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     with lw.Ledger(old) as ledger:
         assert ledger.first == 64
     lw.migrate(old, tmp_path / "new")

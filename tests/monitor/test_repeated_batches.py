@@ -25,20 +25,20 @@ def test_a_batch_that_is_sent_again_in_part_is_answered_in_its_order(tmp_path):
         first = monitor.observe_many(x, z, keys=["k", "l", "m"], models="one")
         sent = [[0.1], [0.02], [0.05], [0.02]], ["b", "b", "a", "b"]
         again = monitor.observe_many(*sent, keys=["l", "new", "m", "new"], models="one")
-        assert again.known.tolist() == [True, False, True, True]
+        assert again.repeated.tolist() == [True, False, True, True]
         assert again.rows.tolist() == [1, 3, 2, 3]
         assert again.counts.tolist() == [first[1].count, 2, first[2].count, 2]
         assert [verdict.row for verdict in again] == [1, 3, 2, 3]
-        assert [verdict.omitted for verdict in again] == [0, 0, 0, 1]
+        assert [verdict.omitted_witnesses for verdict in again] == [0, 0, 0, 1]
         assert [verdict.key for verdict in again] == ["l", "new", "m", "new"]
         assert {verdict.model for verdict in again} == {"one"}
         assert again.violations.all() and again.comparable.all() and not again.clean.any()
-        assert again[1].over == ComparedRows(0, 3, 0)
-        assert monitor.rows == 4 and monitor.verify().ok
+        assert again[1].compared_with == ComparedRows(0, 3, 0)
+        assert monitor.rows == 4 and monitor.ledger.verify().ok
         copied = pickle.loads(pickle.dumps(again))
         assert [one.to_dict() for one in copied] == again.to_dicts()
         all_known = monitor.observe_many(x, z, keys=["k", "l", "m"])
-        assert all_known.known.all() and all_known.rows.tolist() == [0, 1, 2]
+        assert all_known.repeated.all() and all_known.rows.tolist() == [0, 1, 2]
         assert monitor.observe([0.9], "a").row == 4
     assert lw.replay(tmp_path).ok
 
@@ -59,8 +59,8 @@ def test_what_is_not_the_same_refuses_the_batch_and_leaves_no_trace(
         monitor.erase(key="erased")
         with raises(kind, **facts):
             monitor.observe_many([[0.1]] * 2, outputs, keys=keys)
-        assert monitor.rows == 2 and monitor.verify().ok
-        assert monitor.observe_many([[0.1]] * 2, ["a"] * 2, keys=["k", "new"]).known[0]
+        assert monitor.rows == 2 and monitor.ledger.verify().ok
+        assert monitor.observe_many([[0.1]] * 2, ["a"] * 2, keys=["k", "new"]).repeated[0]
 
 
 def test_in_memory_a_repeated_key_still_refuses_the_batch():
@@ -76,7 +76,7 @@ def test_positions_of_what_is_stored_already_are_not_asked_for_again(tmp_path):
         two = [[0.1]] * 2, ["a"] * 2
         monitor.observe_many(*two, keys=[1, 2], sources="s", positions=[1, 2])
         again = monitor.observe_many(*two, keys=[2, 3], sources="s", positions=[2, 3])
-        assert again.rows.tolist() == [1, 2] and monitor.positions == {"s": 3}
+        assert again.rows.tolist() == [1, 2] and monitor.ledger.positions == {"s": 3}
 
 
 BATCHES = st.lists(
@@ -130,7 +130,7 @@ def test_batches_with_repeats_are_those_of_a_dictionary(tmp_path_factory, batche
         else:
             assert fits
             taken, stored = [*taken, *fresh], keyed
-            assert verdicts.rows.tolist() == rows and verdicts.known.tolist() == known
+            assert verdicts.rows.tolist() == rows and verdicts.repeated.tolist() == known
             for row, verdict in zip(rows, verdicts, strict=True):
                 x, z = taken[row]
                 expected = [
@@ -140,7 +140,7 @@ def test_batches_with_repeats_are_those_of_a_dictionary(tmp_path_factory, batche
                 ]
                 assert verdict.count == len(expected)
                 assert set(verdict.witnesses.rows.tolist()) <= set(expected)
-                assert verdict.known or len(verdict.witnesses) == len(expected)
+                assert verdict.repeated or len(verdict.witnesses) == len(expected)
         assert monitor.rows == len(taken)
     monitor.close()
     with lw.Ledger(folder) as ledger:

@@ -26,16 +26,16 @@ def test_the_same_decision_again_is_answered_as_before_and_not_stored_twice(tmp_
         assert sum(verdict.count > 3 for verdict in first) > 10
         for i, verdict in enumerate(first):
             again = monitor.observe(x[i], z[i], key=i)
-            assert (again.row, again.key, again.known) == (i, i, True)
+            assert (again.row, again.key, again.repeated) == (i, i, True)
             assert (again.count, again.comparable) == (verdict.count, verdict.comparable)
             assert again.violation == verdict.violation
-            assert again.omitted == max(0, verdict.count - 3)
+            assert again.omitted_witnesses == max(0, verdict.count - 3)
             nearest = sorted(verdict.witnesses.nearest(3), key=lambda one: one.row)
             assert list(again.witnesses) == nearest
             assert again.witness_keys == tuple(one.row for one in nearest)
-            assert again.to_dict()["known"] is True
+            assert again.to_dict()["repeated"] is True
         assert monitor.rows == 80
-        assert not first[0].known and "known" not in first[0].to_dict()
+        assert not first[0].repeated and "known" not in first[0].to_dict()
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_another_decision_under_a_key_is_refused(tmp_path, other):
     same = {"id": "p1", "age": 41, "job": None, "ok": "yes"}
     with lw.open(tmp_path, PEOPLE) as monitor:
         monitor.observe(same)
-        assert monitor.observe(same).known
+        assert monitor.observe(same).repeated
         with raises(lw.errors.RepeatedKey, place=0, key="p1", row=0):
             monitor.observe(other)
         assert monitor.rows == 1
@@ -76,9 +76,9 @@ def test_an_erased_decision_that_is_sent_again_is_said_to_be_erased(tmp_path):
 
 def test_the_same_decision_twice_at_once_is_stored_once(tmp_path):
     with lw.open(tmp_path, VECTORS) as monitor:
-        with monitor._lock:  # so that both wait
+        with monitor.core.lock:  # so that both wait
             answers = [monitor.submit([0.1, 0.2], "a", key="k") for _ in range(2)]
         first, second = (answer.result() for answer in answers)
-        assert (first.row, first.known) == (0, False)
-        assert (second.row, second.known) == (0, True)
+        assert (first.row, first.repeated) == (0, False)
+        assert (second.row, second.repeated) == (0, True)
         assert monitor.rows == 1

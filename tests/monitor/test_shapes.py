@@ -36,17 +36,17 @@ def test_inputs_come_back_in_their_shape_and_storage_type(shape, dtype):
     monitor.observe_many(X[1:30], Z[1:30])
     monitor.load(X[30:], Z[30:])
     for rows in (range(60), [59, 0, 7, 7], np.array([3]), (12, 11)):
-        given = monitor.inputs(rows)
+        given = monitor.past.inputs(rows)
         assert given.dtype == KEPT[dtype] and given.shape == (len(rows), *shape)
         assert np.array_equal(given, X[list(rows)])
-    assert monitor.inputs([]).shape == (0, *shape)
+    assert monitor.past.inputs([]).shape == (0, *shape)
 
 
 @pytest.mark.parametrize("storage", ["float64", "float32", "int32", "uint64", "int64"])
 def test_inputs_are_given_back_as_stored_not_as_sent(storage):
     monitor = lw.Monitor(lw.Rule("linf", 3, storage=storage))
     monitor.observe([[1, 2], [3, 4]], "a")
-    given = monitor.inputs([0])
+    given = monitor.past.inputs([0])
     assert given.dtype == storage
     assert given.tolist() == [[[1, 2], [3, 4]]]
 
@@ -55,8 +55,8 @@ def test_inputs_given_back_are_a_copy():
     X, Z = some(20, (40,))
     monitor = lw.Monitor(RULE)
     monitor.load(X, Z)
-    monitor.inputs(range(20))[:] = 99
-    assert np.array_equal(monitor.inputs(range(20)), X)
+    monitor.past.inputs(range(20))[:] = 99
+    assert np.array_equal(monitor.past.inputs(range(20)), X)
 
 
 @each("rows", [20, [0, 20], -1, [5, -1], [0.0], 1.5, "3", None], ids=repr)
@@ -64,10 +64,10 @@ def test_rows_that_are_not_there_have_no_input(rows):
     X, Z = some(20, (4, 4, 3))
     monitor = lw.Monitor(RULE)
     with pytest.raises(lw.errors.BadRow):
-        monitor.inputs(0)
+        monitor.past.inputs(0)
     monitor.load(X, Z)
     with pytest.raises(lw.errors.BadRow):
-        monitor.inputs(rows)
+        monitor.past.inputs(rows)
 
 
 def test_forgotten_rows_have_no_input():
@@ -77,8 +77,8 @@ def test_forgotten_rows_have_no_input():
     monitor.forget([4, 9])
     for rows in (4, [0, 9], range(20)):
         with raises(lw.errors.BadRow):
-            monitor.inputs(rows)
-    assert np.array_equal(monitor.inputs([3, 5, 10]), X[[3, 5, 10]])
+            monitor.past.inputs(rows)
+    assert np.array_equal(monitor.past.inputs([3, 5, 10]), X[[3, 5, 10]])
 
 
 def misfits(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -118,7 +118,7 @@ def test_an_input_without_coordinates_is_refused(shape):
         with pytest.raises(lw.errors.BadDecision):
             call(np.empty((2, *shape)), [1, 2])
     monitor.observe(np.ones((2, 2)), 1)
-    assert monitor.inputs(0).shape == (1, 2, 2)
+    assert monitor.past.inputs(0).shape == (1, 2, 2)
 
 
 def test_a_check_does_not_settle_the_shape():
@@ -157,5 +157,5 @@ def test_the_layout_of_pictures_in_memory_does_not_matter(layout, dtype):
     assert other.observe_many(layout(X), Z).witnesses == expected.witnesses
     counts = [len(singly.observe(x, z).witnesses) for x, z in zip(layout(X), Z, strict=True)]
     assert counts == expected.counts.tolist()
-    assert np.array_equal(other.inputs(range(80)), X)
-    assert np.array_equal(singly.inputs(range(80)), X)
+    assert np.array_equal(other.past.inputs(range(80)), X)
+    assert np.array_equal(singly.past.inputs(range(80)), X)

@@ -217,7 +217,7 @@ def test_what_is_about_contradictions_is_refused_and_verdicts_without_the_questi
     monitor = slope_monitor(lw.Rule("l2", 1, output="number"))
     monitor.observe([0.0], 0.0)
     verdict = monitor.observe([1.0], 1.0)
-    for call in (verdict.explain, monitor.insist_on_contradictions):
+    for call in (verdict.explain, monitor.core.require_contradictions):
         with raises(lw.errors.BadRule, setting="slope"):
             call()
     assert verdict.to_dict()["slope"] == 1.0 and not verdict.to_dict()["violation"]
@@ -239,34 +239,4 @@ def test_bad_decisions_are_refused_in_the_words_of_a_monitor_and_leave_no_trace(
     assert len(monitor) == 1
     assert witness_of(monitor.observe([0.0], 2.0)) == 0
     assert "tree" in str(monitor.explain())
-    assert monitor.inputs([0]).tolist() == [[0.0]]
-
-
-def test_a_closed_monitor_refuses_everything_and_says_so():
-    with slope_monitor(lw.Rule("l2", 1, output="number")) as monitor:
-        monitor.observe_many([[0.0], [1.0]], [0.0, 1.0])
-        assert witness_of(monitor.check([0.5], 3.0)) is not None
-    assert len(monitor) == 0
-    monitor.close()
-    for call in (
-        lambda: monitor.observe([0.0], 1.0),
-        lambda: monitor.check([0.0], 1.0),
-        lambda: monitor.observe_many([[0.0]], [1.0]),
-        lambda: monitor.load([[0.0]], [1.0]),
-    ):
-        with raises(lw.errors.BadDecision):
-            call()
-    for call in (monitor.forget, monitor.inputs):
-        with pytest.raises(lw.errors.BadRow):
-            call(0)
-
-
-def test_a_monitor_is_closed_when_something_fails_inside():
-    with (
-        pytest.raises(ZeroDivisionError),
-        slope_monitor(lw.Rule("l2", 1, output="number")) as monitor,
-    ):
-        monitor.observe([0.0], 1.0)
-        raise ZeroDivisionError
-    with raises(lw.errors.BadDecision):
-        monitor.observe([0.0], 1.0)
+    assert monitor.past.inputs([0]).tolist() == [[0.0]]

@@ -72,7 +72,7 @@ def test_it_is_exact_with_windows_erasures_and_reopening(tmp_path):
                     wanted = expected_of(
                         stream.rule, exponent, stream.X, stream.Z, row, first, gone
                     )
-                    assert verdict.row == row and verdict.over.first == first
+                    assert verdict.row == row and verdict.compared_with.first == first
                     check(verdict, wanted, exponent)
                     seen.append(wanted[0] >= 0 and first > 0)
                 at = stop
@@ -85,7 +85,7 @@ def test_it_is_exact_with_windows_erasures_and_reopening(tmp_path):
                 first = max(0, at - keep)
                 wanted = expected_of(stream.rule, exponent, stream.X, stream.Z, at, first, gone)
                 check(checked, wanted, exponent)
-            assert monitor.verify().ok
+            assert monitor.ledger.verify().ok
             monitor.close()
         again = lw.replay(folder)
         assert again.ok, again
@@ -195,11 +195,11 @@ def test_the_level_stays_until_another_is_given(tmp_path):
         assert monitor.slope.limit == 3 and monitor.check([1.0], 4.0).violation
     with opened(slope_limit=5) as monitor:
         assert monitor.slope.limit == 5 and not monitor.check([1.0], 4.0).violation
-        events = monitor.head().events
+        events = monitor.ledger.head().events
     with opened(slope_limit=5, rule=RULE) as monitor:
-        assert monitor.head().events == events, "nothing new was said"
+        assert monitor.ledger.head().events == events, "nothing new was said"
     with opened(slope_limit=math.inf) as monitor:
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     with opened() as monitor:
         assert monitor.slope.limit == math.inf and monitor.slope.input_exponent == 1.0
     with lw.Ledger(tmp_path) as ledger:
@@ -211,23 +211,23 @@ def test_a_decision_that_is_sent_again_is_answered_as_it_was(tmp_path):
     keys = [f"case {i}" for i in range(40)]
     with open_slopes(tmp_path, RULE, slope_limit=1) as monitor:
         first = monitor.observe_many(x[:30], z[:30], keys=keys[:30])
-        assert not first.known.any()
+        assert not first.repeated.any()
     with open_slopes(tmp_path) as monitor:
         again = monitor.observe_many(x[20:], z[20:], keys=keys[20:])
-        assert again.known.tolist() == [True] * 10 + [False] * 10
+        assert again.repeated.tolist() == [True] * 10 + [False] * 10
         assert again.rows.tolist() == list(range(20, 40)) == [one.row for one in again]
         for name in ("slopes", "violations"):
             assert np.array_equal(getattr(again, name)[:10], getattr(first, name)[20:])
         for one, other in zip(columns_of(again), columns_of(first), strict=True):
             assert np.array_equal(one[:10], other[20:])
         one = monitor.observe(x[7], z[7], key="case 7")
-        assert one.known and (one.slope, one.witnesses) == (first[7].slope, first[7].witnesses)
+        assert one.repeated and (one.slope, one.witnesses) == (first[7].slope, first[7].witnesses)
         assert [again[i].slope for i in range(10)] == first.slopes[20:].tolist()
         with pytest.raises(lw.errors.RepeatedKey):
             monitor.observe(x[8], z[7], key="case 7")
         monitor.erase(rows=[witness_of(one)])
         without = monitor.observe(x[7], z[7], key="case 7")
-        assert without.known and witness_of(without) == witness_of(one)
+        assert without.repeated and witness_of(without) == witness_of(one)
         assert math.isnan(without.slope) and not without.clean
         assert len(monitor) == 39 and monitor.rows == 40
 
@@ -235,9 +235,8 @@ def test_a_decision_that_is_sent_again_is_answered_as_it_was(tmp_path):
 def test_what_is_only_in_memory_says_that_it_has_no_ledger():
     monitor = slope_monitor(RULE)
     assert not monitor.durable
-    for call in (monitor.verify, monitor.head, lambda: monitor.path):
-        with raises(lw.errors.BadRule):
-            call()
+    with raises(lw.errors.BadRule):
+        _ = monitor.ledger
     monitor.observe([1.0], 0.5, key="a")
     assert monitor.erase(key="a").rows == (0,) and monitor.window.text == "all"
 
@@ -248,7 +247,11 @@ def ledger(tmp_path):
     folder = tmp_path / "ledger"
     with open_slopes(folder, RULE, input_exponent=0.5, slope_limit=2) as monitor:
         monitor.observe_many(x, z, keys=[f"case {i}" for i in range(60)])
-        assert monitor.path == folder and monitor.durable and monitor.durability == "commit"
+        assert (
+            monitor.ledger.path == folder
+            and monitor.durable
+            and monitor.ledger.durability == "commit"
+        )
     return folder
 
 
@@ -336,5 +339,5 @@ def test_observe_may_be_interrupted_anywhere(tmp_path):
             i += 2
         within = [place for place in places if "find_best" in place or "SlopeQuestion" in place]
         assert len(within) > 5, places
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     assert lw.replay(tmp_path).ok

@@ -53,7 +53,7 @@ def test_inputs_may_be_tensors_of_any_sort(torch, form):
     assert monitor.observe_many(given, labels).counts.tolist() == expected.counts.tolist()
     assert monitor.observe(given[0], "a").witnesses.rows.tolist() == [1]
     assert monitor.check(given[3], "c").witnesses.rows.tolist() == [3]
-    assert monitor.inputs(4).tolist() == [ROWS[0]]
+    assert monitor.past.inputs(4).tolist() == [ROWS[0]]
     assert lw.calibrate(RULE, given, labels).rows.tolist() == [-1, 0, 1, 0]
 
 

@@ -7,29 +7,15 @@ from urllib.parse import urlencode
 
 from likewise.service.tokens import new_token
 from tests.support.hostile_text import STRINGS
+from tests.support.rule_texts import rule_text
 from tests.support.serving import serving, settings
 
-RULE = """
-metric = "linf"
-output_column = "approved"
-favourable = "yes"
-
-[features.id]
-kind = "key"
-
-[features.who]
-kind = "person"
-
-[features.age]
-kind = "number"
-tolerance = 5
-
-[features.job]
-kind = "category"
-
-[features.sex]
-kind = "protected"
-"""
+RULE = rule_text(
+    {"id": "key", "who": "person", "age": 5, "job": "category", "sex": "protected"},
+    metric="linf",
+    output_column="approved",
+    favourable="yes",
+)
 PEOPLE = {
     "ana": ("read", "review"),
     "bo": ("read", "review"),

@@ -16,19 +16,19 @@ def test_pages_count_accepted_decisions_as_pending_and_call_none_of_them_clean(t
 
             async def ask(path, key):
                 """Something on the pages may look at the history, and have it judged."""
-                monitor.accept([[0.1, 0.1]], ["no"], keys=[key])
-                with lw.Ledger(monitor.path) as ledger:
+                monitor.ledger.accept([[0.1, 0.1]], ["no"], keys=[key])
+                with lw.Ledger(monitor.ledger.path) as ledger:
                     (entry,) = ledger.entries(ledger.rows - 1)
                     assert ledger.pending == 1 and entry.count is None
                     verdict = ledger.verdict_of(entry)
                     assert not verdict.clean
-                    assert write_body(verdict)["incomplete"] == entry.row
+                    assert write_body(verdict)["not_compared"] == entry.row
                 return (await asker.get(f"/m/default/{path}")).body.decode()
 
             told = json.loads(await ask("health.json", "a"))
             page, people = await ask("health", "b"), await ask("people?key=c", "c")
-            assert monitor.accepted_count == 0, "whoever asks for a key has it judged"
-            monitor.judge_accepted()
+            assert monitor.ledger.accepted_count == 0, "whoever asks for a key has it judged"
+            monitor.ledger.judge_accepted()
             after = json.loads((await asker.get("/m/default/health.json")).body)
             return told["accepted"], page, people, after["accepted"]
 

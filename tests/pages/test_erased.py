@@ -18,23 +18,14 @@ from likewise.tables.exact_values import pack
 from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
 from tests.pages.asking import Asker
 from tests.service.asgi_calls import call
+from tests.support.rule_texts import rule_text
 
-RULE = """
-metric = "linf"
-output_column = "approved"
-favourable = "yes"
-[features.id]
-kind = "key"
-[features.who]
-kind = "person"
-[features.income]
-kind = "number"
-tolerance = 5
-[features.job]
-kind = "category"
-[features.sex]
-kind = "protected"
-"""
+RULE = rule_text(
+    {"id": "key", "who": "person", "income": 5, "job": "category", "sex": "protected"},
+    metric="linf",
+    output_column="approved",
+    favourable="yes",
+)
 V1 = "/v1/monitors/default"
 HERE = {"host": "127.0.0.1"}
 SECONDS = 60

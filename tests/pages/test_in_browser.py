@@ -13,6 +13,7 @@ from likewise.service.tokens import new_token
 from tests.pages.looking import wait_until
 from tests.support.brokers import wait_for
 from tests.support.hostile_text import STRINGS
+from tests.support.rule_texts import rule_text
 from tests.support.serving import serving, settings, started
 
 pytestmark = pytest.mark.early
@@ -20,22 +21,11 @@ pytestmark = pytest.mark.early
 PLAIN = [
     part.path for part in page_router.PARTS if isinstance(part, Screen) and "{" not in part.path
 ]
-RULE = """
-metric = "linf"
-
-[output]
-column = "decision"
-
-[features.income]
-kind = "number"
-tolerance = 10
-
-[features.name]
-kind = "category"
-
-[features.person]
-kind = "key"
-"""
+RULE = rule_text(
+    {"income": 10, "name": "category", "person": "key"},
+    output={"column": "decision"},
+    metric="linf",
+)
 
 
 def row(i, *, name="x", decision=None, key=None):

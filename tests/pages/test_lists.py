@@ -190,7 +190,7 @@ def test_a_pair_shows_the_report_s_card_others_and_values_as_text(server, ana):
     witness = known[row].nearest[1].row
     told = ana.twin(f"pairs/{row}/{witness}")
     assert told["pair"]["row"] == row and told["pair"]["witness"] == witness
-    assert {one["row"] for one in told["others"]} == {
+    assert {one["row"] for one in told["other_witnesses"]} == {
         one.row for one in known[row].nearest if one.row != witness
     }
     page = ana.page(f"pairs/{row}/{witness}")
@@ -236,7 +236,7 @@ def test_models_are_told_apart_within_and_across(server, ana):
         mine = [one for one in known.values() if one.model == name]
         told = models[name]
         assert told["decisions"] == sum(one == name for one in of_row.values())
-        assert told["flagged"] == len(mine)
+        assert told["violations"] == len(mine)
         for side, same in (("within", True), ("across", False)):
             pairs = [
                 (one.row, other.row)
@@ -245,7 +245,7 @@ def test_models_are_told_apart_within_and_across(server, ana):
                 if (of_row[other.row] == name) == same
             ]
             assert told[side]["pairs"] == len(pairs)
-            assert told[side]["flagged"] == len({row for row, _ in pairs})
+            assert told[side]["violations"] == len({row for row, _ in pairs})
     page = ana.page("models")
     assert "v2 &lt;b&gt;" in page and "v2 <b>" not in page
 
@@ -276,7 +276,7 @@ def test_the_rule_is_in_words_and_says_what_another_epsilon_does(server, ana):
     assert told["computed"]["problem"] is None
     by_epsilon = {one["epsilon"]: one for one in told["epsilons"]}
     assert set(by_epsilon) == {0.25, 0.5, 1.0, 2.0}
-    flagged = [by_epsilon[e]["flagged"] for e in sorted(by_epsilon)]
+    flagged = [by_epsilon[e]["violations"] for e in sorted(by_epsilon)]
     assert flagged == sorted(flagged) and flagged[-1] > flagged[0]
     told = wait_for(ana, "rule", "lines_computed")
     assert told["lines_computed"]["problem"] is None

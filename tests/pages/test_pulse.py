@@ -115,7 +115,7 @@ def test_after_a_change_has_stayed_for_the_whole_span_it_is_what_is_usual():
 def test_too_little_is_said_to_be_too_little():
     pulse, end = played([0.05] * 5)
     conclusion = pulse.find_recent_rate(FINE, end).conclusion
-    assert conclusion.finding == "cannot be concluded" and "earlier windows" in conclusion.because
+    assert conclusion.finding == "cannot be concluded" and "earlier windows" in conclusion.reason
 
 
 def test_span_is_the_finest_that_holds_enough():
@@ -135,7 +135,7 @@ def test_windows_from_a_ledger_are_those_that_were_counted_live(tmp_path):
                 await served.observe(Decision([i % 20 / 50.0], "yes" if i % 7 else "no"))
             monitor = served.monitor
             await served.run_in_turn(monitor.flush)
-            with Ledger(monitor.path) as ledger:
+            with Ledger(monitor.ledger.path) as ledger:
                 windows, last = count_in_ledger(ledger, served.next_row, counts_comparable=True)
             counts = served.counts
             expected = WindowCounts(200, counts.comparable, counts.violations.total())
@@ -146,7 +146,7 @@ def test_windows_from_a_ledger_are_those_that_were_counted_live(tmp_path):
                     total = total.plus(growth)
                 assert total == expected
             assert abs(last - counts.last_decision) < 60
-            with Ledger(monitor.path) as ledger:
+            with Ledger(monitor.ledger.path) as ledger:
                 some, _ = count_in_ledger(ledger, 50, counts_comparable=True)
             assert sum(growth.decisions for growth in some[FINE.key].values()) == 50
 

@@ -119,7 +119,7 @@ def test_two_reviewers_never_have_the_same_pair(desk):
     ana, bo = person(desk, "ana"), person(desk, "bo")
     mine, theirs = ana.twin("queue"), bo.twin("queue")
     assert mine["pair"]["row"] != theirs["pair"]["row"]
-    working = {one["reviewer"]: one["row"] for one in bo.twin("queue")["working"]}
+    working = {one["reviewer"]: one["row"] for one in bo.twin("queue")["leases"]}
     assert working == {"ana": mine["pair"]["row"], "bo": theirs["pair"]["row"]}
     assert bo.send("queue/review", fields_of(mine)).status == 409, "it is ana's"
     assert bo.twin("queue")["pair"]["row"] == theirs["pair"]["row"]
@@ -173,7 +173,7 @@ def test_what_was_put_aside_can_be_had_again(desk):
         seen.append(look["pair"]["row"])
         assert len(seen) < 100
         ana.send("queue/skip", {"row": seen[-1], "state": "open"})
-    assert len(seen) == len(set(seen)) == look["put_aside"] > 5
+    assert len(seen) == len(set(seen)) == look["skipped"] > 5
     assert f"Show {len(seen)} pair{'s' * (len(seen) != 1)} that you skipped" in ana.page("queue")
     ana.send("queue/back", {"state": "open"})
     assert ana.twin("queue")["pair"]["row"] == seen[0]
@@ -182,7 +182,7 @@ def test_what_was_put_aside_can_be_had_again(desk):
 def test_who_may_not_review_sees_how_far_it_is_and_takes_nothing(desk):
     reader = person(desk, "reader")
     told = reader.twin("queue")
-    assert told["pair"] is None and told["working"] == [] and not told["may_review"]
+    assert told["pair"] is None and told["leases"] == [] and not told["may_review"]
     assert "scope <code>review</code>" in reader.page("queue")
     look = person(desk, "ana").twin("queue")
     answer = reader.send("queue/review", fields_of(look), "groups")

@@ -9,12 +9,12 @@ MONITORS = """
 [monitors.memory]
 rule = "rule.toml"
 kind = "slopes"
-level = 3.0
+slope_limit = 3.0
 [monitors.ledger]
 rule = "rule.toml"
 ledger = "ledger"
 kind = "slopes"
-level = 3.0
+slope_limit = 3.0
 """
 
 

@@ -36,11 +36,11 @@ def counted(running):
         one.model: [
             one.decisions,
             one.comparable,
-            one.flagged,
+            one.violations,
             one.pairs,
-            one.within.flagged,
+            one.within.violations,
             one.within.pairs,
-            one.across.flagged,
+            one.across.violations,
             one.across.pairs,
         ]
         for one in running.by_model("all")
@@ -62,7 +62,7 @@ def test_a_tally_in_steps_is_that_of_one_walk(tmp_path, step, monkeypatch):
             totals = running.totals()
             assert totals["violations"] == stats.violations > 0
             assert totals["comparable"] == stats.comparable
-            assert totals["comparable_rate"] == pytest.approx(stats.comparable_rate)
+            assert totals["rate_among_comparable"] == pytest.approx(stats.rate_among_comparable)
 
 
 def test_what_has_left_the_window_before_it_was_counted_is_not_counted(tmp_path):

@@ -93,7 +93,7 @@ def crash_and_finish(folder, seed, kills):
                 buffer.submit(*crashing.decision(seed, number))
             assert buffer.flush(120)
         assert buffer.stats.answered == 50
-        rows, missing = monitor.rows, monitor.missing
+        rows, missing = monitor.rows, monitor.missing_decisions
     numbers = killed.check([])
     assert numbers[-50:] == list(range(killed.begin, killed.begin + 50))
     assert rows == len(numbers) and rows + killed.gone == killed.begin + 50

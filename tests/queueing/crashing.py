@@ -36,7 +36,7 @@ def number_of(x):
 def open_both(folder, drawn, begin):
     """A ledger and a buffer that is soon full, whose numbers count from `begin`."""
     monitor = lw.open(folder / "ledger", RULE, durability=drawn.choice(["commit", "batch", "off"]))
-    say("opened", monitor.rows, monitor.missing)
+    say("opened", monitor.rows, monitor.missing_decisions)
 
     def on_verdict(one):
         say("done", [[begin + one.number, one.row, len(one.verdict.witnesses)]])

@@ -51,7 +51,7 @@ def fill(disk, when_full):
     numbers = [one.number for one in buffer.results()]
     assert numbers == list(range(stats.unread, stats.answered))
     reserve.unlink()  # the disk may be full again, and a monitor that it refused cannot answer
-    assert monitor.missing <= stats.total_lost  # all of which a full disk cannot be told
+    assert monitor.missing_decisions <= stats.total_lost  # all of which a full disk cannot be told
     monitor.close()
     with lw.Ledger(disk / "ledger") as ledger:
         assert ledger.verify().ok

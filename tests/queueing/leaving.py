@@ -1,41 +1,19 @@
 """Programs that fork, or end, with decisions waiting; `test_processes.py` runs them.
 
-python leaving.py WHAT FOLDER
+python -m tests.queueing.leaving WHAT FOLDER
 """
 
-import os
-import signal
 import sys
 import threading
 import warnings
 from pathlib import Path
 
 import likewise as lw
-
-sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a script
 from tests.queueing.slow import RULE, Gated, decisions, is_balanced
+from tests.support.programs import answer_in_child
 
 X, Z = decisions(400)
 warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks with threads
-
-
-def in_child(action):
-    """What an action says in a forked process, "hangs" if it does not."""
-    out, into = os.pipe()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-        try:
-            said = str(action())
-        except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(into, said.encode())
-        os._exit(0)
-    os.close(into)
-    with os.fdopen(out, "rb") as reading:
-        said = reading.read()
-    os.waitpid(child, 0)
-    return said.decode() or "hangs"
 
 
 def fill(buffer, count):
@@ -56,30 +34,31 @@ def forked(folder):
     def submit():
         buffer.submit([0.1], "yes")
 
-    said = in_child(submit)
+    said = answer_in_child(submit)
     assert said.startswith("BadFile: this buffer belongs to process"), said
     assert "Make another with lw.buffered(monitor)" in said
 
     def rest():
         assert buffer.stats.submitted == 0 and buffer.flush(1) and buffer.close(1)
         assert list(buffer.results()) == []
-        return f"missing {monitor.missing}"
+        return f"missing {monitor.missing_decisions}"
 
-    assert in_child(rest) == f"missing {waiting}", "its copy of the monitor lacks what waits"
+    assert answer_in_child(rest) == f"missing {waiting}", "its copy of the monitor lacks what waits"
 
     def another():
         monitor.gate.set()
         with lw.buffered(monitor) as mine:
             for i in range(60):
                 mine.submit(X[i], Z[i])
-        return f"{mine.stats.answered} answered, {monitor.rows} rows, {monitor.missing} missing"
+        missing = monitor.missing_decisions
+        return f"{mine.stats.answered} answered, {monitor.rows} rows, {missing} missing"
 
-    said = in_child(another)
+    said = answer_in_child(another)
     assert said == f"60 answered, 60 rows, {waiting} missing", said
     monitor.gate.set()
     assert buffer.close()
     stats = buffer.stats
-    assert stats.answered == stats.submitted == waiting and monitor.missing == 0
+    assert stats.answered == stats.submitted == waiting and monitor.missing_decisions == 0
     assert [one.number for one in buffer.results()] == list(range(waiting))
 
 
@@ -102,17 +81,17 @@ def forked_ledger(folder):
     thread = threading.Thread(target=busy)
     thread.start()
     for _ in range(10):
-        said = in_child(submit)
+        said = answer_in_child(submit)
         assert said.startswith("BadFile: this buffer belongs"), said
     over.set()
     thread.join()
     assert buffer.close()
     stats = buffer.stats
-    assert is_balanced(stats) and stats.total_lost == 0 and monitor.missing == 0
-    assert monitor.rows == stats.submitted and monitor.verify().ok
+    assert is_balanced(stats) and stats.total_lost == 0 and monitor.missing_decisions == 0
+    assert monitor.rows == stats.submitted and monitor.ledger.verify().ok
     monitor.close()
     with lw.open(folder / "ledger") as again:
-        assert again.missing == 0
+        assert again.missing_decisions == 0
 
 
 def ended(folder):

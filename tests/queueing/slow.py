@@ -49,7 +49,7 @@ def slow_ledger(folder, rule=RULE, seconds=0.002, **settings):
 
     with lw.open(folder, rule, durability="off", **settings) as monitor:
         monitor.observe_many = slowly(monitor.observe_many)
-        monitor.judge_accepted = slowly(monitor.judge_accepted)
+        monitor.ledger.judge_accepted = slowly(monitor.ledger.judge_accepted)
         yield monitor
 
 

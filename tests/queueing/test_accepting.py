@@ -44,7 +44,9 @@ def test_accepted_decisions_are_judged_before_newer_ones_with_the_same_verdicts(
         submit(buffer, 1510, first=1500)
         assert buffer.flush(60)
         answers = list(buffer.results())
-        assert monitor.keys(range(1510)) == list(range(1510)) and monitor.missing == 0
+        assert (
+            monitor.past.keys(range(1510)) == list(range(1510)) and monitor.missing_decisions == 0
+        )
     assert most > 300, "a test on nothing"
     assert [one.number for one in answers] == [one.row for one in answers] == list(range(1510))
     assert [one.verdict for one in answers] == inline(X[:1510], Z[:1510])
@@ -69,8 +71,12 @@ def test_submit_does_not_wait_for_judging(tmp_path):
         assert stats.accepted == 1000 - stats.answered > 300
         assert not buffer.flush(0.01)
     with lw.open(tmp_path / "ledger") as monitor:
-        assert (monitor.rows, monitor.accepted_count, monitor.missing) == (1001, 0, 0)
-        assert monitor.keys(range(1001)) == [None, *range(1000)]
+        assert (monitor.rows, monitor.ledger.accepted_count, monitor.missing_decisions) == (
+            1001,
+            0,
+            0,
+        )
+        assert monitor.past.keys(range(1001)) == [None, *range(1000)]
 
 
 def test_large_decisions_are_accepted_when_their_bytes_fill_the_queue(tmp_path):
@@ -96,7 +102,11 @@ def test_what_is_refused_is_told_in_the_order_of_numbers(tmp_path):
         assert buffer.flush(60)
         answers = list(buffer.results())
         stats = buffer.stats
-        assert (stats.answered, stats.refused, monitor.missing) == (600 - len(bad), len(bad), 0)
+        assert (stats.answered, stats.refused, monitor.missing_decisions) == (
+            600 - len(bad),
+            len(bad),
+            0,
+        )
     assert [one.number for one in answers] == list(range(600))
     assert {one.number for one in answers if one.refusal is not None} == bad
     good = [one for one in answers if one.refusal is None]
@@ -116,7 +126,7 @@ def test_what_the_ledger_has_already_is_answered_as_before(tmp_path):
         answers = list(buffer.results())
         assert monitor.rows == 400
     assert [one.number for one in answers] == list(range(409))
-    assert sum(one.verdict.known for one in answers[:-1]) == 8
+    assert sum(one.verdict.repeated for one in answers[:-1]) == 8
     assert isinstance(answers[-1].refusal, lw.errors.RepeatedKey)
 
 
@@ -124,7 +134,7 @@ def test_what_was_erased_before_it_was_judged_has_a_row_and_no_verdict(tmp_path)
     with slow_ledger(tmp_path / "ledger", seconds=0.01) as monitor, accepting(monitor) as buffer:
         submit(buffer, 400)
         until(lambda: buffer.stats.accepted > 100 and not buffer.stats.waiting)
-        last = monitor.rows_taken - 1
+        last = monitor.ledger.rows_taken - 1
         gone = monitor.erase(rows=[*range(last - 60, last - 20), last - 5, last]).rows
         assert len(gone) == 42 and buffer.stats.accepted > 70
         assert buffer.flush(60)
@@ -153,18 +163,18 @@ def test_rows_and_labels_may_all_be_erased_before_anything_is_judged(tmp_path, k
         with lw.open(folder, rule) as monitor:
             monitor.observe(*rows[0])
             monitor.erase(rows=[0])
-            monitor.accept(*zip(*rows[1:], strict=True))
+            monitor.ledger.accept(*zip(*rows[1:], strict=True))
             monitor.erase(rows=gone)
-            assert len(monitor) == left and monitor.accepted_count == 0
+            assert len(monitor) == left and monitor.ledger.accepted_count == 0
             twin = lw.Monitor(rule)
             for row in range(max(gone) + 1, 4):
                 twin.observe(*rows[row])
             verdict, expected = monitor.observe(*rows[1]), twin.observe(*rows[1])
             found = verdict.witnesses.rows - (4 - left)
             assert found.tolist() == expected.witnesses.rows.tolist()
-            assert monitor.verify().ok
+            assert monitor.ledger.verify().ok
         with lw.open(folder) as monitor:
-            assert (monitor.rows, len(monitor), monitor.verify().ok) == (5, left + 1, True)
+            assert (monitor.rows, len(monitor), monitor.ledger.verify().ok) == (5, left + 1, True)
 
 
 def test_whoever_looks_has_the_accepted_judged_and_no_receipt_lacks_its_verdict(tmp_path):
@@ -182,7 +192,7 @@ def test_whoever_looks_has_the_accepted_judged_and_no_receipt_lacks_its_verdict(
     assert looks > 2, "a test on nothing"
     assert [one.row for one in answers] == list(range(1000))
     assert [one.verdict for one in answers] == inline(X[:1000], Z[:1000])
-    assert not any(one.verdict.known for one in answers)
+    assert not any(one.verdict.repeated for one in answers)
 
 
 def test_a_loss_is_told_before_anything_later_is_accepted_or_judged(tmp_path):
@@ -193,8 +203,12 @@ def test_a_loss_is_told_before_anything_later_is_accepted_or_judged(tmp_path):
             assert buffer.flush(60)
             answers = list(buffer.results())
             lost = sum(one.lost is not None for one in receipts)
-            assert lost > 10 and buffer.stats.lost == {"timeout": lost} and monitor.missing == lost
-    known = [one.verdict.missing for one in answers]
+            assert (
+                lost > 10
+                and buffer.stats.lost == {"timeout": lost}
+                and monitor.missing_decisions == lost
+            )
+    known = [one.verdict.missing_decisions for one in answers]
     lost_before = [
         sum(receipt.lost is not None for receipt in receipts[: one.number]) for one in answers
     ]
@@ -207,7 +221,8 @@ def test_a_loss_is_told_before_anything_later_is_accepted_or_judged(tmp_path):
 def test_a_disk_that_fails_loses_and_repeats_nothing(tmp_path, what, stored):
     """Also where the call fails after its transaction has come through."""
     with slow_ledger(tmp_path / "ledger", seconds=0.005) as monitor:
-        call, failed = getattr(monitor, what), []
+        owner = monitor if what == "observe_many" else monitor.ledger
+        call, failed = getattr(owner, what), []
 
         def failing(*args, **kwargs):
             if len(failed) < 3 and (what != "observe_many" or monitor.rows):
@@ -217,7 +232,7 @@ def test_a_disk_that_fails_loses_and_repeats_nothing(tmp_path, what, stored):
                 raise lw.errors.BadFile("the disk fails")
             return call(*args, **kwargs)
 
-        setattr(monitor, what, failing)
+        setattr(owner, what, failing)
         with accepting(monitor) as buffer:
             for i in range(500):
                 buffer.submit(X[i], Z[i], key=i)
@@ -226,7 +241,7 @@ def test_a_disk_that_fails_loses_and_repeats_nothing(tmp_path, what, stored):
                     assert buffer.flush(60)
             assert buffer.flush(60)
             answers = list(buffer.results())
-            assert monitor.keys(range(500)) == list(range(500))
+            assert monitor.past.keys(range(500)) == list(range(500))
             assert buffer.stats.answered == 500 and buffer.stats.failing is None
     assert len(failed) == 3
     expected = inline(X[:500], Z[:500])
@@ -262,7 +277,7 @@ def test_two_buffers_may_accept_into_one_ledger(tmp_path):
             assert one.flush(60) and other.flush(60)
             answers = [*one.results(), *other.results()]
         assert monitor.rows == 601
-        keys = monitor.keys(range(1, 601))
+        keys = monitor.past.keys(range(1, 601))
         assert [key for key in keys if key % 2 == 0] == list(range(0, 600, 2))
         assert [key for key in keys if key % 2] == list(range(1, 600, 2))
     assert [one.verdict.row for one in answers] == [one.row for one in answers]
@@ -319,7 +334,7 @@ def test_an_opening_after_a_kill_counts_what_a_buffer_may_have_held(tmp_path, se
     assert losses(tmp_path) == [], "whoever only looks changes nothing"
     for _ in range(2):
         with lw.open(tmp_path) as monitor:
-            assert monitor.missing == most
+            assert monitor.missing_decisions == most
             assert not monitor.observe([9.0, 9.0, 9.0], "yes").clean
     assert losses(tmp_path) == [(most, KILLED + how)]
     with lw.Ledger(tmp_path) as ledger:
@@ -335,7 +350,7 @@ def test_every_buffer_that_was_left_is_counted_once(tmp_path):
     left(tmp_path, lambda monitor: lw.buffered(monitor, 5, batch_rows=1))
     left(tmp_path, lambda monitor: lw.buffered(monitor, 7, batch_rows=1))
     with lw.open(tmp_path) as monitor:
-        assert monitor.missing == 11 + 21 + 6 + 8
+        assert monitor.missing_decisions == 11 + 21 + 6 + 8
     assert [count for count, _ in losses(tmp_path)] == [32, 6, 8]
 
 
@@ -346,7 +361,7 @@ def test_a_buffer_that_was_closed_leaves_nothing_to_count(tmp_path):
                 buffer.submit(X[0], Z[0])
         buffer.close()
     with lw.open(tmp_path) as monitor:
-        assert monitor.missing == 0
+        assert monitor.missing_decisions == 0
     assert losses(tmp_path) == []
 
 
@@ -363,7 +378,7 @@ def test_what_a_buffer_may_hold_is_known_though_the_rows_of_its_time_have_left(t
         monitor.close()  # before its buffer, which therefore cannot say that it has ended
         assert buffer.close()
     with lw.open(tmp_path) as monitor:
-        assert monitor.missing == 110
+        assert monitor.missing_decisions == 110
 
 
 def test_a_forked_process_leaves_the_parents_buffer_alone(tmp_path):
@@ -378,7 +393,7 @@ def test_a_forked_process_leaves_the_parents_buffer_alone(tmp_path):
         with lw.Ledger(tmp_path) as ledger:
             assert [event.kind for event in ledger.events()].count("buffers") == 1
     with lw.open(tmp_path) as monitor:
-        assert (monitor.rows, monitor.missing) == (1, 0)
+        assert (monitor.rows, monitor.missing_decisions) == (1, 0)
 
 
 def test_close_always_returns_though_judging_does_not(tmp_path, monkeypatch):
@@ -387,8 +402,8 @@ def test_close_always_returns_though_judging_does_not(tmp_path, monkeypatch):
         monitor.observe(X[0], Z[0])
         submitted, observe = threading.Event(), monitor.observe_many
         monitor.observe_many = lambda **given: submitted.wait(60) and observe(**given)
-        gate, judge = threading.Event(), monitor.judge_accepted
-        monitor.judge_accepted = lambda most: gate.wait(60) and judge(most)
+        gate, judge = threading.Event(), monitor.ledger.judge_accepted
+        monitor.ledger.judge_accepted = lambda most: gate.wait(60) and judge(most)
         buffer = accepting(monitor, 110)  # has room for all, and is more than half full
         submit(buffer, 100)
         submitted.set()

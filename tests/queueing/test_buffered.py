@@ -211,7 +211,7 @@ def test_refused_decision_is_told_by_its_number_and_its_neighbours_are_judged(tm
         for i in range(300):
             buffer.submit([np.nan] * 3 if i in bad else x[i], z[i])
         assert buffer.flush(60)
-        assert monitor.missing == 0
+        assert monitor.missing_decisions == 0
         answers = list(buffer.results())
     assert [one.number for one in answers] == list(range(300))
     assert {one.number for one in answers if one.refusal is not None} == bad
@@ -299,9 +299,9 @@ def test_drop_newest_loses_at_once_and_tells_the_monitor_before_it_judges_on():
         answers = list(buffer.results())
     assert [one.number for one in answers] == [*range(11), 16]
     assert [one.row for one in answers] == list(range(12)), "rows are dense, numbers are not"
-    missing = [one.verdict.missing for one in answers]
+    missing = [one.verdict.missing_decisions for one in answers]
     assert missing[0] == 0 and missing[1:] == [5] * 11, "the first was judged before the loss"
-    assert monitor.missing == 5
+    assert monitor.missing_decisions == 5
     assert [one.verdict.witnesses.rows.tolist() for one in answers] == [
         one.witnesses.rows.tolist() for one in inline(x[[*range(11), 99]], [*z[:11], z[99]])
     ]
@@ -328,7 +328,7 @@ def test_block_with_a_timeout_loses_when_it_is_over():
         monitor.gate.set()
         assert buffer.flush(60)
         assert buffer.submit(x[9], z[9]).lost is None
-    assert buffer.stats.lost == {"timeout": 1} and monitor.missing == 1
+    assert buffer.stats.lost == {"timeout": 1} and monitor.missing_decisions == 1
     assert is_balanced(buffer.stats)
 
 
@@ -389,7 +389,7 @@ def test_every_decision_of_many_threads_is_accounted_for_and_in_order(tmp_path, 
         assert stats.answered == len(answers) == monitor.rows
         assert stats.total_lost == sum(one.lost is not None for one in receipts.values())
         assert (stats.total_lost > 0) == (policy == "drop_newest"), "a test on nothing"
-        assert monitor.missing == stats.total_lost
+        assert monitor.missing_decisions == stats.total_lost
         by_number = {one.number: i for i, one in receipts.items()}
         assert [by_number[one.number] for one in answers] == monitor.past.keys(range(monitor.rows))
         assert [one.number for one in answers] == sorted(one.number for one in answers)
@@ -499,7 +499,7 @@ def test_close_that_runs_out_of_time_records_the_rest_as_lost():
     assert not buffer.close(timeout=0.05)
     stats = buffer.stats
     assert stats.answered == 1 and stats.lost == {"closed": at - 1} and is_balanced(stats)
-    assert monitor.rows == 1 and monitor.missing == at - 1
+    assert monitor.rows == 1 and monitor.missing_decisions == at - 1
 
 
 def test_monitor_that_is_closed_first_closes_its_buffer(tmp_path):
@@ -624,6 +624,6 @@ def test_what_a_ledger_has_already_is_answered_as_before_and_stored_once(tmp_pat
             assert buffer.flush(60)
             answers = list(buffer.results())
         assert [one.row for one in answers[:4]] == [0, 1, 2, 1]
-        assert [one.verdict.known for one in answers[:4]] == [True, False, False, True]
+        assert [one.verdict.repeated for one in answers[:4]] == [True, False, False, True]
         assert isinstance(answers[4].refusal, lw.errors.RepeatedKey)
         assert monitor.rows == 3

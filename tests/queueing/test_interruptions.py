@@ -43,7 +43,7 @@ def check(buffer, monitor, answered):
     assert is_balanced(stats)
     assert stats.answered == monitor.rows == len(answered)
     assert [one.number for one in answered] == sorted({one.number for one in answered})
-    assert monitor.missing == stats.total_lost
+    assert monitor.missing_decisions == stats.total_lost
     return stats
 
 
@@ -135,7 +135,7 @@ def test_close_may_be_interrupted_and_called_again(tmp_path):
             assert buffer.close() and buffer.stats.answered == 30, where
             assert [one.verdict for one in buffer.results()] == inline(X[:30], Z[:30])
         with lw.open(folder) as monitor:
-            assert (monitor.rows, monitor.missing) == (30, 0), where
+            assert (monitor.rows, monitor.missing_decisions) == (30, 0), where
         step += 41
     assert step > 200
 
@@ -146,24 +146,24 @@ def test_a_loss_told_while_decisions_wait_is_known_wherever_a_signal_arrives(tmp
         folder = tmp_path / f"{step}"
         with lw.open(folder, RULE, durability="off") as monitor:
             monitor.observe(X[0], Z[0])
-            monitor.accept(X[1:4], Z[1:4])
+            monitor.ledger.accept(X[1:4], Z[1:4])
 
             def lose(monitor=monitor):
                 monitor.record_loss(3, "full", source="a", position=7)
 
             where = at_step(step, lose, signals=True)
-            missing = monitor.missing
+            missing = monitor.missing_decisions
             with lw.Ledger(folder) as ledger:
                 assert missing == missing_in(ledger.events()), where
             told.add(missing)
-            assert monitor.observe(X[4], Z[4]).missing == missing
-            assert monitor.positions == ({"a": 7} if missing else {})
+            assert monitor.observe(X[4], Z[4]).missing_decisions == missing
+            assert monitor.ledger.positions == ({"a": 7} if missing else {})
             if missing:
                 with pytest.raises(lw.errors.BadDecision):
                     monitor.observe(X[5], Z[5], source="a", position=7)
             monitor.record_loss(2, "full")
         with lw.open(folder) as monitor:
-            assert (monitor.rows, monitor.missing) == (5, missing + 2), where
+            assert (monitor.rows, monitor.missing_decisions) == (5, missing + 2), where
         step += 2
     assert told == {0, 3} and step > 40
 

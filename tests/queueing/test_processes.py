@@ -1,26 +1,15 @@
 """A buffer in a forked process, and at the end of a program."""
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 import likewise as lw
-from tests.queueing import leaving
-
-PROGRAM = Path(leaving.__file__)
+from tests.support.programs import run_module
 
 
 def run(what, folder):
-    return subprocess.run(
-        [sys.executable, PROGRAM, what, folder],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return run_module("queueing.leaving", what, folder, code=None)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
@@ -35,7 +24,7 @@ def test_what_waits_at_the_end_of_the_program_is_judged(what, tmp_path):
     done = run(what, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
     with lw.open(tmp_path / "ledger") as monitor:
-        assert (monitor.rows, monitor.missing) == (300, 0)
+        assert (monitor.rows, monitor.missing_decisions) == (300, 0)
 
 
 def test_program_ends_though_its_monitor_does_not(tmp_path):

@@ -37,7 +37,7 @@ def test_page_of_the_papers_adult_decisions(browser, tmp_path):
         part = table[start : start + 10_000]
         tally.add(monitor.observe_many(part[columns].to_numpy(), part["prediction"].to_numpy()))
     findings = tally.findings(source="adult-base-P2-combined.csv")
-    assert (findings.rows, findings.flagged, findings.pairs) == (46_033, 10_656, 153_323)
+    assert (findings.rows, findings.violations, findings.pairs) == (46_033, 10_656, 153_323)
     write_page(findings, tmp_path / "adult.html")
     page = browser.open(tmp_path / "adult.html", width=390)
     told = page.evaluate("document.body.innerText")

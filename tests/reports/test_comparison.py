@@ -66,8 +66,8 @@ def test_planted_pairs_are_new_gone_and_persisting(keyed):
     assert (found.new.count, found.gone.count, found.persisting.count) == (7, 3, 5)
     assert (found.new.of_common, found.gone.of_common, found.common) == (7, 3, 52)
     assert found.matched_by == ("keys" if keyed else "places and values")
-    assert (found.one.comparable, found.one.flagged) == (26, 8)
-    assert (found.other.comparable, found.other.flagged) == (26, 12)
+    assert (found.one.comparable, found.one.violations) == (26, 8)
+    assert (found.other.comparable, found.other.violations) == (26, 12)
     assert (found.one.in_any_pair.count, found.other.in_any_pair.count) == (16, 24)
     shown = found.new.shown[0].pair.pair
     assert shown.mine["z in before"] == shown.other["z in before"] == "yes"
@@ -118,7 +118,7 @@ def test_the_longer_history_is_cut_and_verdicts_are_those_of_the_first_alone():
     assert (found.one.decisions, found.one.compared, found.other.compared) == (52, 30, 30)
     for side in ("one", "other"):
         mine, theirs = getattr(found, side), getattr(again, side)
-        for number in ("comparable", "flagged", "share", "in_any_pair", "pairs", "groups"):
+        for number in ("comparable", "violations", "share", "in_any_pair", "pairs", "groups"):
             assert getattr(mine, number) == getattr(theirs, number)
     assert (found.new.count, found.gone.count, found.persisting.count) == (7, 3, 5)
     words = " ".join(describe_comparison(found))
@@ -165,7 +165,7 @@ def test_counts_equal_a_look_at_all_pairs(seed, keyed):
         like = np.tril(np.abs(x[:, None] - x) <= 2, -1)
         contradict = like & (z[:, None] != z)
         assert side.comparable == like.any(axis=1).sum()
-        assert side.flagged == contradict.any(axis=1).sum()
+        assert side.violations == contradict.any(axis=1).sum()
         assert side.pairs == contradict.sum()
         assert side.in_any_pair.count == (contradict | contradict.T).any(axis=1).sum()
         pairs = {frozenset((chosen[i], chosen[j])) for i, j in np.argwhere(contradict)}

@@ -73,16 +73,16 @@ def test_headline_numbers_count_every_decision_and_pair():
     witnesses = all_witnesses(RULE, rows)
     findings = found(RULE, rows, cuts=[100])
     assert findings.rows == 300
-    assert findings.flagged == sum(map(bool, witnesses)) > 0
+    assert findings.violations == sum(map(bool, witnesses)) > 0
     assert findings.pairs == sum(map(len, witnesses))
-    assert findings.rate == findings.flagged / 300
+    assert findings.rate == findings.violations / 300
     each = found(lw.Rule(features=RULE.features, output_column="z"), _all_different(rows))
-    assert findings.comparable == each.flagged
-    assert 0 < findings.flagged < findings.comparable < 300
-    assert findings.rate_among_comparable == findings.flagged / findings.comparable
+    assert findings.comparable == each.violations
+    assert 0 < findings.violations < findings.comparable < 300
+    assert findings.rate_among_comparable == findings.violations / findings.comparable
     later = {i for i, some in enumerate(witnesses) if some}
     earlier = {witness.row for some in witnesses for witness in some}
-    assert findings.in_any_pair == len(later | earlier) > findings.flagged
+    assert findings.in_any_pair == len(later | earlier) > findings.violations
 
 
 def test_margins_are_the_nearest_distances_as_shares_of_epsilon():
@@ -95,7 +95,7 @@ def test_margins_are_the_nearest_distances_as_shares_of_epsilon():
         if distance > 0:
             counts[min(math.ceil(distance * MARGINS - 1e-9), MARGINS) - 1] += 1
     assert list(margins.counts) == counts
-    assert margins.identical + sum(counts) == found(RULE, rows).flagged
+    assert margins.identical + sum(counts) == found(RULE, rows).violations
 
 
 def test_margin_that_rounding_pushed_over_an_edge_stays_below_it():
@@ -255,7 +255,7 @@ def test_worst_pairs_of_vectors_show_the_coordinates_that_differ_most():
     (worst,) = found(
         rule, x, outputs=["no", "yes"], columns=[f"pixel {j}" for j in range(40)]
     ).worst
-    assert worst.left_out == 28
+    assert worst.omitted_columns == 28
     assert list(worst.pair.mine)[:3] == ["output", "pixel 7", "pixel 20"]
     assert worst.pair.mine["output"] == "yes" and worst.pair.other["output"] == "no"
     assert (worst.pair.mine["pixel 7"], worst.pair.other["pixel 7"]) == (0.5, 0.0)
@@ -302,12 +302,12 @@ def test_findings_say_why_nothing_is_counted_by_group(changes, why):
     rows = people(20, seed=6, kind="number" if "output" in changes else "label")
     findings = found(rule, rows)
     assert findings.groups == ()
-    assert why in findings.no_groups
+    assert why in findings.no_groups_reason
 
 
 def test_findings_without_protected_columns_have_no_groups_and_no_excuse():
     findings = found(lw.Rule(epsilon=1), [[0.0], [0.0]], outputs=["a", "b"])
-    assert findings.groups == () and findings.no_groups is None
+    assert findings.groups == () and findings.no_groups_reason is None
 
 
 def test_curve_is_the_rate_at_every_epsilon_and_at_the_chosen_one():
@@ -338,7 +338,7 @@ def test_computed_says_what_is_needed_to_do_it_again():
     assert done.source == "people.csv"
     assert done.fingerprint == RULE.fingerprint
     assert (done.head, done.seconds, done.version) == ("abc", 1.5, lw.__version__)
-    assert done.made == "2026-05-01T12:00:00Z"
+    assert done.made_at == "2026-05-01T12:00:00Z"
     assert done.reach == 1.0 + 1e-9
     assert done.index == "tree"
 
@@ -348,7 +348,7 @@ def test_findings_are_json():
     rows[3]["sex"] = 'a "quoted" <group>\x00\ud800'
     findings = found(RULE, rows, times=DAYS[:120], bad_rows=2)
     again = json.loads(json.dumps(findings.to_dict(), allow_nan=False))
-    assert again["flagged"] == findings.flagged
+    assert again["violations"] == findings.violations
     assert again["bad_rows"] == 2
     assert sum(one["decisions"] for one in again["by_time"]) == 120
     assert lw.Rule.from_toml(again["rule"]) == RULE
@@ -427,9 +427,9 @@ def test_findings_of_a_ledger_are_those_of_memory(tmp_path, kind):
         tally = Tally(monitor)
         for start in range(0, 200, 50):
             tally.add(monitor.observe_many(rows[start : start + 50]))
-        told = Evidence("a test", head=str(monitor.head()))
+        told = Evidence("a test", head=str(monitor.ledger.head()))
         kept = tally.findings(source=told, made=NOON)
-        assert kept.computed.head == str(monitor.head())
+        assert kept.computed.head == str(monitor.ledger.head())
     memory = found(rule, rows, cuts=[50, 100, 150], head=kept.computed.head, made=NOON)
     assert plain(kept) == plain(memory)
 
@@ -452,7 +452,7 @@ def test_findings_of_a_ledger_that_forgets_show_no_row_that_is_gone(tmp_path):
         for start in range(0, 3_000, 1_000):
             tally.add(monitor.observe_many(rows[start : start + 1_000]))
         findings = tally.findings(source="a window")
-    assert findings.rows == 3_000 and findings.flagged > 0
+    assert findings.rows == 3_000 and findings.violations > 0
     assert findings.computed.forgotten > 0
     for pair in (one.pair for one in findings.worst):
         assert pair.row - pair.witness.row <= 100
@@ -460,6 +460,6 @@ def test_findings_of_a_ledger_that_forgets_show_no_row_that_is_gone(tmp_path):
             assert pair.mine[name] == rows[pair.row][name]
             assert pair.other[name] == rows[pair.witness.row][name]
     for groups in findings.groups:
-        there = sum(one.decisions for one in groups.groups) + groups.missing
+        there = sum(one.decisions for one in groups.groups) + groups.without_group
         assert there + groups.forgotten == 3_000
         assert groups.forgotten == findings.computed.forgotten

@@ -98,7 +98,13 @@ def test_section_says_what_cannot_be_compared():
 def test_section_says_who_takes_no_part():
     told = text_of(
         column(
-            CHANCE, missing=1, forgotten=2, inconsistent=3, pooled=40, sampled=0.25, person="who"
+            CHANCE,
+            without_group=1,
+            forgotten=2,
+            inconsistent=3,
+            pooled=40,
+            sampled=0.25,
+            person="who",
         )
     )
     for words in (

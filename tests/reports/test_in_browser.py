@@ -34,7 +34,7 @@ def pages(tmp_path_factory):
         varied=lw.vary(RULE, plain),
         source="people.csv",
     )
-    assert findings.flagged and findings.groups and findings.curve and findings.by_time
+    assert findings.violations and findings.groups and findings.curve and findings.by_time
     write_page(findings, folder / "plain.html")
     bad = found(
         hostile_text.rule(),
@@ -43,7 +43,7 @@ def pages(tmp_path_factory):
         source=hostile_text.STRINGS[0],
         head=hostile_text.STRINGS[3],
     )
-    assert bad.flagged and bad.groups
+    assert bad.violations and bad.groups
     write_page(bad, folder / "hostile.html")
     names = hostile_text.STRINGS[0], hostile_text.STRINGS[3]
     rows = hostile_text.rows()

@@ -5,8 +5,6 @@ import dataclasses
 import datetime
 import hashlib
 import re
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from likewise.reports.report_page import render_page, write_page
 from likewise.verdict.html import display_both, escape_html
 from tests.support import hostile_text
 from tests.support.looping import each
+from tests.support.programs import run_python
 from tests.support.refusals import raises
 from tests.support.report_streams import RULE, SCORES, found, people
 from tests.support.strict_html import Reader, read_strictly
@@ -51,7 +50,7 @@ def test_page_says_everything(findings):
     text = " ".join(" ".join(read(findings).texts).split())
     for words in (
         "people.csv",
-        f"({findings.flagged:,} of {findings.comparable:,}) contradict",
+        f"({findings.violations:,} of {findings.comparable:,}) contradict",
         f"of {findings.comparable:,} comparable decisions contradict an earlier one",
         f"{findings.in_any_pair:,} of 400 decisions",
         f"{findings.pairs:,} ",
@@ -143,10 +142,10 @@ def test_page_can_be_heard(findings):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"flagged": 0, "pairs": 0, "worst": (), "curve": None},
-        {"groups": (), "no_groups": "the rule has no favourable output"},
-        {"by_time": (), "untimed": 400},
-        {"rows": 0, "flagged": 0, "worst": (), "by_row": (), "by_time": ()},
+        {"violations": 0, "pairs": 0, "worst": (), "curve": None},
+        {"groups": (), "no_groups_reason": "the rule has no favourable output"},
+        {"by_time": (), "without_time": 400},
+        {"rows": 0, "violations": 0, "worst": (), "by_row": (), "by_time": ()},
         {"curve": None},
     ],
 )
@@ -179,7 +178,7 @@ def test_page_of_hostile_data_is_whole_and_small():
     findings = found(
         hostile_text.rule(), hostile_text.rows(), source=hostile_text.STRINGS[1], head="<b>"
     )
-    assert findings.flagged > 0 and findings.groups
+    assert findings.violations > 0 and findings.groups
     read(findings)
     assert len(render_page(findings)) < 3_000_000
 
@@ -268,9 +267,7 @@ try:
 except lw.errors.BadFile as error:
     print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
+    done = run_python("-B", "-c", code)
     assert "File too large" in done.stdout
     assert path.read_text() == "old"
     assert names_in(tmp_path) == ["page.html"]

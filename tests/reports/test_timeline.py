@@ -27,7 +27,7 @@ def test_stretches_by_row_hold_every_decision_once(sizes, seed):
     for one in stretches:
         assert one.start == at
         part = violations[one.start - 7 : one.stop - 7]
-        assert (one.decisions, one.flagged) == (len(part), part.sum())
+        assert (one.decisions, one.violations) == (len(part), part.sum())
         at = one.stop
     assert at == 7 + len(violations)
 
@@ -39,7 +39,7 @@ def test_stretches_by_row_are_of_a_round_size(count):
     stretches = by_row.stretches(0)
     assert len(stretches) <= SHOWN
     assert str(stretches[0].decisions).rstrip("0") in ("1", "2", "5") or len(stretches) == 1
-    assert all(one.flagged == one.decisions for one in stretches)
+    assert all(one.violations == one.decisions for one in stretches)
 
 
 TIMES = st.lists(
@@ -64,7 +64,7 @@ def test_stretches_by_time_hold_every_decision_in_its_time(times, cut, seed):
     for one in stretches:
         start, stop = np.datetime64(one.start, "s"), np.datetime64(one.stop, "s")
         inside = [bad for when, bad in known if start <= when < stop]
-        assert (one.decisions, one.flagged) == (len(inside), sum(inside))
+        assert (one.decisions, one.violations) == (len(inside), sum(inside))
     assert sum(one.decisions for one in stretches) == len(known)
 
 

@@ -72,7 +72,7 @@ def in_batch(value):
 
 def joined(value):
     monitor = lw.Monitor(VECTORS)
-    answers = monitor.observe_each([Decision([float(9 * i)], value) for i in range(3)])
+    answers = monitor.core.observe_each([Decision([float(9 * i)], value) for i in range(3)])
     for one in answers:
         if isinstance(one, lw.errors.BadDecision):
             raise one

@@ -43,7 +43,7 @@ def batches(folder):
             z[COUNT // 2 : COUNT + 20],
             keys=range(COUNT // 2, COUNT + 20),
         )
-        assert repeated.known.any() and not repeated.known.all()
+        assert repeated.repeated.any() and not repeated.repeated.all()
         yield repeated
 
 
@@ -55,7 +55,7 @@ def test_verdicts_of_a_batch_are_written_as_one_by_one(tmp_path, most):
         for places in (told, np.arange(len(verdicts)), told[::2]):
             for keys in (True, False):
                 some = [verdicts[i] for i in places.tolist()]
-                bodies = [write_body(one, most, keys=keys, over=False) for one in some]
+                bodies = [write_body(one, most, keys=keys, compared_with=False) for one in some]
                 expected = encode(bodies)
                 assert encode(write_bodies(verdicts, most, places, keys=keys)) == expected
         flagged += len(told)
@@ -73,7 +73,7 @@ def test_distances_are_written_as_to_dict_says(value):
 @pytest.mark.parametrize("most", [0, 1, 3, 100])
 def test_a_batch_is_trimmed_as_its_verdicts_are(tmp_path, most):
     for verdicts in batches(tmp_path):
-        fresh = np.flatnonzero((verdicts.violations | verdicts.alarms) & ~verdicts.known)
+        fresh = np.flatnonzero((verdicts.violations | verdicts.alarms) & ~verdicts.repeated)
         if verdicts.values is not None:
             continue  # those were only checked, and are not kept
         for places in (fresh, fresh[-2:], fresh[:0]):

@@ -19,8 +19,8 @@ from tests.service.asgi_calls import call, serving
 ONE = b'{"x":[0.5],"z":"b"}'
 MANY = json.dumps({"x": [[0.5]] * 5, "z": ["b"] * 5}).encode()
 HELD = {
-    "judging of a stream": ("stream", ONE, "monitor", "observe_each"),
-    "judging of one decision": ("observe", ONE, "monitor", "observe_each"),
+    "judging of a stream": ("stream", ONE, "core", "observe_each"),
+    "judging of one decision": ("observe", ONE, "core", "observe_each"),
     "checking": ("check", ONE, "monitor", "check"),
     "judging of a batch": ("batch", MANY, "monitor", "observe_many"),
     "answer of a stream": ("stream", ONE, ServedMonitor, "encode_verdict"),
@@ -64,7 +64,8 @@ def test_health_is_answered_during(what, tmp_path, monkeypatch):
                 slow.setattr(hosting, "_SLOW", 0.0)
                 for _ in range(2):
                     await call(app, "POST", "/v1/monitors/default/observe", b'{"x":[9.0],"z":"a"}')
-            place = served.monitor if owner == "monitor" else owner
+            monitor = served.monitor
+            place = {"monitor": monitor, "core": monitor.core}.get(owner, owner)
             held = Held(getattr(place, name))
             monkeypatch.setattr(place, name, held)
             asked = asyncio.create_task(call(app, "POST", f"/v1/monitors/default/{verb}", body))

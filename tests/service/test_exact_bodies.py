@@ -263,7 +263,7 @@ def test_every_route_takes_and_answers_both(tmp_path, sent, wanted):
             assert checked["verdicts"][0]["row"] is None and several["verdicts"][0]["row"] == 2
         assert told("lost", {"count": 2, "reason": "full"}) == {"done": True}
         assert told("flush", {}) == {"done": True}
-        assert told("")["missing"] == 2
+        assert told("")["missing_decisions"] == 2
         assert told("past/outputs", {"rows": [0, 1]}) == {"outputs": ["a", "b"]}
         assert told("past/row_of", {"key": "one"}) == {"row_of": 1}
         assert np.array(told("past/inputs", {"rows": [1]})["inputs"]).tolist() == [[0.5]]
@@ -275,10 +275,14 @@ def test_every_route_takes_and_answers_both(tmp_path, sent, wanted):
         overruled = {"key": "one", "output": "a", "why": "x", "by": "y"}
         assert told("supersede", overruled)["row"] == 4
         counts = told("stats")
-        assert (counts["decisions"], counts["asked"], counts["missing"]) == (5, 0, 2)
+        assert (
+            counts["decisions"],
+            counts["comparability_known"],
+            counts["missing_decisions"],
+        ) == (5, 0, 2)
         assert told("positions") == {"positions": {}}
         walked = told("verify", {"head": told("head")["head"]})
-        assert walked["verified"] and walked["head"] == told("head")["head"]
+        assert walked["ok"] and walked["head"] == told("head")["head"]
         assert told("forget", {"rows": [2]}) == {"forgotten": 1}
         assert told("erase", {"keys": ["first"]}) == {"rows": [0], "complete": True}
 
@@ -323,7 +327,7 @@ def test_json_requests_with_an_id_are_done_once(tmp_path):
         ):
             first, second = (sent(route, body, f"once-{route}") for _ in range(2))
             assert first.content == second.content and first.status_code == 200
-        assert client.rows == 2 and client.missing == 1
+        assert client.rows == 2 and client.missing_decisions == 1
         for route in ("observe", "lost", "reviews"):
             doubt = sent(route, {"x": [0.5], "z": "a"}, "another-id 1.0 another-process")
             assert (doubt.status_code, doubt.json()["code"]) == (409, "in-doubt"), route
@@ -354,6 +358,14 @@ def test_an_exact_body_has_what_the_json_body_has(most):
             expected = write_body(one, most)
             assert write_body(verdict_of(body, None)) == expected
             assert write_body(batched) == expected
-            for name in ("row", "violation", "count", "omitted", "key", "model", "missing"):
-                default = 0 if name in ("omitted", "missing") else None
+            for name in (
+                "row",
+                "violation",
+                "count",
+                "omitted_witnesses",
+                "key",
+                "model",
+                "missing_decisions",
+            ):
+                default = 0 if name in ("omitted_witnesses", "missing_decisions") else None
                 assert body.get(name, default) == expected.get(name, default), name

@@ -19,21 +19,14 @@ from likewise.service.app import App
 from likewise.service.service import Service
 from likewise.service.settings import Limits, MonitorSettings, ServiceSettings
 from tests.service.asgi_calls import RULE, call
+from tests.support.rule_texts import rule_text
 
-TABLE = """
-metric = "linf"
-epsilon = 1
-output_column = "ok"
-[features.id]
-kind = "key"
-[features.age]
-kind = "number"
-tolerance = 5
-[features.job]
-kind = "category"
-[features.sex]
-kind = "protected"
-"""
+TABLE = rule_text(
+    {"id": "key", "age": 5, "job": "category", "sex": "protected"},
+    metric="linf",
+    epsilon=1,
+    output_column="ok",
+)
 RULES = {
     "labels": RULE,
     "numbers": f'{RULE}output = "number"\ndelta = 0.1\n',
@@ -79,7 +72,7 @@ async def serving_all(folder):
     for name, rule in RULES.items():
         path = folder / f"{name}.toml"
         path.write_text(rule)
-        more = {"kind": "slopes", "level": 3.0} if name == "slopes" else {}
+        more = {"kind": "slopes", "slope_limit": 3.0} if name == "slopes" else {}
         place = None if name == "labels" else str(folder / f"{name}.ledger")
         served[name] = MonitorSettings(rule=str(path), ledger=place, **more)
     alerts = AlertsTable(outbox=folder / "alerts.db")

@@ -5,20 +5,19 @@ import gzip
 import io
 import json
 import logging
-import subprocess
-import sys
 import urllib.error
 import urllib.request
+from dataclasses import replace
 
 import pytest
 import uvicorn
 
-from likewise.service.request_guard import HotRoute
 from likewise.service.service_log import JsonLogLines, LogReporter, TextLogLines
 from likewise.service.settings import Limits, Token
 from likewise.service.tokens import new_token
 from tests.service.asgi_calls import call, serving
 from tests.service.cloudevents.payloads import headers, structured
+from tests.support.programs import run_python
 from tests.support.serving import command, reached_end, settings, started
 
 MARK = "geheim"
@@ -146,7 +145,7 @@ def test_no_line_has_a_value_of_a_person(tmp_path, written):
             ]
             assert {200, 400, 409, 413, 422} >= set(events) > {200, 422}
             # an error that nobody foresaw, which quotes what was sent
-            app._hot_routes["check"] = HotRoute(quoting)
+            app._hot_routes["check"] = replace(app._hot_routes["check"], call=quoting)
             status, _ = await sent(MONITOR + "/check", f"{MARK} {NUMBER}".encode())
             assert status == 500
             await asyncio.sleep(1.1)
@@ -194,7 +193,7 @@ def test_service_tells_its_start_its_losses_and_its_end(tmp_path, written):
     here = {"monitor": "default"}
     assert told == [
         {"event": "started", "monitors": 1, "tokens": 0},
-        {"event": "opened", **here, "rows": 0, "missing": 0, "durable": True},
+        {"event": "opened", **here, "rows": 0, "missing_decisions": 0, "durable": True},
         {"event": "ready", "monitors": 1},
         {"event": "dropped", **here, "count": 4, "reason": "unpaired response"},
         {"event": "slow commits", **here, "count": 1, "seconds": 1.0},
@@ -242,13 +241,7 @@ Bad()
 
 
 def test_what_python_itself_writes_is_json_too():
-    done = subprocess.run(
-        [sys.executable, "-c", NOT_FORESEEN],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = run_python("-c", NOT_FORESEEN)
     warned, *raised = [json.loads(line) for line in done.stderr.splitlines()]
     assert warned["logger"] == "py.warnings"
     assert [line["raised"] for line in raised] == ["ZeroDivisionError", "ValueError"]

@@ -10,6 +10,7 @@ import pytest
 
 import likewise as lw
 from likewise.service.tokens import new_token
+from tests.support.rule_texts import rule_text
 from tests.support.serving import serving, settings
 
 pytestmark = pytest.mark.early
@@ -30,16 +31,7 @@ ledger = "loans"
 rule = "loans.toml"
 ledger = "paged"
 """
-LOANS = """
-output_column = "approved"
-[features.id]
-kind = "key"
-[features.age]
-kind = "number"
-tolerance = 5
-[features.sex]
-kind = "protected"
-"""
+LOANS = rule_text({"id": "key", "age": 5, "sex": "protected"}, output_column="approved")
 
 
 @pytest.fixture(scope="module")
@@ -330,7 +322,11 @@ def test_a_monitor_says_what_it_is(server):
     told = server.get().json()
     assert lw.Rule.from_toml(told["rule"]).fingerprint == told["fingerprint"]
     assert told["durable"] and told["durability"] == "commit" and told["exact"]
-    assert told["window"] == "all" and told["missing"] == 0 and told["rows"] >= told["remembered"]
+    assert (
+        told["window"] == "all"
+        and told["missing_decisions"] == 0
+        and told["rows"] >= told["remembered"]
+    )
 
 
 def test_verdicts_come_in_pages_and_by_what_is_asked(server):
@@ -420,8 +416,8 @@ def test_a_decision_stands_beside_what_it_contradicts_and_is_reviewed_overruled_
 def test_head_verify_and_stats_agree_with_the_ledger(server):
     server.post("observe", {"x": [300.0], "z": "a"})
     head = server.get("head").json()
-    assert server.post("verify", {"head": head["head"]}).json()["verified"] is True
-    assert server.post("verify", {}).json()["verified"] is True
+    assert server.post("verify", {"head": head["head"]}).json()["ok"] is True
+    assert server.post("verify", {}).json()["ok"] is True
     assert server.post("verify", {"head": "likewise-head 2 5 3 " + 64 * "0"}).json()["problem"]
     assert server.post("verify", {"head": "nonsense"}).status == 422
     told = server.get("stats?last=1%20hour").json()
@@ -438,7 +434,7 @@ def test_a_monitor_in_memory_says_what_it_cannot_know(server):
         for i in range(7):  # more contradictions than are kept
             assert server.post("observe", {"x": [900.0], "z": "ab"[i % 2]}).status == 200
         page = server.get("verdicts").json()
-        assert page["source"] == "memory" and page["gone"]
+        assert page["source"] == "memory" and page["earlier_unavailable"]
         for verb in ("head", "stats?last=1%20hour", "verdicts?since=1"):
             answer = server.get(verb)
             assert answer.status == 400 and "ledger" in answer.json()["message"]

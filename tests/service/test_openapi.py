@@ -143,7 +143,7 @@ def test_answers_have_the_types_that_are_described(guarded, monkeypatch):
         body_types.BatchBody: guarded.post("batch", {"x": [[1.0]] * 2, "z": ["a", "c"]}),
         body_types.MonitorBody: guarded.get(),
         body_types.PageBody: guarded.get("verdicts"),
-        body_types.LookBody: guarded.get("decisions/1"),
+        body_types.DecisionDetailsBody: guarded.get("decisions/1"),
         body_types.StatsBody: guarded.get("stats"),
         body_types.HeadBody: guarded.get("head"),
         body_types.VerifiedBody: guarded.post("verify", {}),

@@ -199,13 +199,13 @@ def test_a_column_of_the_rule_may_be_called_like_what_stands_beside_decisions(tm
 
 def test_a_client_carries_positions_and_knows_where_to_go_on(tmp_path):
     with connected(lw.open(tmp_path / "ledger", RULE)) as client:
-        assert client.positions == {}
+        assert client.ledger.positions == {}
         client.observe([1.0], "a", source="decisions/0", position=17)
         client.observe_many(
             [[1.0]] * 2, ["a"] * 2, sources=[None, "redis"], positions=[None, (1700, 3)]
         )
         client.load([[1.0]] * 2, ["a"] * 2, sources="decisions/0", positions=np.array([18, 19]))
-        assert client.positions == {"decisions/0": 19, "redis": (1700, 3)}
+        assert client.ledger.positions == {"decisions/0": 19, "redis": (1700, 3)}
         with raises(lw.errors.OldPosition, source="redis") as refused:
             client.observe([1.0], "a", source="redis", position=(1700, 2))
         error = refused.value
@@ -220,7 +220,7 @@ def test_a_client_carries_positions_and_knows_where_to_go_on(tmp_path):
                 await other.observe([1.0], "a", source="decisions/0", position=20)
                 await other.observe_many([[1.0]], ["a"], sources="redis", positions=[(1701, 0)])
                 await other.load([[1.0]], ["a"], sources="new", positions=[0])
-                return await other.positions()
+                return await other.ledger.positions()
 
         last = {"decisions/0": 20, "redis": (1701, 0), "new": 0}
         assert asyncio.run(awaited()) == last
@@ -234,7 +234,7 @@ def test_a_client_of_a_monitor_in_memory_is_told_that_it_keeps_none():
         with raises(lw.errors.BadRule):
             client.observe([1.0], "a", source="s", position=1)
         with raises(lw.errors.BadRule):
-            _ = client.positions
+            _ = client.ledger.positions
         assert client.rows == 0
 
 

@@ -110,8 +110,8 @@ def test_name_in_python_is_what_the_caller_says(tmp_path):
     with lw.open(tmp_path / "ledger", lw.Rule("linf", 0.1)) as monitor:
         monitor.observe([0.1], "yes", key="a")
         monitor.observe([0.1], "no", key="b")
-        monitor.review(1, 0, "error", reason="mistyped", reviewer="ana")
-        monitor.supersede("b", "yes", by="ana", why="an appeal")
+        monitor.ledger.review(1, 0, "error", reason="mistyped", reviewer="ana")
+        monitor.ledger.supersede("b", "yes", by="ana", why="an appeal")
     with lw.Ledger(tmp_path / "ledger") as ledger:
         assert (ledger.reviews()[0].verified, ledger.supersessions()[0].verified) == (False, False)
         assert ledger.verify().ok

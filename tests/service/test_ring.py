@@ -30,13 +30,16 @@ def test_ring_keeps_the_latest_and_says_which_have_left():
     assert served.recent.last_dropped == 6 and served.next_row == 12
     assert [one.row for one in served.recent.after(9)] == [10, 11]
     assert served.recent.find(8).count == 4 and served.recent.find(3) is None
-    assert len(served.recent.find(8).witnesses) == 2 and served.recent.find(8).omitted == 2
+    assert (
+        len(served.recent.find(8).witnesses) == 2 and served.recent.find(8).omitted_witnesses == 2
+    )
     served.close()
 
 
 def test_a_batch_longer_than_the_ring_leaves_its_end_and_holds_no_arrays_of_the_batch():
     served = served_monitor()
-    served.record_verdicts(served.monitor.observe_many([[0.0]] * 12, list("ab" * 6)))
+    verdicts = served.monitor.observe_many([[0.0]] * 12, list("ab" * 6))
+    served.record_verdicts(verdicts, served.trim_batch(verdicts))
     assert [one.row for one in served.recent.after(-1)] == [7, 8, 9, 10, 11]
     assert served.recent.last_dropped == 6
     assert sum(served.counts.violations.values()) == 11 and served.counts.pairs == 36
@@ -160,7 +163,8 @@ def test_ring_says_of_erased_decisions_what_their_ledger_says(tmp_path):
         served = ServedMonitor("default", monitor, MonitorSettings(rule="-"), Limits())
         for i in range(3):
             served.record_verdict(monitor.observe(x[i], z[i], key=keys[i]))
-        served.record_verdicts(monitor.observe_many(x[3:], z[3:], keys=keys[3:]))
+        verdicts = monitor.observe_many(x[3:], z[3:], keys=keys[3:])
+        served.record_verdicts(verdicts, served.trim_batch(verdicts))
         assert monitor.erase(rows=[2, 5]).complete
         told.append([served.verdict_body(one) for one in served.recent.after(-1)])
         if ledger:
@@ -205,7 +209,7 @@ def test_ring_forgets_all_if_an_erasure_fails_half_way(tmp_path, monkeypatch):
     with pytest.raises(lw.errors.BadRow):
         monitor.erase(key="nobody")
     assert len(served.recent.after(-1)) == 3, "what is refused leaves no trace"
-    monkeypatch.setattr(monitor._journal.store, "erase", fail)
+    monkeypatch.setattr(monitor.core.ledger.journal.store, "erase", fail)
     with pytest.raises(OSError):
         monitor.erase(key="k2")
     assert served.recent.after(-1) == [] and served.recent.last_dropped == 3
@@ -220,7 +224,7 @@ def test_erasure_is_complete_when_all_have_forgotten_it():
             raise OSError(fails.pop())
         told.append(rows.tolist())
 
-    monitor.erasure_listeners += [forget, lambda rows: told.append(rows.tolist())]
+    monitor.core.erasure_listeners += [forget, lambda rows: told.append(rows.tolist())]
     monitor.observe_many([[0.0]] * 3, ["a"] * 3)
     assert monitor.erase(rows=[1]).complete is False
     assert told == [[1]], "the others are told"

@@ -78,7 +78,7 @@ def test_a_key_that_comes_again_is_answered_again_or_refused(server):
     decision = {"x": [2000.0, 1.0], "z": "a", "key": "again"}
     first = server.post("observe", decision).json()
     again = server.post("observe", decision).json()
-    assert again == {**first, "known": True}
+    assert again == {**first, "repeated": True}
     other = server.post("observe", {**decision, "z": "b"})
     assert (other.status, other.json()["code"], other.json()["row"]) == (
         409,
@@ -278,7 +278,7 @@ def test_limits_refuse_and_leave_no_trace(memory):
         assert memory.post("batch", {"values": columns}).status == 413
         memory.name = "score"
         far = memory.post("observe", {"x": [1.0], "z": 9.0}).json()
-        assert far["count"] == 5 and len(far["witnesses"]) == 3 and far["omitted"] == 2
+        assert far["count"] == 5 and len(far["witnesses"]) == 3 and far["omitted_witnesses"] == 2
     finally:
         memory.name = "default"
 

@@ -14,7 +14,7 @@ from tests.support.refusals import raises
 from tests.support.slopes import distances_of, open_slopes, slope_monitor, witness_of
 
 RULE = 'metric = "l2"\nepsilon = 1.0\noutput = "number"\n'
-SLOPES = {"rule": RULE, "kind": "slopes", "level": 3.0}
+SLOPES = {"rule": RULE, "kind": "slopes", "slope_limit": 3.0}
 
 
 def decisions(count):
@@ -57,7 +57,7 @@ def test_slopes_over_http_are_those_of_a_slope_monitor(tmp_path, ledger):
         return told, stats, described
 
     told, stats, described = asyncio.run(main())
-    assert (described["kind"], described["level"]) == ("slopes", 3.0)
+    assert (described["kind"], described["slope_limit"]) == ("slopes", 3.0)
     violations = 0
     for verdict, mine in zip(wanted, told, strict=True):
         assert mine["row"] == verdict.row and mine["violation"] is verdict.violation
@@ -72,10 +72,10 @@ def test_slopes_over_http_are_those_of_a_slope_monitor(tmp_path, ledger):
     assert (stats["decisions"], stats["violations"], stats["source"]) == (90, violations, "process")
     if ledger:
         with open_slopes(tmp_path / "ledger") as monitor:
-            assert monitor.rows == 90 and monitor.slope.limit == 3.0 and monitor.verify().ok
+            assert monitor.rows == 90 and monitor.slope.limit == 3.0 and monitor.ledger.verify().ok
 
 
-def test_a_batch_tells_only_what_is_above_the_level(tmp_path):
+def test_a_batch_tells_only_what_is_above_the_limit(tmp_path):
     async def main():
         async with serving(tmp_path, **SLOPES) as app:
             body = {"x": [[0.0], [1.0], [1.1]], "z": [0.0, 1.0, 9.0]}
@@ -110,7 +110,7 @@ def test_what_is_about_contradictions_refuses_with_the_reason(tmp_path):
             look = (await asked(app, "decisions/1")).json
             assert look["witnesses"][0]["row"] == 0 and look["decision"]["output"] == 9.0
             assert (await asked(app, "positions")).json == {"positions": {"s": 1}}
-            assert (await asked(app, "verify", {})).json["verified"]
+            assert (await asked(app, "verify", {})).json["ok"]
             assert (await asked(app, "erase", {"keys": ["k9.0"]})).json["rows"] == [1]
             assert (await asked(app, "head")).json["rows"] == 2
 
@@ -121,7 +121,7 @@ def test_what_is_about_contradictions_refuses_with_the_reason(tmp_path):
     ("table", "words"),
     [
         ({"kind": "slope"}, "expected contradictions or slopes"),
-        ({"level": 3.0}, 'say kind = "slopes"'),
+        ({"slope_limit": 3.0}, 'say kind = "slopes"'),
         ({"kind": "slopes", "burst": {"last": 10}}, "leave it out"),
     ],
 )
@@ -139,9 +139,9 @@ def test_a_rule_or_a_ledger_that_has_no_slopes_is_refused(tmp_path):
     with raises(lw.errors.BadRule):
         asyncio.run(serve(rule=table, kind="slopes"))
     with raises(lw.errors.BadRule):
-        asyncio.run(serve(rule=RULE, kind="slopes", level=-1.0))
+        asyncio.run(serve(rule=RULE, kind="slopes", slope_limit=-1.0))
     with lw.open(tmp_path / "ledger", lw.Rule.from_toml(RULE)) as monitor:
         monitor.observe([0.0], 1.0)
     with raises(lw.errors.BadRule):
         asyncio.run(serve(rule=RULE, kind="slopes", ledger=True))
-    assert MonitorSettings(rule="r", kind="slopes").level is None
+    assert MonitorSettings(rule="r", kind="slopes").slope_limit is None

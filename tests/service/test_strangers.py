@@ -37,7 +37,7 @@ def an_app():
     service.monitors = {}
     for name, rule in RULES.items():
         monitor = lw.Monitor(rule, comparable=True)
-        monitor.limit_words(LIMITS.labels)
+        monitor.core.limit_words(LIMITS.labels)
         service.monitors[name] = ServedMonitor(name, monitor, MonitorSettings(rule="-"), LIMITS)
     service.ready = True
     service.pending = {}
@@ -184,7 +184,7 @@ def bombarded(bodies, kind, count, random_):
     asyncio.run(run())
     assert app.service.refused["500"] == 0
     for served in app.service.monitors.values():
-        words = served.monitor.memory.words()
+        words = served.monitor.core.memory.words()
         assert all(len(values) <= LIMITS.labels for values in words.values())
         assert counts_of(served.monitor) == served.counts.pairs
         served.close()

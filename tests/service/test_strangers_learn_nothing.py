@@ -55,7 +55,7 @@ def test_errors_tell_no_path_of_a_ledger(tmp_path, monkeypatch):
             assert (await call(app, "POST", f"{ONE}/observe", DECISION, bearer(text))).status == 200
 
             def fail(*_, **__):
-                path = monitor.path / "rows" / "0.bin"
+                path = monitor.ledger.path / "rows" / "0.bin"
                 raise BadFile(f"{str(path)!r} could not grow; look at {path.parent}.", path=path)
 
             monkeypatch.setattr(app.service.monitors["default"], "observe", fail)

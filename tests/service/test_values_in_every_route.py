@@ -152,7 +152,7 @@ def test_long_input_is_judged_beside_the_event_loop():
     threads = []
 
     def noted(monitor):
-        of, each = monitor.observe, monitor.observe_each
+        of, each = monitor.observe, monitor.core.observe_each
 
         def observe(*given, **named):
             threads.append(threading.current_thread())
@@ -162,7 +162,7 @@ def test_long_input_is_judged_beside_the_event_loop():
             threads.append(threading.current_thread())
             return each(decisions)
 
-        monitor.observe, monitor.observe_each = observe, observe_each
+        monitor.observe, monitor.core.observe_each = observe, observe_each
 
     for width, on_the_loop in ((10, True), (10_000, False)):
         body = json.dumps({"x": [1.0] * width, "z": 1})

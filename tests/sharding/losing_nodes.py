@@ -70,10 +70,10 @@ def main(folder: Path, kills: int) -> None:
             judge(150)
             seconds.append(time.monotonic() - began)
             nodes.append(cluster.add_node(num_cpus=2, **small))
-        recoveries = monitor._shards.fleet.recoveries
+        recoveries = monitor.core.shards.fleet.recoveries
         assert recoveries >= kills / 2, "no shard was on a machine that was lost"
         assert (monitor.rows, len(monitor)) == (alone.rows, len(alone))
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
         decisions = monitor.rows
     print(f"{kills} machines lost, {recoveries} recoveries, {decisions} decisions")
     print("stood still for", *(f"{one:.1f}" for one in seconds), "seconds")

@@ -17,10 +17,9 @@ from likewise.sharding.protocol import ClusterSettings, Fenced, ShardDown
 from likewise.verdict.context import VerdictContext
 from likewise.verdict.verdict_body import write_bodies
 from likewise.verdict.witnesses import NO_WITNESSES
-from tests.support.local_shards import LocalShards
 from tests.support.oracle import Oracle
 from tests.support.refusals import raises
-from tests.support.sharded import FailingShards, in_process
+from tests.support.sharded import FailingShards, LocalShards, in_process
 
 RULE = lw.Rule("linf", 0.1)
 SMALL = ClusterSettings(shards=3, segment_rows=7, micro_batch=5, keep=True)
@@ -88,7 +87,7 @@ def test_shards_that_are_kept_are_found_again_and_get_no_row_twice(tmp_path):
     assert found == expected(X, Z)
     assert backend.replayed == 0
     with lw.open(tmp_path / "ledger") as monitor:  # one process goes on
-        assert monitor.verify().ok and len(monitor) == 200
+        assert monitor.ledger.verify().ok and len(monitor) == 200
         more = monitor.observe_many(X[:50], Z[:50])
     with in_process(tmp_path / "ledger", None, backend) as monitor:
         again = monitor.check_many(X[50:80], Z[50:80])
@@ -106,12 +105,12 @@ def test_shards_with_rows_that_the_ledger_does_not_have_are_cut_back(tmp_path):
     with in_process(tmp_path / "ledger", RULE, backend) as monitor:
         monitor.observe_many(X[:30], Z[:30])
         held = [shard.ping() for shard in backend.shards]
-        engine = monitor._engine
+        engine = monitor.core.engine
         engine.observe_many(X[30:45], Z[30:45])  # shards have them, the ledger never will
         assert [shard.ping() for shard in backend.shards] != held
-        monitor._sequencer.midway = False
-        monitor.closed = True  # as if the process had been killed
-        monitor._ledger_handle.close()
+        monitor.core.sequencer.midway = False
+        monitor.core.closed = True  # as if the process had been killed
+        monitor.core.ledger.release()
     with in_process(tmp_path / "ledger", RULE, backend) as monitor:
         assert monitor.rows == 30
         other = X[30:] + 0.1, Z[30:]
@@ -125,10 +124,10 @@ def test_shards_do_not_keep_what_one_process_has_written_otherwise(tmp_path):
     backend = LocalShards(3)
     monitor = in_process(tmp_path / "ledger", RULE, backend)
     monitor.observe_many(X[:30], Z[:30])
-    monitor._engine.observe_many(X[30:45], Z[30:45])  # shards have them, the ledger never will
-    monitor._sequencer.midway = False
-    monitor.closed = True  # as if the process had been killed
-    monitor._ledger_handle.close()
+    monitor.core.engine.observe_many(X[30:45], Z[30:45])  # shards have them, the ledger never will
+    monitor.core.sequencer.midway = False
+    monitor.core.closed = True  # as if the process had been killed
+    monitor.core.ledger.release()
     other = X[30:] + 0.1, Z[30:]
     with lw.open(tmp_path / "ledger") as alone:
         alone.observe_many(*other)
@@ -189,7 +188,7 @@ def test_windows_erasure_and_overruling_are_as_with_one_process(tmp_path, often)
             erased = [monitor.erase(key=f"k{start + 7}").rows for monitor in (alone, cluster)]
             assert erased[0] == erased[1]
             again = [
-                monitor.supersede(f"k{start + 9}", 5, by="me", why="so").to_dict()
+                monitor.ledger.supersede(f"k{start + 9}", 5, by="me", why="so").to_dict()
                 for monitor in (alone, cluster)
             ]
             assert again[0] == again[1]
@@ -199,8 +198,8 @@ def test_windows_erasure_and_overruling_are_as_with_one_process(tmp_path, often)
                     tmp_path / "ledger", RULE, backend, keeping=keeping, comparable=False
                 )
         assert sum(one.violation for one in said[0]) > 20
-        assert cluster.verify().ok
-        assert cluster.path.joinpath("ledger.sqlite").exists()
+        assert cluster.ledger.verify().ok
+        assert cluster.ledger.path.joinpath("ledger.sqlite").exists()
     cluster.close()
 
 
@@ -212,7 +211,7 @@ def test_placing_outlives_a_window_that_leaves_everything_behind(tmp_path):
     more = {"keeping": keeping, "settings": settings}
     with in_process(tmp_path / "ledger", RULE, backend, **more) as monitor:
         monitor.load(X, Z)
-        assert monitor._journal.store.first > 0, "no file of records has left"
+        assert monitor.core.ledger.journal.store.first > 0, "no file of records has left"
     loaded = backend.replayed
     with in_process(tmp_path / "ledger", RULE, backend, **more) as monitor:
         told = monitor.observe(X[0], 9)
@@ -254,35 +253,40 @@ def test_what_was_answered_without_a_shard_says_so_and_is_told_later(tmp_path):
     settings = _with(shards=3, when_down="incomplete", patience_seconds=0.01)
     monitor = in_process(tmp_path / "ledger", RULE, backend, settings=settings)
     whole = monitor.observe_many(X[:100], Z[:100])
-    assert named(whole) == due[:100] and whole.incomplete is None and monitor.incomplete_count == 0
+    assert (
+        named(whole) == due[:100]
+        and whole.not_compared is None
+        and monitor.ledger.incomplete_count == 0
+    )
     backend.down = {1}
     backend.lose(1)
     partly = list(monitor.observe_many(X[100:140], Z[100:140]))
     single = monitor.observe(X[140], Z[140])
     mine = {row for row in range(200) if row // 7 % 3 == 1}
-    assert all(one.incomplete >= 33 and not one.clean for one in [*partly, single])
-    assert single.to_dict()["incomplete"] == single.incomplete
-    quiet = lw.Verdict(7, NO_WITNESSES, VerdictContext(incomplete=3))
-    assert quiet.to_dict()["incomplete"] == 3 and not quiet.clean
+    assert all(one.not_compared >= 33 and not one.clean for one in [*partly, single])
+    assert single.to_dict()["not_compared"] == single.not_compared
+    quiet = lw.Verdict(7, NO_WITNESSES, VerdictContext(not_compared=3))
+    assert quiet.to_dict()["not_compared"] == 3 and not quiet.clean
     assert "incomplete: not compared with" in single._repr_html_()
-    batch = replace(whole, incomplete=np.arange(100))
+    batch = replace(whole, not_compared=np.arange(100))
     places = np.flatnonzero(batch.violations)[-5:]
     bodies = write_bodies(batch, 3, places)
-    assert [one["incomplete"] for one in bodies] == places.tolist()
-    assert trim_verdicts(batch, places, 1).incomplete.tolist() == places.tolist()
+    assert [one["not_compared"] for one in bodies] == places.tolist()
+    assert trim_verdicts(batch, places, 1).not_compared.tolist() == places.tolist()
     assert named([*partly, single]) == [
         [row for row in rows if row not in mine] for rows in due[100:141]
     ]
-    assert monitor.incomplete_count == 41 and monitor.collect_late_verdicts() == []
-    assert monitor.check(X[0], Z[0]).incomplete > 0 and monitor.incomplete_count == 41
+    assert monitor.ledger.incomplete_count == 41 and monitor.ledger.collect_late_verdicts() == []
+    assert monitor.check(X[0], Z[0]).not_compared > 0 and monitor.ledger.incomplete_count == 41
     monitor.close()
     monitor = in_process(tmp_path / "ledger", RULE, backend, settings=settings)
-    assert monitor.incomplete_count == 41  # the chain says so
+    assert monitor.ledger.incomplete_count == 41  # the chain says so
     backend.down = set()
-    for state in monitor._shards.fleet._states:
+    for state in monitor.core.shards.fleet._states:
         state.down_since = None
     late = {
-        verdict.row: verdict.witnesses.rows.tolist() for verdict in monitor.collect_late_verdicts()
+        verdict.row: verdict.witnesses.rows.tolist()
+        for verdict in monitor.ledger.collect_late_verdicts()
     }
     told = {
         row: [other for other in due[row] if other in mine]
@@ -290,12 +294,12 @@ def test_what_was_answered_without_a_shard_says_so_and_is_told_later(tmp_path):
         if mine.intersection(due[row])
     }
     assert late == told and len(told) > 20
-    assert monitor.incomplete_count == 0 and monitor.collect_late_verdicts() == []
+    assert monitor.ledger.incomplete_count == 0 and monitor.ledger.collect_late_verdicts() == []
     rest = monitor.observe_many(X[141:], Z[141:])
-    assert named(rest) == due[141:] and rest.incomplete is None
+    assert named(rest) == due[141:] and rest.not_compared is None
     kinds = [event.kind for event in lw.Ledger(tmp_path / "ledger").events()]
     assert "incomplete" in kinds and "late" in kinds
-    assert monitor.verify().ok
+    assert monitor.ledger.verify().ok
     monitor.close()
 
 
@@ -315,8 +319,8 @@ def test_decisions_that_come_together_are_taken_as_one_by_one(tmp_path):
     ):
         for start, stop in ((0, 5), (5, 30), (30, 90), (90, 120)):
             before = backend.calls
-            mine = monitor.observe_each(decisions[start:stop])
-            theirs = alone.observe_each(decisions[start:stop])
+            mine = monitor.core.observe_each(decisions[start:stop])
+            theirs = alone.core.observe_each(decisions[start:stop])
             for one, other in zip(mine, theirs, strict=True):
                 if isinstance(other, lw.LikewiseError):
                     assert type(one) is type(other)
@@ -345,7 +349,7 @@ def test_a_cluster_says_what_it_is(tmp_path):
         {"index": "kdtree"},
         {"slope": True},
         {"slope_limit": 3.0},
-        {"rows": "disk"},
+        {"inputs": "disk"},
     ],
 )
 def test_settings_that_make_no_sense_are_refused(tmp_path, settings):

@@ -21,6 +21,7 @@ from likewise.sharding.on_ray import NAMESPACE
 from likewise.sharding.open_cluster import open_cluster
 from likewise.sharding.protocol import ClusterSettings, Fenced
 from tests.sharding.coordinating import RULE, stream
+from tests.support.programs import run_python
 from tests.support.ray_cluster import cluster_address, joined, reused
 from tests.support.refusals import raises
 
@@ -45,7 +46,7 @@ def named(verdicts) -> list[list[int]]:
 
 
 def shards_of(monitor):
-    return monitor._shards.fleet.backend
+    return monitor.core.shards.fleet.backend
 
 
 def kill(processes: list[int]) -> None:
@@ -66,9 +67,9 @@ def test_a_killed_shard_and_all_of_them_change_no_verdict(address, tmp_path):
             mine, theirs = monitor.observe_many(*batch), alone.observe_many(*batch)
             assert named(mine) == named(theirs)
             assert mine.witnesses == theirs.witnesses
-        fleet = monitor._shards.fleet
+        fleet = monitor.core.shards.fleet
         assert fleet.recoveries >= 2 and fleet.replayed >= 600
-        assert monitor.verify().ok
+        assert monitor.ledger.verify().ok
     ray = joined()
     with pytest.raises(ValueError):  # closed: the actors are gone
         ray.get_actor(shards_of(monitor).actor_name(0), namespace="likewise")
@@ -99,7 +100,7 @@ def test_shards_outlive_their_coordinator_and_are_found_again(address, tmp_path)
         assert 150 <= first < 400
         found = named(monitor.observe_many(X[first:], Z[first:]))
         assert found == expected[first:]
-        assert monitor._shards.fleet.replayed <= 60, "rows that shards had were sent again"
+        assert monitor.core.shards.fleet.replayed <= 60, "rows that shards had were sent again"
     assert stored(tmp_path / "ledger") == expected
 
 
@@ -144,9 +145,7 @@ def test_a_cluster_without_ray_installed_says_what_to_install(tmp_path):
         "import likewise as lw\n"
         f"lw.cluster({str(tmp_path / 'ledger')!r}, lw.Rule('linf', 0.1))\n"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    ended = run_python("-c", code, code=None)
     assert "pip install '.[ray]'" in ended.stderr
 
 
@@ -162,14 +161,7 @@ def test_ray_is_started_here_where_there_is_no_address(tmp_path):
         "import ray; print(ray.is_initialized())\n"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    ended = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-        timeout=PATIENCE,
-    )
+    ended = run_python("-c", code, code=None, timeout=PATIENCE, env=environment)
     pairs, form, there = ended.stdout.splitlines() or [ended.stderr, "", ""]
     assert pairs == "190", ended.stderr
     assert "2 shards on Ray at this machine" in form and there == "False"
@@ -201,7 +193,7 @@ def test_shards_killed_at_random_change_no_verdict(address, tmp_path):
                 gone = rng.integers(0, monitor.rows, 3)
                 assert monitor.forget(gone) == alone.forget(gone)
             pairs += judge(30)
-        recoveries = monitor._shards.fleet.recoveries
+        recoveries = monitor.core.shards.fleet.recoveries
         assert recoveries >= kills / 3 and pairs > 100
         assert (monitor.rows, len(monitor)) == (alone.rows, len(alone))
         print(f"{kills} kills, {recoveries} recoveries, {monitor.rows} decisions, {pairs} pairs")
@@ -249,7 +241,7 @@ def test_coordinators_and_shards_killed_at_random_lose_and_repeat_nothing(addres
         struck += len(with_it)
     subprocess.run([*command, str(count), "7"], check=True, timeout=PATIENCE, capture_output=True)
     with lw.cluster(tmp_path / "ledger", RULE, address=address, name=name, **SMALL) as monitor:
-        assert monitor.verify().ok and monitor.rows == count
+        assert monitor.ledger.verify().ok and monitor.rows == count
     assert stored(tmp_path / "ledger") == expected
     print(f"{kills} coordinators and {struck} shards killed, {count} decisions")
 
@@ -259,13 +251,13 @@ def test_machines_that_are_lost_change_no_verdict(tmp_path):
     cluster_address()  # or a skip
     kills = max(KILLS // 20, 2)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    ended = subprocess.run(
-        [sys.executable, str(HERE / "losing_nodes.py"), str(tmp_path / "ledger"), str(kills)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
+    ended = run_python(
+        HERE / "losing_nodes.py",
+        tmp_path / "ledger",
+        kills,
+        code=None,
         timeout=PATIENCE,
+        env=environment,
     )
     assert "stood still for" in ended.stdout, ended.stderr
     print(ended.stdout)

@@ -70,7 +70,7 @@ def test_a_served_monitor_is_searched_by_shards(tmp_path):
     rng = np.random.default_rng(1)
     X, Z = rng.integers(0, 5, (100, 3)) * 0.1, rng.integers(0, 3, 100)
     with make_monitor(settings.monitors["loans"], Limits()) as monitor:
-        assert isinstance(monitor, lw.Monitor) and monitor.incomplete_count == 0
+        assert isinstance(monitor, lw.Monitor) and monitor.ledger.incomplete_count == 0
         mine, theirs = monitor.observe_many(X, Z), lw.Monitor(RULE).observe_many(X, Z)
         assert mine.witnesses == theirs.witnesses and theirs.pairs > 100
         assert "2 shards on Ray" in monitor.explain().form
@@ -196,7 +196,7 @@ name = "{name}"
         server = started(path)
         one = clients.answered[0]
         again = server.post("observe", {name: one[name] for name in ("x", "z", "key")}).json()
-        assert again["known"] and again["row"] == 0
+        assert again["repeated"] and again["row"] == 0
         assert processes_of(name, 2) == struck
         assert server.end() == 0
     finally:
@@ -216,4 +216,4 @@ name = "{name}"
         else:
             assert sorted(witnesses) == due.rows.tolist()
     with lw.open(tmp_path / "ledger") as ledger:
-        assert ledger.verify().ok and ledger.rows == len(rows)
+        assert ledger.ledger.verify().ok and ledger.rows == len(rows)

@@ -14,21 +14,10 @@ from likewise.sources.follower import Follower
 from likewise.sources.judge_messages import StreamJudge, make_binder
 from likewise.sources.sinks import StreamSink
 from tests.support.brokers import wait_for
+from tests.support.rule_texts import rule_text
 from tests.support.uninterrupted import Uninterrupted
 
-RULE = """
-metric = "linf"
-[output]
-column = "z"
-[features.id]
-kind = "key"
-[features.a]
-kind = "number"
-tolerance = 1
-[features.b]
-kind = "number"
-tolerance = 1
-"""
+RULE = rule_text({"id": "key", "a": 1, "b": 1}, output={"column": "z"}, metric="linf")
 follow_loop._IDLE_SECONDS = 0.05  # tests stop followers often, and do not wait a second for each
 KEPT = 3
 """Witnesses that are written for each decision."""

@@ -74,7 +74,7 @@ def killed_watchers(kind, folder, count, kills, seed):
         assert all(one["body"].encode() == BAD for one in letters)
     with closing(lw.Ledger(folder / "ledger")) as ledger:
         assert ledger.rows == count
-        assert all(entry.missing == 0 for entry in ledger.entries())
+        assert all(entry.missing_decisions == 0 for entry in ledger.entries())
 
 
 @pytest.mark.long
@@ -144,7 +144,7 @@ def killed_servers(kind, folder, count, kills, seed):
             reader.join(60)
             watcher.stderr.close()
         summary = json.loads(said[-1])
-        assert (summary["rows"], summary["bad_rows"], summary["missing"]) == (count, 0, 0)
+        assert (summary["rows"], summary["bad_rows"], summary["missing_decisions"]) == (count, 0, 0)
         entries = check_ledger(ledger, published)
         check_lines(map(json.loads, running.read("verdicts", "verdict")), entries)
 

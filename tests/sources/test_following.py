@@ -113,9 +113,9 @@ def test_bad_messages_are_not_read_again_after_an_orderly_end(running, tmp_path)
     with opened(tmp_path / "ledger") as monitor:
         with following(monitor, running.address()) as follower:
             wait_for(lambda: follower.counts.bad == 2 and monitor.rows == 3, "all of them")
-        at = dict(monitor.positions)
+        at = dict(monitor.ledger.positions)
     with opened(tmp_path / "ledger") as monitor:
-        assert monitor.positions == at
+        assert monitor.ledger.positions == at
         with following(monitor, running.address()) as follower:
             running.publish(bodies(decisions(1, first=3)))
             wait_for(lambda: monitor.rows == 4, "the next one")
@@ -129,7 +129,7 @@ def test_decision_of_a_second_producer_is_stored_once(running, tmp_path):
     running.publish(bodies(published[30:]), **where)  # as a producer does that was not answered
     with opened(tmp_path / "ledger") as monitor:
         follower = follow_until(monitor, running.address(), 100)
-        assert follower.counts.known == 30
+        assert follower.counts.repeated == 30
     check_ledger(tmp_path / "ledger", published)
 
 
@@ -193,7 +193,7 @@ def test_trimmed_messages_are_lost_once_and_every_later_verdict_says_so(kind, tm
         told = []
         with opened(tmp_path / "ledger") as monitor:
             follow_until(monitor, running.address(), 50, tell=told.append)
-            assert monitor.missing == missing
+            assert monitor.missing_decisions == missing
         (line,) = [line for line in told if "decisions" in line and "lost" in line]
         if kind == "redis":
             with running.client() as client:
@@ -202,10 +202,10 @@ def test_trimmed_messages_are_lost_once_and_every_later_verdict_says_so(kind, tm
         with opened(tmp_path / "ledger") as monitor:  # not told a second time
             running.publish(bodies(decisions(1, first=100)))
             follow_until(monitor, running.address(), 51)
-            assert monitor.missing == missing
+            assert monitor.missing_decisions == missing
     with closing(lw.Ledger(tmp_path / "ledger")) as ledger:
         entries = list(ledger.entries())
-        assert [entry.missing for entry in entries] == [0] * 20 + [missing] * 31
+        assert [entry.missing_decisions for entry in entries] == [0] * 20 + [missing] * 31
         assert ledger.verify().ok
         assert is_at_least(ledger.events()) is (not counted)
         assert [entry.key for entry in entries[20:22]] == ["d70", "d71"]
@@ -222,7 +222,7 @@ def test_gap_stops_where_the_policy_says_so(kind, tmp_path):
             trim(running, 10)
             with raises(GapFound, text=False):
                 follow_until(monitor, running.address(), 30, gaps="stop")
-            assert (monitor.rows, monitor.missing) == (20, 0)
+            assert (monitor.rows, monitor.missing_decisions) == (20, 0)
 
 
 @pytest.mark.parametrize("kind", ["redis", "nats"])
@@ -236,7 +236,7 @@ def test_trimming_behind_the_reader_is_no_gap(kind, tmp_path):
         running.publish(bodies(published[30:]))
         with opened(tmp_path / "ledger") as monitor:
             follow_until(monitor, running.address(), 60, gaps="stop")
-            assert monitor.missing == 0
+            assert monitor.missing_decisions == 0
     check_ledger(tmp_path / "ledger", published)
 
 
@@ -259,7 +259,7 @@ def test_expired_offsets_are_lost_and_counted(tmp_path):
             with raises(GapFound, text=False):
                 follow_until(monitor, running.address(), high - low + 10, gaps="stop")
             follow_until(monitor, running.address(), high - low + 10)
-            assert monitor.missing == low - 10
+            assert monitor.missing_decisions == low - 10
     with closing(lw.Ledger(tmp_path / "ledger")) as ledger:
         assert [entry.position for entry in ledger.entries()][:12] == [*range(10), low, low + 1]
 
@@ -304,7 +304,7 @@ def test_stream_that_begins_anew_does_not_go_unnoticed(kind, tmp_path):
             running.publish(bodies(decisions(5, first=20)))
             with opened(tmp_path / "ledger") as monitor:
                 follow_until(monitor, running.address(), 25)
-                assert monitor.missing == 1
+                assert monitor.missing_decisions == 1
             return
 
         async def again(jetstream):
@@ -321,10 +321,12 @@ def test_new_messages_only_where_the_address_says_so(running, tmp_path):
     running.publish(bodies(decisions(10)))
     with opened(tmp_path / "ledger") as monitor:
         with following(monitor, running.address(start="new")) as follower:
-            wait_for(lambda: follower.failed or monitor.positions, "it knows where it begins")
+            wait_for(
+                lambda: follower.failed or monitor.ledger.positions, "it knows where it begins"
+            )
             running.publish(bodies(decisions(5, first=10)))
             wait_for(lambda: monitor.rows >= 5, "the new ones")
-        assert sorted(monitor.keys(range(5))) == [f"d{i}" for i in range(10, 15)]
+        assert sorted(monitor.past.keys(range(5))) == [f"d{i}" for i in range(10, 15)]
 
 
 def test_target_of_another_ledger_is_refused(running, tmp_path):

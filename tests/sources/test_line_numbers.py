@@ -47,7 +47,7 @@ def send(judge, rows, first=1):
     """Answers to rows, each judged once."""
     records = [Record("standard input", i, b"") for i, _ in enumerate(rows, first)]
     verdicts = judge.judge(Messages(records, rows))
-    return [write_body(one, keys=judge.has_key_column, over=False) for one in verdicts]
+    return [write_body(one, keys=judge.has_key_column, compared_with=False) for one in verdicts]
 
 
 @RULES
@@ -58,7 +58,7 @@ def test_decisions_that_are_sent_again_are_answered_again_and_stored_once(rule, 
         told = send(first, rows[:cut]) if cut else []
     with opened(tmp_path / "led", rule) as again:
         answers = send(again, rows)
-    assert [one.pop("known", False) for one in answers] == [i < cut for i in range(len(rows))]
+    assert [one.pop("repeated", False) for one in answers] == [i < cut for i in range(len(rows))]
     assert answers[:cut] == told
     assert [one["row"] for one in answers] == list(range(len(rows)))
     assert [one["count"] for one in answers] == [0, 1, 0, 1]

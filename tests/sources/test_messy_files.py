@@ -17,8 +17,8 @@ import likewise as lw
 from likewise.cli import main
 from likewise.proposing.profile import first_rows
 from likewise.sources.file_source import open_source
-from likewise.sources.time_columns import parse_times
 from tests.sources.messy_files import COUNT, NAMES, Style, packed, workbook, write
+from tests.sources.reading_times import parse_times
 from tests.support.lazily import polars as pl
 from tests.support.looping import each
 from tests.support.refusals import raises
@@ -377,7 +377,7 @@ def test_later_value_that_does_not_fit_is_a_bad_row_with_its_line(capsys, monkey
     assert "t.csv, line 6: 'income' is '5.5'; expected a number with a decimal comma" in error
     asked = ["audit", "t.csv", "--rule", "rule.toml", "--on-bad-row", "skip", "--json"]
     told = json.loads(command(capsys, *asked)[1])
-    assert [one["line"] for one in told["bad"]] == [6, 8]
+    assert [one["line"] for one in told["bad_row_examples"]] == [6, 8]
     assert told["rows"] == 6
 
 

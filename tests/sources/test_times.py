@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from likewise.errors import BadFile
-from likewise.sources.time_columns import detect_form, parse_times
+from likewise.sources.time_columns import detect_form
+from tests.sources.reading_times import parse_times
 from tests.support.looping import each
 from tests.support.refusals import raises
 

@@ -1,9 +1,9 @@
 """Runs a script of examples/ as a user would, in a folder of its own; the network is refused."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.support.programs import run_python
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 REFUSING = """
@@ -19,15 +19,13 @@ def run_alone(name: str, folder: Path, *arguments: str) -> str:
     startup = folder / "startup"
     startup.mkdir()
     (startup / "sitecustomize.py").write_text(REFUSING)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / name, *arguments],
-        capture_output=True,
-        text=True,
+    done = run_python(
+        "-W",
+        "error",
+        EXAMPLES / name,
+        *arguments,
         cwd=folder,
-        timeout=300,
-        check=False,
         env={**os.environ, "PYTHONPATH": str(startup)},
     )
-    assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout

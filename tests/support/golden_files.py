@@ -1,6 +1,6 @@
 """Golden files: what users rely on, stored as JSON under tests/golden and compared with each run.
 
-    from tests import golden_files as golden
+    from tests.support import golden_files as golden
 
     golden.check("http/observe.json", value)      # one test owns the whole file, in a folder
     golden.member("messages.json", test, case, text)  # many tests share a file of texts

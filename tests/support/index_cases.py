@@ -2,10 +2,14 @@
 
 Wrappers come in all the settings that could matter: a rebuild with every row, now and then, never;
 a part for each coordinate, for some of them, for all. `Scan` is the plainest index there can be,
-given as an object or as a factory.
+given as an object or as a factory; the ball tree is the example in the documentation.
 """
 
+import importlib.util
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,6 +19,7 @@ from likewise.search.indexes.protocol import Point, Rows, Space, distances
 
 TAUS: tuple[int | str, ...] = (1, 2, 7, 64, 1_000, "auto")
 EUCLIDEAN = ("l2", "cosine")
+BALL_TREE = Path(__file__).resolve().parents[2] / "examples" / "balltree.py"
 Make = Callable[[int], Any]
 """From the number of coordinates to what a monitor is given as its index."""
 
@@ -41,6 +46,19 @@ class Scan:
 def scan_of(metric: str, width: int) -> Scan:
     """The scan as an object, made before there is a monitor."""
     return Scan(Space("l2" if metric == "cosine" else metric, width))
+
+
+@cache
+def load_ball_tree() -> ModuleType:
+    """The example of somebody else's index."""
+    spec = importlib.util.spec_from_file_location("balltree", BALL_TREE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _ball_tree(tau: int | str) -> Make:
+    return lambda width: lw.Periodic(load_ball_tree().BallTreeIndex, tau)
 
 
 def _split(inner: Any) -> dict[str, Make]:
@@ -81,6 +99,7 @@ def groups(metric: str) -> dict[str, dict[str, Make]]:
             "factory": lambda width: lw.Split(Scan, 2),
         }
     found["factory"] = {"": lambda width: Scan}
+    found["ball tree"] = {f"tau {tau}": _ball_tree(tau) for tau in (1, 7, 64, "auto")}
     return found
 
 
@@ -95,5 +114,6 @@ def few(metric: str) -> dict[str, Make]:
         chosen["Periodic snn"] = lambda width: lw.Periodic("snn", 7)
     if metric == "linf":
         chosen["Split live"] = lambda width: lw.Split("live", 2)
+    chosen["ball tree"] = _ball_tree(7)
     chosen["object"] = lambda width: scan_of(metric, width)
     return chosen

@@ -72,37 +72,36 @@ def _windows(value: Any) -> Any:
     return "<windows>" if isinstance(value, list) else value
 
 
-def _lately(value: Any) -> Any:
+def _recent_rate(value: Any) -> Any:
     """The fields of the last window that has closed; their values depend on the clock."""
-    return ["<lately>", *sorted(value)] if isinstance(value, dict) else value
+    return ["<recent rate>", *sorted(value)] if isinstance(value, dict) else value
 
 
 TIMES = (
     "acknowledged",
-    "began",
-    "begun",
     "ended",
     "last_decision",
-    "made",
+    "last_written",
+    "made_at",
     "since",
     "start",
+    "started",
     "time",
     "until",
     "witness_time",
-    "written",
 )
 NUMBERS = (
     "calls",
-    "decisions_a_second",
-    "disk_free",
-    "disk_size",
-    "half_within_seconds",
-    "last_decision_age",
-    "load",
+    "decisions_per_second",
+    "disk_free_bytes",
+    "disk_size_bytes",
+    "last_decision_age_seconds",
+    "machine_load",
     "mean_seconds",
+    "median_seconds_at_most",
     "memory_bytes",
-    "most_within_seconds",
-    "oldest_seconds",
+    "oldest_age_seconds",
+    "p99_seconds_at_most",
     "readers",
     "requests",
     "seconds",
@@ -114,11 +113,11 @@ FIELDS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(NUMBERS, _number),
     "head": _head,
     "id": _identifier,
-    "lately": _lately,
     "likewise-instance": _identifier,
+    "message": _head,
     "packages": _packages,
     "python": _python,
-    "said": _head,
+    "recent": _recent_rate,
     "version": _version,
     "windows": _windows,
 }

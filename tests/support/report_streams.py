@@ -1,5 +1,6 @@
 """Streams of decisions for the tests of reports."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import likewise as lw
 from likewise import Feature
 from likewise.reports.evidence import Evidence
-from likewise.reports.findings import Findings, Tally
+from likewise.reports.findings import Findings, Tally, curve_of
 
 FEATURES = {
     "id": Feature("key"),
@@ -56,4 +57,6 @@ def found(
         tally.add(verdicts, None if times is None else times[start:stop])
     evidence = {name: said.pop(name) for name in ("head", "seconds", "order") if name in said}
     source = Evidence(said.pop("source", "a test"), **evidence)
-    return tally.findings(source=source, **said)
+    calibration, varied = said.pop("calibration", None), said.pop("varied", None)
+    curve = None if calibration is None else curve_of(calibration, rule)
+    return replace(tally.findings(source=source, **said), curve=curve, varied=varied)

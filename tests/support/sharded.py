@@ -4,20 +4,58 @@ Segments and batches are a few rows long here, so that short streams, which an o
 cross many of them.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 import likewise as lw
 from likewise.monitor.factory import make_reader
+from likewise.monitor.monitor import assemble_monitor
 from likewise.monitor.opening import LedgerOptions
 from likewise.search.engine.engine import Engine
 from likewise.sharding.fleet import Fleet
 from likewise.sharding.open_cluster import open_cluster
 from likewise.sharding.placement import Placement, PlacementPlan
 from likewise.sharding.protocol import ClusterSettings, ShardDown
+from likewise.sharding.shard import Shard
 from likewise.sharding.sharded_index import ShardedIndexFactory
-from tests.support.local_shards import LocalShards
+
+
+class LocalShards:
+    """Holds shards. A call is made when it is sent; its handle is the answer or the error."""
+
+    def __init__(self, count: int) -> None:
+        self.shards = [Shard() for _ in range(count)]
+
+    def send(self, shard: int, call: str, *arguments: Any) -> Any:
+        try:
+            return self.shards[shard].call(call, *arguments), None
+        except Exception as error:
+            return None, error
+
+    def result(self, handle: Any, seconds: float | None = None) -> Any:
+        answer, error = handle
+        if error is not None:
+            raise error
+        return answer
+
+    def ensure_running(self, shard: int, seconds: float | None) -> None:
+        """Do nothing: the shard is in this process."""
+
+    def lose(self, shard: int) -> None:
+        """Have a shard lose its rows, as a process does that is killed."""
+        self.shards[shard] = Shard()
+
+    def describe(self) -> str:
+        return f"{len(self.shards)} shards in this process"
+
+    def end(self, shard: int, coordinators: Collection[str]) -> None:
+        if self.shards[shard].owner() in (None, *coordinators):
+            self.lose(shard)
+
+    def close(self) -> None:
+        """Do nothing: the shards end with this object."""
 
 
 class FailingShards(LocalShards):
@@ -75,7 +113,7 @@ def sharded(
     fleet = fleet_of(backend or LocalShards(shards), shards=shards, segment=segment)
     reader = make_reader(rule)
     made = ShardedIndexFactory(fleet, index=index, batch_rows=batch_rows, keep=False)
-    return lw.Monitor.from_parts(reader, Engine(reader.vector_rule, index=made, **more))
+    return assemble_monitor(reader, Engine(reader.vector_rule, index=made, **more))
 
 
 def in_process(

@@ -36,9 +36,9 @@ def test_keys_in_memory_are_bounded_by_the_window_and_a_file(tmp_path, monkeypat
         for start in range(0, 6000, 50):
             names = [f"k{i}" for i in range(start, start + 50)]
             monitor.observe_many(np.zeros((50, 1)), ["a"] * 50, keys=names)
-            keys = monitor.known_keys
+            keys = monitor.core.keys
             most = max(most, len(keys._row_of) + len(keys._left_window))
             assert len(keys._row_of) == len(keys._key_of)
-        segment = monitor._journal.store.records.segment_rows
+        segment = monitor.core.ledger.journal.store.records.segment_rows
     assert segment < 1000
     assert most <= 2 * (segment + 100 + 256), "a window, a file, and what leaves together"

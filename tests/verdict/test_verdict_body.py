@@ -59,7 +59,7 @@ def test_dictionary_says_what_a_ledger_compared_with(tmp_path):
         monitor.observe_many([[0.0], [9.0]], ["a", "b"])
         monitor.forget([1])
         told = monitor.observe([0.1], "b").to_dict()
-    assert told["over"] == {"first": 0, "stop": 2, "absent": 1}
+    assert told["compared_with"] == {"first": 0, "stop": 2, "absent": 1}
 
 
 def test_dictionary_of_a_check_has_no_row():

@@ -43,7 +43,7 @@ def main(disk):
     monitor.close()
     with lw.open(disk / "ledger") as again:
         assert again.rows == after.decisions
-        assert again.verify().ok
+        assert again.ledger.verify().ok
     found = {
         "watched": full.decisions,
         "failed": full.failures,

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 import textwrap
 import threading
 import warnings
@@ -15,6 +13,7 @@ import likewise as lw
 from likewise.watching.delivery import Backlog
 from likewise.watching.watch_records import Counts
 from tests.support.interruptions import at_step
+from tests.support.programs import run_python
 from tests.support.refusals import raises
 from tests.watching.models import RULE, classifier, flowers
 
@@ -85,7 +84,7 @@ def test_what_is_judged_is_what_was_given_and_answered_though_both_change_afterw
     monitor.gate.set()
     assert watched.flush()
     assert watched.counts == Counts(3, 1, 0)
-    assert monitor.inputs([0, 1, 2]).tolist() == [[1.0], [1.1], [9.0]]
+    assert monitor.past.inputs([0, 1, 2]).tolist() == [[1.0], [1.1], [9.0]]
 
 
 def test_full_queue_says_so_counts_what_it_drops_and_never_waits():
@@ -125,8 +124,8 @@ def test_what_was_dropped_is_missing_from_the_history_and_later_verdicts_say_so(
         watched([1.0 + i])
     gate.set()
     assert watched.flush()
-    assert watched.counts.dropped == monitor.missing == 5
-    assert monitor.observe([9.0], "yes").missing == 5
+    assert watched.counts.dropped == monitor.missing_decisions == 5
+    assert monitor.observe([9.0], "yes").missing_decisions == 5
     watched.close()
 
 
@@ -264,9 +263,7 @@ def test_forked_process_watches_on_and_leaves_what_waited_to_its_parent():
         print(code, watched.counts.decisions)
         """
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
-    )
+    done = run_python("-c", code, code=None)
     assert done.stdout == "0 2\n", done.stderr
 
 
@@ -280,9 +277,7 @@ def test_what_waits_at_the_end_of_the_program_is_judged(tmp_path):
             watched([float(i)])
         """
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
-    )
+    done = run_python("-c", code, code=None)
     assert done.returncode == 0 and not done.stderr, done.stderr
     with lw.open(tmp_path) as ledger:
         assert ledger.rows == 100

@@ -42,7 +42,7 @@ def test_good_rows_of_a_batch_are_judged_and_bad_ones_are_kept_with_their_place(
         assert isinstance(failure.error, lw.errors.UnexpectedValue)
         assert f"row {failure.place} of its batch" in str(failure)
         assert "decision" not in str(failure.error)  # no number within a part of the batch
-    assert np.array_equal(watched.monitor.inputs([0, 996]), X[[1, 998]])
+    assert np.array_equal(watched.monitor.past.inputs([0, 996]), X[[1, 998]])
     watched(X[1:2]), watched(X[:1])
     assert watched.counts.decisions == 998
     assert (watched.failures[-1].call, watched.failures[-1].place) == (3, 0)

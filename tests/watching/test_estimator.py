@@ -177,10 +177,10 @@ def test_watched_estimator_works_in_pipelines_searches_and_cross_validation():
     inside = make_pipeline(StandardScaler(), watched).fit(X, Y)
     scaled = inside[0].transform(X)
     assert np.array_equal(inside.predict(X), inside[-1].estimator_.predict(scaled))
-    assert np.array_equal(inside[-1].monitor.inputs(0), scaled[:1])
+    assert np.array_equal(inside[-1].monitor.past.inputs(0), scaled[:1])
     around = lw.WatchedEstimator(make_pipeline(StandardScaler(), LogisticRegression()), RULE)
     around.fit(X, Y).predict(X)
-    assert np.array_equal(around.monitor.inputs(0), X[:1])
+    assert np.array_equal(around.monitor.past.inputs(0), X[:1])
 
     plain = LogisticRegression(max_iter=500)
     assert np.array_equal(cross_val_predict(watched, X, Y), cross_val_predict(plain, X, Y))
@@ -248,7 +248,7 @@ def test_frame_passes_as_it_is_to_the_model_and_to_the_monitor():
         model.predict(mixed[i : i + 1])
     assert model.counts.decisions == 155 and model.counts.failures == 0
     assert model.counts.violations > 10
-    assert model.monitor.values(3) == model.monitor.values(153)
+    assert model.monitor.past.values(3) == model.monitor.past.values(153)
 
 
 def test_frame_of_mixed_columns_gives_one_row_as_it_gives_many():
@@ -282,7 +282,7 @@ def test_frame_of_mixed_columns_gives_one_row_as_it_gives_many():
         one.predict(frame[i : i + 1])
     assert many.counts == one.counts == Counts(4, 1, 0)
     for row in range(4):
-        assert many.monitor.values(row) == one.monitor.values(row)
+        assert many.monitor.past.values(row) == one.monitor.past.values(row)
     assert same(many.violations[0].verdict, one.violations[0].verdict)
 
 
@@ -299,7 +299,7 @@ def test_frame_is_observed_as_it_was_given_and_named_columns_may_be_chosen():
     model = lw.watch(InPlace(), rule, input=lambda frame: frame[["length"]], on_failure="raise")
     model.predict(frame[:1].copy())
     model.predict(frame[:4].copy())
-    assert [model.monitor.values(row)["length"] for row in range(3)] == [1.4, 1.4, 1.4]
+    assert [model.monitor.past.values(row)["length"] for row in range(3)] == [1.4, 1.4, 1.4]
 
 
 def test_scaler_that_works_in_place_does_not_change_what_is_observed():
@@ -309,14 +309,14 @@ def test_scaler_that_works_in_place_does_not_change_what_is_observed():
         given = X[rows].copy()
         watched.predict(given)
         assert not np.array_equal(given, X[rows])  # it did change them
-    assert np.array_equal(watched.monitor.inputs([0, 1, 2]), X[[0, 0, 1]])
+    assert np.array_equal(watched.monitor.past.inputs([0, 1, 2]), X[[0, 0, 1]])
 
 
 def test_sparse_rows_are_observed_as_dense_ones():
     model = LogisticRegression(max_iter=500).fit(csr_matrix(X), Y)
     watched = lw.watch(model, RULE, on_failure="raise")
     watched.predict(csr_matrix(X[:1])), watched.predict(csr_matrix(X[1:4]))
-    assert np.array_equal(watched.monitor.inputs([0, 1, 2, 3]), X[:4])
+    assert np.array_equal(watched.monitor.past.inputs([0, 1, 2, 3]), X[:4])
 
 
 def test_ledger_is_told_with_keys(tmp_path):

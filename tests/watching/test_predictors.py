@@ -212,7 +212,7 @@ def test_decorated_method_is_given_its_object_which_is_not_the_input():
     one, other = Desk(1), Desk(2)
     assert one.approve([1.2]) == "yes" and other.approve(applicant=[1.3]) == "no"
     assert Desk.approve.counts == Counts(2, 1, 0)
-    assert Desk.approve.monitor.inputs([0, 1]).tolist() == [[1.2], [1.3]]
+    assert Desk.approve.monitor.past.inputs([0, 1]).tolist() == [[1.2], [1.3]]
 
 
 def test_decorator_without_a_rule_says_how_it_is_written():

@@ -145,7 +145,7 @@ def test_what_cannot_be_watched_is_counted_and_told_as_lost(caplog):
     responses = asked(app, ("/predict", {"json": given}), ("/predict", {"json": many}))
     assert [one.status_code for one in responses] == [200, 200]
     assert app.flush() and app.counts == RequestCounts(unread=1, too_large=1)
-    assert monitor.rows == 0 and monitor.missing == 2
+    assert monitor.rows == 0 and monitor.missing_decisions == 2
     assert "s3cret" not in caplog.text and "KeyError" in caplog.text
     app.close()
 
@@ -181,7 +181,7 @@ def test_a_service_that_is_away_breaks_no_response(monkeypatch):
         proxy.target = running().port
         asked(app, *away)
         assert app.flush() and app.counts.submitted == 8
-        assert monitor.rows == 8 and monitor.missing == 0
+        assert monitor.rows == 8 and monitor.missing_decisions == 0
         app.close()
     proxy.close()
 

@@ -3,7 +3,6 @@
 import copy
 import logging
 import pickle
-import subprocess
 import sys
 import warnings
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ import pytest
 
 import likewise as lw
 from tests.support.lazily import joblib
+from tests.support.programs import run_python
 from tests.watching.models import NUMBER, RULE, classifier, flowers, regressor
 
 
@@ -104,9 +104,7 @@ def test_workers_of_joblib_say_that_they_tell_another_history(tmp_path):
         "joblib.Parallel(2)(joblib.delayed(model.predict)(X) for _ in range(4))\n"
         "print(model.counts.decisions)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
-    )
+    done = run_python("-c", code, code=None)
     assert done.stdout == "0\n", done.stderr
     assert "HintWarning" in done.stderr and "LogisticRegression" in done.stderr
 
@@ -212,7 +210,5 @@ def test_log_is_silent_unless_asked_for():
         "watched = lw.watch(lambda x: x[0] > 1, lw.Rule('linf', 1), on_failure='record')\n"
         "watched([1.2]), watched([0.9]), watched([math.nan])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
-    )
+    done = run_python("-c", code, code=None)
     assert done.returncode == 0 and done.stdout == done.stderr == ""

@@ -139,7 +139,7 @@ def test_input_is_observed_as_it_was_given_though_the_first_layer_works_in_place
         given = -torch.ones(rows, 2)
         net(given)
         assert given.eq(0).all()  # it did change it
-    assert (watched.monitor.inputs([0, 1, 2, 3]) == -1).all()
+    assert (watched.monitor.past.inputs([0, 1, 2, 3]) == -1).all()
 
 
 def test_module_that_raises_is_not_observed_and_goes_on(torch, net, flowers):
@@ -148,7 +148,7 @@ def test_module_that_raises_is_not_observed_and_goes_on(torch, net, flowers):
         net(torch.ones(2, 9))
     net(flowers)
     assert watched.counts == Counts(len(flowers), watched.counts.violations, 0)
-    assert np.array_equal(watched.monitor.inputs(0), flowers[:1].numpy())
+    assert np.array_equal(watched.monitor.past.inputs(0), flowers[:1].numpy())
 
 
 def test_failure_does_not_break_the_module(torch, net, flowers):
@@ -176,7 +176,7 @@ def test_other_precisions_are_observed(torch, net, flowers, name):
     dtype = getattr(torch, name)
     watched = lw.watch(net.to(dtype), RULE, output=label, on_failure="raise")
     net(flowers.to(dtype))
-    kept = watched.monitor.inputs(range(len(flowers)))
+    kept = watched.monitor.past.inputs(range(len(flowers)))
     assert np.array_equal(kept.astype(np.float64), flowers.to(dtype).double().numpy())
 
 
@@ -205,7 +205,7 @@ def test_module_that_calls_itself_is_watched_at_each_call(torch):
     net = Halves().eval()
     watched = lw.watch(net, lw.Rule("linf", 0.1, output="number"), output=lambda x: x[:, 0])
     net(torch.tensor([[4.0]]))
-    kept = watched.monitor.inputs(range(watched.counts.decisions))
+    kept = watched.monitor.past.inputs(range(watched.counts.decisions))
     assert kept.reshape(-1).tolist() == [0.5, 1.0, 2.0, 4.0]
 
 
@@ -224,7 +224,7 @@ def test_threads_lose_no_decision(torch, net, flowers):
         thread.join()
     assert watched.counts.decisions == 160
     expected = sorted(float(value) for k in range(4) for value in (flowers[:40] + 100 * k)[:, 0])
-    assert np.sort(watched.monitor.inputs(range(160))[:, 0]).tolist() == expected
+    assert np.sort(watched.monitor.past.inputs(range(160))[:, 0]).tolist() == expected
 
 
 def test_compiled_module_is_watched(torch, net, flowers):

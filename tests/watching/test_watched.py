@@ -117,7 +117,7 @@ def test_input_is_observed_as_it_was_given_though_the_model_changes_it(make):
     watched = lw.watch(model, RULE)
     given = make([1.0, 2.0])
     watched(given)
-    assert np.array_equal(watched.monitor.inputs(0)[0], make([1.0, 2.0]))
+    assert np.array_equal(watched.monitor.past.inputs(0)[0], make([1.0, 2.0]))
     assert not np.array_equal(given, make([1.0, 2.0]))
 
 
@@ -135,7 +135,7 @@ def test_read_only_view_of_an_array_that_changes_is_observed_as_it_was_given(vie
 
     watched = lw.watch(model, RULE)
     watched(given)
-    assert watched.monitor.inputs(0).tolist() == [[1.0]]
+    assert watched.monitor.past.inputs(0).tolist() == [[1.0]]
 
 
 def test_array_that_stays_as_it_is_is_not_copied():
@@ -157,7 +157,7 @@ def test_row_of_a_table_is_observed_as_it_was_given():
 
     watched = lw.watch(model, rule)
     watched({"age": 41})
-    assert watched.monitor.values(0) == {"age": 41, "ok": "yes"}
+    assert watched.monitor.past.values(0) == {"age": 41, "ok": "yes"}
 
 
 def test_input_is_not_kept_from_changing_by_being_watched():
@@ -192,7 +192,7 @@ def test_input_and_output_are_taken_from_where_they_are_said_to_be():
 def test_only_keyword_argument_is_the_input():
     watched = lw.watch(threshold, RULE)
     watched(x=[1.2])
-    assert watched.monitor.inputs(0).tolist() == [[1.2]]
+    assert watched.monitor.past.inputs(0).tolist() == [[1.2]]
 
 
 def test_rule_with_features_watches_rows_and_frames():
@@ -227,7 +227,7 @@ def test_rule_with_features_watches_rows_and_frames():
         apart(frame[i : i + 1])
     for watched in (one, many, apart):
         assert watched.counts == Counts(4, 2, 0)
-        assert watched.monitor.values(1) == {"age": 44, "job": "nurse", "approved": "yes"}
+        assert watched.monitor.past.values(1) == {"age": 44, "job": "nurse", "approved": "yes"}
         assert "nurse" in str(watched.violations[0].verdict.explain())
 
 
@@ -262,7 +262,7 @@ def test_leaving_the_context_ends_the_watch_and_not_the_model():
 
 
 def test_settings_reach_the_monitor_that_is_made(tmp_path):
-    watched = lw.watch(threshold, RULE, index="live", rows=tmp_path / "rows")
+    watched = lw.watch(threshold, RULE, index="live", row_file=tmp_path / "rows")
     watched([1.2])
     assert (tmp_path / "rows").exists()
     watched.close()
@@ -337,7 +337,7 @@ def test_awaitable_is_observed_by_what_it_gives_when_it_is_awaited():
 
     assert asyncio.run(serve()) == ["yes"]
     assert watched.counts == Counts(1, 0, 0)
-    assert watched.monitor.inputs(0).tolist() == [[0.5]]  # as it was given
+    assert watched.monitor.past.inputs(0).tolist() == [[0.5]]  # as it was given
 
 
 def test_exception_of_an_awaited_model_passes_and_nothing_is_observed():

@@ -11,11 +11,11 @@ that was killed continues with the first step, file or cell that is not done.
 Cost: the files once more on disk, and what is copied; in memory, one cell for each worker.
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -27,14 +27,16 @@ from likewise.audit.feeding import RefusedRows, bad_row_error
 from likewise.audit.job import (
     InlineRunner,
     Job,
+    Progress,
     Task,
     TaskRunner,
     collect_metadata,
     digest_of,
+    ignore_progress,
     ignored_columns,
     name_of,
 )
-from likewise.audit.ordering import RowOrder, find_order, read_left_out, read_order
+from likewise.audit.ordering import RowOrder, find_order, read_left_out
 from likewise.audit.spreading import INDEX, PLACE, TIME, SpreadFile, plan_cells, spread_file
 from likewise.errors import BadTable, RepeatedKey
 from likewise.explaining.compare_groups import protected_columns
@@ -53,7 +55,7 @@ from likewise.reports.clearest import (
 )
 from likewise.reports.findings import comparables_by_model, groups_among
 from likewise.reports.selected_pairs import POOL, WorstPair, choose_pairs, kinds_of, side_by_side
-from likewise.reports.totals import Totals, to_words
+from likewise.reports.totals import PairMarks, Totals, to_words
 from likewise.runtime.private_files import write_atomically
 from likewise.sources.binding import Binding
 from likewise.sources.protocol import RefusedRow
@@ -94,7 +96,7 @@ def judge_cell(job: Job, cell: Cell) -> None:
 
 
 def _judge(job: Job, cell: Cell, folder: AuditFolder) -> None:
-    reader = CellReader(job, read_order(folder))
+    reader = CellReader(job, read_json(folder.order, RowOrder))
     totals = Totals(job.rule.epsilon)
     clearest = ClearestPairs(POOL * WORST, _KINDS)
     pairs: list[ContradictingPairs] = []
@@ -127,12 +129,17 @@ def _judge(job: Job, cell: Cell, folder: AuditFolder) -> None:
     with write_atomically(folder.result(cell.number)) as file:
         np.savez(
             file,
-            totals=np.frombuffer(json.dumps(totals.to_dict()).encode(), np.uint8),
+            totals=np.frombuffer(encode_totals(totals), np.uint8),
             allow_pickle=False,
             in_pairs=totals.in_pairs.rows,
             firsts=np.array([(which, *first) for which, first in firsts.items()], np.int64),
             **vars(best),
         )
+
+
+def encode_totals(totals: Totals) -> bytes:
+    """Encode totals, except for the decisions in pairs, which are fewer than their bits."""
+    return msgspec.msgpack.encode(replace(totals, in_pairs=PairMarks()), enc_hook=np.ndarray.tolist)
 
 
 def _select_shown(job: Job, block: CellBlock, ranks: Rows) -> pl.DataFrame:
@@ -262,8 +269,11 @@ def _number_values(
 def read_result(job: Job, cell: int) -> tuple[Totals, tuple[Candidates, Firsts]]:
     """Read the totals of a cell, and its clearest pairs."""
     with np.load(AuditFolder(job.folder).result(cell), allow_pickle=False) as arrays:
-        fields = json.loads(arrays["totals"].tobytes())
-        totals = Totals.from_dict(job.rule.epsilon, fields, arrays["in_pairs"])
+        totals = msgspec.msgpack.decode(
+            arrays["totals"].tobytes(), type=Totals, dec_hook=lambda _, values: np.array(values)
+        )
+        totals.in_pairs = PairMarks()
+        totals.in_pairs.mark(arrays["in_pairs"])
         names = list(Candidates.__dataclass_fields__)
         candidates = Candidates(*(arrays[name] for name in names))
         firsts = {
@@ -271,11 +281,6 @@ def read_result(job: Job, cell: int) -> tuple[Totals, tuple[Candidates, Firsts]]
             for which, later, earlier in arrays["firsts"].reshape(-1, 3).tolist()
         }
     return totals, (candidates, firsts)
-
-
-def read_shown_rows(job: Job, cell: int) -> CellBlock:
-    """Read the rows of a cell that a report may need."""
-    return CellBlock(pl.read_ipc(AuditFolder(job.folder).result(cell, "rows.arrow")))
 
 
 WHOLE = 2_000_000
@@ -299,12 +304,11 @@ class ReportData:
 
 
 def combine_cells(
-    job: Job, order: RowOrder, cells: Sequence[Cell], *, units: Sequence[str], ignored: bool
+    job: Job, order: RowOrder, cells: Sequence[Cell], units: Sequence[str]
 ) -> ReportData:
     """Put the results of all cells together.
 
-    units    what a place counts, by file
-    ignored  whether pairs say where they stood, and show columns that the rule ignores
+    units: what a place counts, by file
     """
     totals = Totals(job.rule.epsilon)
     parts = []
@@ -314,7 +318,7 @@ def combine_cells(
         parts.append(clear)
     clearest = ClearestPairs.merge_parts(POOL * WORST, parts).pairs()
     first, shown = _read_shown(job, cells, {row for one in clearest for row in one.rows})
-    worst, explained = _choose_worst(job, clearest, shown, first, units, ignored)
+    worst, explained = _choose_worst(job, clearest, shown, first, units)
     groups, comparables = _compare_groups_and_models(job, order, cells, totals)
     rows = {row for one in worst for row in (one.pair.row or 0, one.pair.witness.row)}
     origins = shown.frame.filter(pl.col(RANK).is_in(sorted(rows))).select(RANK, FILE, PLACE)
@@ -324,10 +328,10 @@ def combine_cells(
 
 def _read_shown(job: Job, cells: Sequence[Cell], in_pairs: set[int]) -> tuple[CellBlock, CellBlock]:
     """Read the first decisions of all, and those that are in pairs, each once."""
-    first, shown = [], []
+    first, shown, folder = [], [], AuditFolder(job.folder)
     ranks = np.array(sorted(in_pairs), np.int64)
     for cell in cells:
-        rows = read_shown_rows(job, cell.number)
+        rows = CellBlock(pl.read_ipc(folder.result(cell.number, "rows.arrow")))
         first.append(rows.select(rows.home & (rows.ranks < job.first_rows)))
         shown.append(rows.select(np.isin(rows.ranks, ranks)))
     once = CellBlock.concatenate(shown).frame.unique(RANK, keep="any")
@@ -340,7 +344,6 @@ def _choose_worst(
     shown: CellBlock,
     first: CellBlock,
     units: Sequence[str],
-    ignored: bool,
 ) -> tuple[tuple[WorstPair, ...], Explanation]:
     """Choose the pairs to look at; also return what a monitor of such rows says about itself."""
     with load_monitor(job, shown if len(shown) else first[:1]) as monitor:
@@ -351,7 +354,7 @@ def _choose_worst(
         worst = []
         for one in choose_pairs(clearest, kinds, WORST):
             pair = side_by_side(past, one, rows[one], names=job.binding.inputs or None)
-            if ignored:
+            if job.options.for_report:
                 later, earlier = (_find_origin(job, shown, row, units) for row in rows[one])
                 pair = replace(pair, later=later, earlier=earlier)
             worst.append(pair)
@@ -422,10 +425,6 @@ def load_monitor(job: Job, block: CellBlock) -> Monitor:
     return monitor
 
 
-StepProgress = Callable[[str, int, int], None]
-"""Receives the name of a step, how much of it is done, and of how much."""
-
-
 @dataclass(frozen=True)
 class PartitionedAudit:
     """Holds the results of an audit, and the files as messages name them."""
@@ -478,58 +477,42 @@ class PartitionedAudit:
         return sum(one.rows for one in self.cells) / max(self.order.rows, 1)
 
 
-def _ignore_progress(step: str, done: int, total: int) -> None:
-    pass
-
-
 def audit_partitioned(
     job: Job,
     workers: TaskRunner | None = None,
     *,
-    progress: StepProgress = _ignore_progress,
-    ignored: bool = False,
+    progress: Progress = ignore_progress,
 ) -> PartitionedAudit:
     """Judge all decisions of a job's files; raise BadDecision or BadFile.
 
     workers   who does the tasks; this process by default
-    progress  is called with the step, how much of it is done, and of how much
-    ignored   whether pairs say where they stood, and show columns that the rule ignores
     """
     runner: TaskRunner = workers or InlineRunner()
     folder, numbers = AuditFolder(job.folder), range(len(job.files))
+
+    def run(function: Callable[..., None], tasks: list[Task], step: str) -> None:
+        progress(0, len(tasks), step)
+        for done, _ in enumerate(runner.run(function, tasks), 1):
+            progress(done, len(tasks), step)
+
     with folder.lock():
         folder.begin(job)
         if not folder.look.exists():
-            progress("sampling rows", 0, len(job.files))
+            progress(0, len(job.files), "sampling rows")
             plan_cells(job, folder)
-        _run_tasks(
-            runner, "sorting rows into cells", spread_file, [(job, i) for i in numbers], progress
-        )
+        run(spread_file, [(job, i) for i in numbers], "sorting rows into cells")
         files = [read_json(folder.spread(number), SpreadFile) for number in numbers]
         if sum(one.rows for one in files) == 0:
             raise BadTable(_no_rows(job, files), path=job.files[0])
         find_order(job, folder, files)
-        order = read_order(folder)
+        order = read_json(folder.order, RowOrder)
         bad = _collect_refused(job, folder, order, files)
         _check_outputs(job, files)
         cells = cells_of(files)
-        _run_tasks(runner, "judging cells", judge_cell, [(job, cell) for cell in cells], progress)
-        progress("combining cells", 0, len(cells))
-        units = [one.unit for one in files]
-        finished = combine_cells(job, order, cells, units=units, ignored=ignored)
+        run(judge_cell, [(job, cell) for cell in cells], "judging cells")
+        progress(0, len(cells), "combining cells")
+        finished = combine_cells(job, order, cells, [one.unit for one in files])
     return PartitionedAudit(job.files, tuple(files), order, tuple(cells), bad, finished)
-
-
-def _run_tasks(
-    workers: TaskRunner,
-    step: str,
-    function: Callable[..., None],
-    tasks: list[Task],
-    progress: StepProgress,
-) -> None:
-    progress(step, 0, len(tasks))
-    for done, _ in enumerate(workers.run(function, tasks), 1):
-        progress(step, done, len(tasks))
 
 
 def _no_rows(job: Job, files: Sequence[SpreadFile]) -> str:

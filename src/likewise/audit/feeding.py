@@ -219,7 +219,7 @@ class FileDecisions:
         return build_evidence(
             self._source,
             (digest.sha256, digest.size),
-            describe_order(self._options, done, self._ties),
+            (done, self._ties),
             self.refused,
             self._load,
             self._options,
@@ -235,28 +235,24 @@ def count_ties(times: Any, last: Any) -> int:
     return int((times[1:] == times[:-1]).sum()) + bool(times[0] == last)
 
 
-def describe_order(options: AuditOptions, arrangement: Arrangement, ties: int) -> JudgingOrder:
-    """Return in which order decisions were judged."""
-    if options.time_column is None:
-        return JudgingOrder(lines=True)
-    return JudgingOrder(options.time_column, arrangement, ties, True, options.within)
-
-
 def build_evidence(
     read: NamedSource,
     digest: tuple[str, int],
-    order: JudgingOrder,
+    order: tuple[Arrangement, int],
     refused: RefusedRows,
     load: MachineLoad,
     options: AuditOptions,
     *,
     head: str | None = None,
 ) -> Evidence:
-    """Return what someone needs to repeat the audit; rows left out are counted by reason."""
+    """Return what someone needs to repeat the audit; rows left out are counted by reason.
+
+    order: what was done with the file, and how many decisions have the time of the one before
+    """
     kinds = tuple(SkippedRows(first.why, first.place, many) for first, many in refused.kinds())
     return Evidence(
         read.name,
-        order,
+        JudgingOrder(options.time_column, *order, True, options.within),
         *digest,
         options.command,
         read.unit,

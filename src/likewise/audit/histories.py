@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from likewise.audit.feeding import FileDecisions, Reopen
-from likewise.audit.job import AuditOptions, collect_metadata
-from likewise.audit.pipeline import Progress
+from likewise.audit.job import AuditOptions, Progress, collect_metadata
 from likewise.errors import BadFile
 from likewise.explaining.pairs import DecisionOrigin
 from likewise.ledger.ledger import Ledger
@@ -52,7 +51,7 @@ def audit_ledger(ledger: Ledger, command: str | None = None) -> Findings:
     findings = replace(
         findings,
         worst=tuple(_renumber_pair(one, place_of, times) for one in findings.worst),
-        missing=missing_in(ledger.events()),
+        missing_decisions=missing_in(ledger.events()),
     )
     return _remove_comparable(findings) if windowed else findings
 
@@ -100,7 +99,7 @@ def build_ledger_evidence(ledger: Ledger, command: str | None, load: MachineLoad
         command=command,
         head=str(ledger.head),
         seconds=load.seconds,
-        load=load.measure(),
+        machine_load=load.measure(),
     )
 
 

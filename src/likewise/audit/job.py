@@ -28,6 +28,8 @@ from likewise.sources.file_source import BY_NAME, PACKED, DecisionFile, open_sou
 from likewise.sources.time_columns import DayOrder
 
 Task = tuple[Any, ...]
+Progress = Callable[[int, int | None, str], None]
+"""Receives how much is done, of how much if that is known, and what is being done."""
 _WATCH_SECONDS = 0.5
 
 
@@ -44,6 +46,10 @@ class TaskRunner(Protocol):
 
     def run(self, function: Callable[..., None], tasks: Sequence[Task]) -> Iterator[Task]:
         """Run all tasks, in the order of the list; yield each once it is done."""
+
+
+def ignore_progress(done: int, total: int | None, step: str) -> None:
+    """Tell nobody."""
 
 
 def make_runner(processes: int = 1, ray: str | None = None) -> "TaskRunner":

@@ -92,7 +92,7 @@ class KeptRows:
             )
             for row in taken
         )
-        return WorstPair(pair, worst.left_out, later, earlier)
+        return WorstPair(pair, worst.omitted_columns, later, earlier)
 
 
 def stack_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

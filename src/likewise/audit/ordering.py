@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from likewise.audit.cell_folder import AuditFolder, read_json, write_json
+from likewise.audit.cell_folder import AuditFolder, write_json
 from likewise.audit.feeding import count_ties
 from likewise.audit.job import Job
 from likewise.audit.spreading import SpreadFile, TimeTrend
@@ -64,10 +64,6 @@ def read_left_out(folder: AuditFolder) -> Rows:
         return np.empty(0, np.int64)
     numbers: Rows = np.load(folder.left_out, allow_pickle=False)
     return numbers
-
-
-def read_order(folder: AuditFolder) -> RowOrder:
-    return read_json(folder.order, RowOrder)
 
 
 def find_order(job: Job, folder: AuditFolder, files: Sequence[SpreadFile]) -> None:

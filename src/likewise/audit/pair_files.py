@@ -20,9 +20,9 @@ Not here: Excel (reports/workbook.py).
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -194,37 +194,35 @@ REVIEW_COLUMNS = ("reviewer", "disposition", "reason")
 _TOGETHER = 1 << 16  # pairs that are written at once
 
 
-class ViolationFile:
-    """Writes pairs to a file, which appears once all are written."""
+@contextmanager
+def open_violation_file(
+    path: Path, monitor: Any, rows: KeptRows, about: str
+) -> Iterator["ViolationFile"]:
+    """Open a file for pairs, which appears once all are written."""
+    with replace_file(path) as file, open_pair_writer(path, file, about) as writer:
+        violations = ViolationFile(path, monitor, rows, writer)
+        yield violations
+        violations.finish()
 
-    def __init__(self, path: Path, monitor: Any, rows: KeptRows, about: str = "") -> None:
+
+class ViolationFile:
+    """Writes pairs to a file."""
+
+    def __init__(self, path: Path, monitor: Any, rows: KeptRows, writer: PairWriter) -> None:
         self._path = path
         self._past = monitor.past
         self._rows = rows
-        self._about = about
+        self._file = writer
         self._columns = _order_columns(monitor.rule, rows.columns)
         self._has_favourable = _has_favourable(monitor.rule)
-        self._stack = ExitStack()
         self.pairs = 0
 
-    def __enter__(self) -> Self:
-        file = self._stack.enter_context(replace_file(self._path))
-        self._file: PairWriter = self._stack.enter_context(
-            open_pair_writer(self._path, file, self._about)
-        )
-        return self
-
-    def __exit__(self, *failure: Any) -> bool | None:
-        try:
-            if failure[0] is None:
-                with name_write_errors(self._path):
-                    if self.pairs == 0:
-                        self._add(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((2, 0)))
-                    self._file.finish()
-        except BaseException as error:
-            self._stack.__exit__(type(error), error, error.__traceback__)
-            raise
-        return self._stack.__exit__(*failure)
+    def finish(self) -> None:
+        """Write what is left; at least the names of the columns."""
+        with name_write_errors(self._path):
+            if self.pairs == 0:
+                self._add(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((2, 0)))
+            self._file.finish()
 
     @property
     def left_out(self) -> int:

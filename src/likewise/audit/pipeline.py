@@ -20,9 +20,14 @@ from likewise.audit.feeding import (
     RefusedRows,
     Reopen,
     build_evidence,
-    describe_order,
 )
-from likewise.audit.job import AuditOptions, collect_metadata, ignored_columns
+from likewise.audit.job import (
+    AuditOptions,
+    Progress,
+    collect_metadata,
+    ignore_progress,
+    ignored_columns,
+)
 from likewise.audit.kept_rows import KeptRows
 from likewise.errors import BadDecision, BadFile, BadRule, LikewiseError
 from likewise.monitor.calibration import calibrate, calibrate_like_cases
@@ -114,8 +119,6 @@ class AlarmTally:
 
 FIRST_ROWS = 200_000
 """How many decisions the curves of a page are computed from."""
-Progress = Callable[[int, int | None, str], None]
-"""Receives how much is done, of how much if that is known, and what is being done."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +135,6 @@ class AuditResult:
     """How many pairs the file of pairs has no room for."""
 
 
-def _ignore_progress(done: int, total: int | None, step: str) -> None:
-    pass
-
-
 def audit_file(
     source: DecisionFile,
     binding: Binding,
@@ -143,7 +142,7 @@ def audit_file(
     *,
     reopen: Reopen,
     ledger: Monitor | None = None,
-    progress: Progress = _ignore_progress,
+    progress: Progress = ignore_progress,
 ) -> AuditResult:
     """Judge every decision of a file; raise BadFile, BadDecision or BadRule.
 
@@ -167,14 +166,16 @@ def audit_file(
     with ExitStack() as stack:
         monitor = ledger
         if monitor is None:
-            settings: dict[str, Any] = {"burst": options.burst, "within": options.within}
-            monitor = stack.enter_context(Monitor(binding.rule, comparable=True, **settings))
+            monitor = Monitor(
+                binding.rule, comparable=True, burst=options.burst, within=options.within
+            )
+            stack.enter_context(monitor)
         if options.pairs_path is not None and kept_rows is not None:
-            from likewise.audit.pair_files import ViolationFile
+            from likewise.audit.pair_files import open_violation_file
 
             about = f"Contradicting pairs of {source.name}. {options.command or ''}"
             pairs = stack.enter_context(
-                ViolationFile(options.pairs_path, monitor, kept_rows, about)
+                open_violation_file(options.pairs_path, monitor, kept_rows, about)
             )
         tally = Tally(monitor, columns=binding.inputs or None)
 
@@ -193,7 +194,7 @@ def audit_file(
             first.add(part.rows)
             progress(*source.progress, f"{len(monitor):,} decisions")
         decisions.add_remarks()
-        head = None if ledger is None else str(ledger.head())
+        head = None if ledger is None else str(ledger.ledger.head())
         findings = tally.findings(source=decisions.evidence(head), bad_rows=decisions.refused.count)
         findings = _with_first_rows(findings, first.rows(), binding, options)
         if kept_rows is not None:
@@ -285,17 +286,13 @@ def _audit_cells(
         threads=None if cells.workers == 1 and cells.ray is None else 1,
         first_rows=FIRST_ROWS,
     )
-    done = audit_partitioned(
-        job,
-        make_runner(cells.workers, cells.ray),
-        progress=lambda step, some, many: progress(some, many, step),
-        ignored=options.for_report,
-    )
+    runner = make_runner(cells.workers, cells.ray)
+    done = audit_partitioned(job, runner, progress=progress)
     order, data = done.order, done.finished
     evidence = build_evidence(
         done,
         (done.sha256, done.size),
-        describe_order(options, order.arrangement, order.ties),
+        (order.arrangement, order.ties),
         done.bad,
         load,
         options,

@@ -281,18 +281,13 @@ def spread_file(job: Job, number: int) -> None:
         folder.remove_leftovers(number)
         plan = read_json(folder.look, CellPlan)
         with closing(job.open(number)) as source:
-            timed = TimedChunks(job, source, plan.form)
-            _spread_rows(job, folder, number, source, plan.cuts, timed)
+            _spread_rows(job, folder, number, source, plan)
 
 
 def _spread_rows(
-    job: Job,
-    folder: AuditFolder,
-    number: int,
-    source: DecisionFile,
-    cuts: CutTree,
-    timed: TimedChunks,
+    job: Job, folder: AuditFolder, number: int, source: DecisionFile, plan: CellPlan
 ) -> None:
+    timed = TimedChunks(job, source, plan.form)
     loader, pieces = ChunkLoader(job), _Pieces(folder, number)
     bad, outputs = BadRowPolicy(source, job.options.skip), OutputsSeen(job.rule)
     times: list[Rows] = []
@@ -308,7 +303,7 @@ def _spread_rows(
             loaded = outcome.answer
             frame = _add_own_columns(loaded.rows, good)
             good += frame.height
-            pieces.add(frame, cuts, loader.points(loaded))
+            pieces.add(frame, plan.cuts, loader.points(loaded))
             outputs.add(loaded.rows.table)
             if loaded.rows.times is not None:
                 times.append(frame[TIME].to_numpy())

@@ -66,7 +66,7 @@ class MaxRate:
                 " summary says, until similar cases are found."
             )
         than = "within" if rate <= self.share else "more than"
-        flagged = findings.in_any_pair if self.measure == "any-pair" else findings.flagged
+        flagged = findings.in_any_pair if self.measure == "any-pair" else findings.violations
         total = findings.comparable if self.measure == "comparable" else findings.rows
         return (
             f"{percent(rate)} {MEASURES[self.measure]}: {flagged:,} of {total or 0:,}, {than} the"
@@ -80,7 +80,7 @@ class MaxRate:
             "max_rate": self.share,
             "max_rate_of": self.measure,
             "limited_rate": self.rate(findings),
-            "over": None if is_kept is None else not is_kept,
+            "limit_exceeded": None if is_kept is None else not is_kept,
         }
 
 
@@ -100,11 +100,11 @@ def print_audit_json(audited: AuditResult, limit: MaxRate, *, pairs: bool) -> No
             pair[f"{name}_{unit}"], file = audited.find_place(pair[name])
             if file is not None:
                 pair[f"{name}_file"] = file
-    values["bad"] = describe_refused_rows(audited.refused, unit)
+    values["bad_row_examples"] = describe_refused_rows(audited.refused, unit)
     values["remarks"] = [remark.to_dict() for remark in audited.source.remarks]
     if pairs:
         values["pairs_written"] = audited.findings.pairs - audited.pairs_left_out
-        values["pairs_left_out"] = audited.pairs_left_out
+        values["pairs_omitted"] = audited.pairs_left_out
     if audited.alarms is not None:
         first = audited.alarms.first
         place = None if first is None else audited.find_place(first)[0]
@@ -119,7 +119,7 @@ def print_summary(audited: AuditResult, limit: MaxRate, written: Mapping[str, Pa
     say(first, "bold red" if findings.nothing_compared else "bold")
     for line in more:
         say(line)
-    if findings.pairs > findings.flagged:
+    if findings.pairs > findings.violations:
         say(f"Violating pairs: {findings.pairs:,}")
     if findings.computed.order.column is not None:
         say(f"Judged in order: {findings.computed.order.describe()}.")
@@ -150,7 +150,7 @@ def print_summary(audited: AuditResult, limit: MaxRate, written: Mapping[str, Pa
 
 def describe_refused_rows(refused: RefusedRows, unit: str) -> list[dict[str, Any]]:
     """Return the first bad rows for JSON."""
-    return [{unit: row.place, "code": row.code, "why": row.why} for row in refused.first]
+    return [{unit: row.place, "code": row.code, "reason": row.why} for row in refused.first]
 
 
 def print_refused_rows(refused: RefusedRows, unit: str) -> None:

@@ -43,22 +43,21 @@ def bench(
 
 
 def _describe_machine() -> dict[str, Any]:
-    import os
     import platform
 
     import numpy as np
 
+    from likewise.runtime.machine import count_cores
     from likewise.search.kernels.compile import way
     from likewise.version import __version__
 
-    available = getattr(os, "sched_getaffinity", None)
     return {
         "likewise": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "kernels": way,
         "machine": platform.machine(),
-        "cores": len(available(0)) if available else os.cpu_count(),
+        "cores": count_cores(),
     }
 
 
@@ -67,7 +66,7 @@ def _print_json(results: "list[BenchResult]", load: float | None) -> None:
 
     from likewise.runtime.machine import is_final
 
-    state = {"load": None if load is None else round(load, 2), "final": is_final(load)}
+    state = {"machine_load": None if load is None else round(load, 2), "final": is_final(load)}
     workloads = [asdict(result) for result in results]
     print_json({**_describe_machine(), **state, "workloads": workloads})
 
@@ -83,18 +82,16 @@ def _print(results: "list[BenchResult]", load: float | None) -> None:
             (
                 result.name,
                 f"{result.rows:,}",
-                f"{result.flagged / result.rows:.1%}",
+                f"{result.violations / result.rows:.1%}",
                 f"{result.observe_many:,.0f}",
                 f"{result.observe:,.0f}",
                 f"{result.scan:,.0f}",
                 f"{result.observe / result.scan:,.0f}x",
             )
         )
-    widths = [max(len(line[j]) for line in lines) for j in range(len(lines[0]))]
-    for line in lines:
-        cells = [line[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
-        say("  ".join(cells))
+    first, *widths = (max(map(len, column)) for column in zip(*lines, strict=True))
+    for name, *cells in lines:
+        say("  ".join([name.ljust(first), *map(str.rjust, cells, widths)]))
     say()
     say("observe_many judges all decisions in one call, observe a single one after them; `faster`")
     say("compares observe with a scan of the same past. Both named the same witnesses.")

@@ -36,7 +36,7 @@ class BenchResult:
 
     name: str
     rows: int
-    flagged: int
+    violations: int
     observe_many: float
     observe: float
     scan: float

@@ -8,7 +8,7 @@ Cost: all decisions of the file are in memory at once; a few passes over them.
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from likewise.cli import options as o
 from likewise.cli.exit_codes import DATA, FINE, CommandError
 from likewise.cli.input_files import ReadingOptions, check_output_path, write_text
 from likewise.cli.terminal import print_json, progress, say, width
+
+if TYPE_CHECKING:
+    from likewise.reports.curve_page import TargetRate
 
 _RATES = (0.001, 0.01, 0.05, 0.1)
 _LINES = 24  # of the table of changed rules
@@ -83,18 +86,19 @@ class _CalibrationResult:
     varied: Any
     """The effect of each line of the rule; None without a rule and without --epsilon."""
 
-    def find_targets(self) -> list[tuple[float, float | None]]:
+    def find_targets(self) -> "list[TargetRate]":
         """Return rates, each with the largest epsilon that flags no more."""
+        from likewise.reports.curve_page import TargetRate
+
         rates = sorted({*_RATES, *([] if self.rate is None else [self.rate])})
-        return [(rate, _round_down(self.epsilon_for(rate))) for rate in rates]
+        epsilons = [_round_down(self.epsilon_for(rate)) for rate in rates]
+        shares = [None if one is None else float(self.alike.rate(one)) for one in epsilons]
+        return list(map(TargetRate, rates, epsilons, shares))
 
-    def comparable_share(self, epsilon: float | None) -> float | None:
-        """Return the share of decisions that could be compared at an epsilon."""
-        return None if epsilon is None else float(self.alike.rate(epsilon))
-
-    def count_comparable(self, epsilon: float) -> int:
-        share: float = self.alike.rate(epsilon)
-        return round(share * len(self.alike))
+    @property
+    def comparable(self) -> int:
+        """How many decisions could be compared at the rule's epsilon."""
+        return round(float(self.alike.rate(self.alike.rule.epsilon)) * len(self.alike))
 
     def epsilon_for(self, rate: float) -> float | None:
         try:
@@ -179,16 +183,13 @@ def _print_json(result: _CalibrationResult) -> None:
     curve = curve_of(flagged, flagged.rule, result.alike)
     answer = {
         "rows": len(flagged),
-        "contradicted": int((flagged.rows >= 0).sum()),
+        "violations": int((flagged.rows >= 0).sum()),
         "epsilon": flagged.rule.epsilon,
         "rate": flagged.rate(flagged.rule.epsilon),
-        "comparable": result.count_comparable(flagged.rule.epsilon),
+        "comparable": result.comparable,
         "target_rate": result.rate,
         "epsilon_for_target": None if result.rate is None else result.epsilon_for(result.rate),
-        "targets": [
-            {"rate": rate, "epsilon": epsilon, "comparable": result.comparable_share(epsilon)}
-            for rate, epsilon in result.find_targets()
-        ],
+        "targets": [one._asdict() for one in result.find_targets()],
         "curve": {
             "epsilons": list(curve.epsilons),
             "rates": list(curve.rates),
@@ -197,7 +198,7 @@ def _print_json(result: _CalibrationResult) -> None:
         "varied": result.varied and result.varied.to_dict(),
         "closest": [pair._asdict() for pair in flagged.closest(10)],
         "bad_rows": result.refused.count,
-        "bad": describe_refused_rows(result.refused, result.source.unit),
+        "bad_row_examples": describe_refused_rows(result.refused, result.source.unit),
         "remarks": [remark.to_dict() for remark in result.source.remarks],
     }
     print_json(answer)
@@ -217,14 +218,13 @@ def _print(result: _CalibrationResult, report: Path | None) -> None:
     for line in draw_curve(curve_of(flagged, flagged.rule), min(width(), 100)):
         say(line)
     say()
-    for rate, target in result.find_targets():
+    for rate, target, compared in result.find_targets():
         text = "any" if target == math.inf else "none" if target is None else format_number(target)
-        compared = result.comparable_share(target)
         of = "" if compared is None else f" ({percent(compared)} comparable)"
         line = f"{percent(rate):>7} flagged at most{of}: epsilon {text}"
         say(line, "bold" if rate == result.rate else "")
     epsilon = flagged.rule.epsilon
-    comparable = result.count_comparable(epsilon)
+    comparable = result.comparable
     rate = flagged.rate(epsilon)
     if comparable == 0:
         say(
@@ -262,7 +262,7 @@ def _print_varied(result: _CalibrationResult) -> None:
     say(f"{'comparable':>12}{'contradict':>12}{'share':>10}")
     for i, line in enumerate(lines[:_LINES]):
         outcome = line.outcome
-        numbers = f"{outcome.comparable:>12,}{outcome.contradicting:>12,}{share_of(outcome):>10}"
+        numbers = f"{outcome.comparable:>12,}{outcome.violations:>12,}{share_of(outcome):>10}"
         say(f"{numbers}  {line.text}", "" if i else "bold")
     if len(lines) > _LINES:
         say(f"and {len(lines) - _LINES:,} lines more, with less effect: --json has all")

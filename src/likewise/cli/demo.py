@@ -23,8 +23,6 @@ from likewise.runtime.machine import MachineLoad
 
 if TYPE_CHECKING:
     from likewise.cli.demo_loans import Row
-if TYPE_CHECKING:
-    from likewise.cli.demo_loans import Row
     from likewise.reports.findings import Findings
 
 
@@ -114,14 +112,11 @@ _WIDTH = 78
 _BATCH = 500  # decisions watched at a time
 
 
-def run_demo(
-    folder: Path | None = None, *, as_json: bool = False, command: str | None = None
-) -> int:
-    """Make the stream, watch it, print what was found, and write files to `folder` (or here).
+def run_demo(folder: Path, *, as_json: bool = False, command: str | None = None) -> int:
+    """Make the stream, watch it, print what was found, and write files to `folder`.
 
     command: the whole command line, for the report.
     """
-    folder = folder or Path()
     if not as_json:
         say_lines(_describe_stream(), wrap=False)
         sys.stdout.flush()
@@ -139,11 +134,10 @@ def run_demo(
         )
         return 2
     if as_json:
-        print_json({**findings.to_dict(), "folder": str(folder), "kept": kept_files})
+        print_json({**findings.to_dict(), "folder": str(folder), "files": kept_files})
         return 0
-    say_lines(_describe_findings(findings), wrap=False)
-    say_lines(_describe_pair(findings), wrap=False)
-    say_lines(_describe_next_steps(kept_files), wrap=False)
+    for part in _describe_findings(findings), _describe_next_steps(kept_files):
+        say_lines(part, wrap=False)
     return 0
 
 
@@ -156,7 +150,7 @@ def watch_rows(rows: "list[Row]", command: str | None = None) -> "Findings":
     from likewise.monitor.calibration import calibrate, calibrate_like_cases
     from likewise.monitor.monitor import Monitor
     from likewise.reports.evidence import Evidence, JudgingOrder
-    from likewise.reports.findings import Tally
+    from likewise.reports.findings import Tally, curve_of
     from likewise.rule.rule import Rule
     from likewise.sources.protocol import Chunk
 
@@ -177,18 +171,16 @@ def watch_rows(rows: "list[Row]", command: str | None = None) -> "Findings":
         command,
         "line",
         seconds=time.perf_counter() - began,
-        load=load.measure(),
+        machine_load=load.measure(),
         seeds=(("applicants", SEED),),
     )
-    findings = tally.findings(
-        source=evidence,
-        calibration=calibrate(rule, rows),
-        like_cases=calibrate_like_cases(rule, rows),
-    )
+    findings = tally.findings(source=evidence)
+    curve = curve_of(calibrate(rule, rows), rule, calibrate_like_cases(rule, rows))
     kept_rows = KeptRows(["district"], ["district"], "line")
     lines = np.arange(len(rows)) + 2  # below the header
     kept_rows.add(Chunk(rows, lines, times=np.array(days, dtype="datetime64[us]")))
-    return replace(findings, worst=tuple(map(kept_rows.add_origins, findings.worst)))
+    worst = tuple(map(kept_rows.add_origins, findings.worst))
+    return replace(findings, curve=curve, worst=worst)
 
 
 def _write_files(folder: Path, rows: "list[Row]", findings: "Findings") -> list[str]:
@@ -249,7 +241,7 @@ def _describe_findings(findings: "Findings") -> str:
     before = [span for span in findings.by_time if str(span.start) < UPDATED_ON.isoformat()]
     after = findings.by_time[len(before) :]
     rates = [
-        sum(span.flagged for span in part) / max(1, sum(span.of for span in part))
+        sum(span.violations for span in part) / max(1, sum(span.of for span in part))
         for part in (before, after)
     ]
     first, *rest = describe_findings(findings)
@@ -258,12 +250,9 @@ def _describe_findings(findings: "Findings") -> str:
         f" since then {percent(rates[1])}."
     )
     lines += [_paragraph(text, "  ") for text in (first, change, *rest)]
+    lines += ["", "The clearest pair (* where they differ)", ""]
+    lines += [f"  {line}" for line in str(findings.worst[0].pair).splitlines()]
     return "\n".join(lines) + "\n"
-
-
-def _describe_pair(findings: "Findings") -> str:
-    clearest = "\n".join(f"  {line}" for line in str(findings.worst[0].pair).splitlines())
-    return f"The clearest pair (* where they differ)\n\n{clearest}\n"
 
 
 _FILE_DESCRIPTIONS = {

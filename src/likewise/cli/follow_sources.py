@@ -46,29 +46,29 @@ class WatchResult:
     """Counts what a run judged, for people and as JSON."""
 
     counts: FollowerCounts
-    missing: int
+    missing_decisions: int
     at_least: bool
     """Whether more decisions may be missing than are counted."""
 
     @property
     def has_only_bad(self) -> bool:
         """Tell whether there was input and none of it got a verdict."""
-        return self.counts.bad > 0 and not self.counts.rows + self.counts.known
+        return self.counts.bad > 0 and not self.counts.rows + self.counts.repeated
 
     def in_words(self, unit: str) -> str:
         """Return the counts as a sentence; unit: what an item of bad input is called."""
         counts = self.counts
         alarms = f", {counts.alarms:,} raise an alarm" if counts.alarms else ""
-        repeated = f", {counts.known:,} that the ledger had already" if counts.known else ""
+        repeated = f", {counts.repeated:,} that the ledger had already" if counts.repeated else ""
         units = unit if counts.bad == 1 else f"{unit}s"
         bad = f", {counts.bad:,} {units} that could not be judged" if counts.bad else ""
         decisions = f"{counts.rows:,} decision{'s' * (counts.rows != 1)}"
-        missing = missing_in_words(self.missing, at_least=self.at_least)
+        missing = missing_in_words(self.missing_decisions, at_least=self.at_least)
         return f"{decisions}{self._describe_compared()}{alarms}{repeated}{bad}{missing}"
 
     def _describe_compared(self) -> str:
         """Say how many could be compared, and how many of these contradict."""
-        rows, comparable, flagged = self.counts.rows, self.counts.comparable, self.counts.flagged
+        rows, comparable, flagged = self.counts.rows, self.counts.comparable, self.counts.violations
         if rows and not comparable:
             return (
                 ": none had an earlier similar case, so nothing could be compared, and nothing"
@@ -85,11 +85,11 @@ class WatchResult:
         return {
             "rows": counts.rows,
             "comparable": counts.comparable,
-            "flagged": counts.flagged,
+            "violations": counts.violations,
             "alarms": counts.alarms,
-            "known": counts.known,
+            "repeated": counts.repeated,
             "bad_rows": counts.bad,
-            "missing": self.missing,
+            "missing_decisions": self.missing_decisions,
         }
 
 
@@ -186,8 +186,8 @@ def follow(
         if not judge.is_open:
             return WatchResult(counts, 0, False)
         monitor = judge.monitor
-        at_least = counts.at_least or (monitor.durable and _is_loss_at_least(monitor.path))
-        return WatchResult(counts, monitor.missing, at_least)
+        at_least = counts.at_least or (monitor.durable and _is_loss_at_least(monitor.ledger.path))
+        return WatchResult(counts, monitor.missing_decisions, at_least)
 
 
 def _open_follower(

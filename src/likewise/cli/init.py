@@ -6,7 +6,7 @@ the rule mark what is a guess. If names do not tell which column is the output, 
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -105,18 +105,12 @@ class _Sample(NamedTuple):
 
 def _read_sample(reading: "ReadingOptions", data: str, outputs: Sequence[str]) -> _Sample:
     from likewise.proposing.profile import first_rows
-    from likewise.tables.known_names import did_you_mean
 
     with reading.open(data) as source:
         name = source.name
         absent = [column for column in outputs if column not in source.columns]
         if absent:
-            raise CommandError(
-                f"{name} has no column {absent[0]!r}; it has"
-                f" {', '.join(map(repr, source.columns))}"
-                f"{did_you_mean(absent[0], source.columns) or '.'}",
-                DATA,
-            )
+            raise CommandError(_describe_absent(name, absent[0], source.columns), DATA)
         with progress(f"reading {name}"):
             table, refused = first_rows(source, SAMPLE)
         first = f"{source.describe_place(refused[0].place)}: {refused[0].why}" if refused else ""
@@ -130,12 +124,18 @@ def _read_sample(reading: "ReadingOptions", data: str, outputs: Sequence[str]) -
     return _Sample(name, table, unreadable, source.remarks)
 
 
+def _describe_absent(source: str, column: str, columns: Collection[str]) -> str:
+    from likewise.tables.known_names import did_you_mean
+
+    listed, meant = ", ".join(map(repr, columns)), did_you_mean(column, columns) or "."
+    return f"{source} has no column {column!r}; it has {listed}{meant}"
+
+
 def _guess_output_column(
     profiles: "Mapping[str, Profile]", name: str, data_words: str, *, ask: bool
 ) -> "OutputGuess":
     """Find the output column by its name, or ask at the terminal."""
     from likewise.proposing.output_column import OutputGuess, candidates, guess_output
-    from likewise.tables.known_names import did_you_mean
 
     guess = guess_output(profiles)
     if guess is not None:
@@ -150,10 +150,7 @@ def _guess_output_column(
         column = answer if answer in profiles else by_number.get(answer, answer)
         if column in profiles:
             return OutputGuess(column, "")
-        raise CommandError(
-            f"{name} has no column {answer!r}; it has {', '.join(map(repr, profiles))}"
-            f"{did_you_mean(answer, profiles) or '.'}"
-        )
+        raise CommandError(_describe_absent(name, answer, profiles))
     example = likely[0] if likely else next(iter(profiles))
     raise CommandError(
         f"{question} The names do not tell. Say it: likewise init {data_words}"

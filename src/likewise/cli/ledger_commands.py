@@ -81,7 +81,7 @@ def _confirm_erasure(what: str) -> None:
         raise CommandError("nothing was erased.", INTERRUPTED)
 
 
-_BACKUP_FIELDS = ("rows", "copied", "kept", "head")
+_BACKUP_FIELDS = ("rows", "copied", "unchanged", "head")
 
 
 # `likewise backup`, `restore` and `migrate` make a ledger of another one.
@@ -162,7 +162,7 @@ def migrate(
             rename=renames,
             add=dict(_parse_added(text) for text in add),
         )
-    print_fields(result, "rows", "judged_again", "head", "left_out", as_json=json)
+    print_fields(result, "rows", "judged_again", "head", "omitted_records", as_json=json)
     return FINE
 
 
@@ -217,7 +217,7 @@ def _number_or_text(text: str) -> float | str:
 
 _VERIFY_FIELDS = (
     "ok",
-    "first",
+    "first_row",
     "rows",
     "erased",
     "pending",
@@ -382,6 +382,8 @@ def replay(ledger: o.LedgerFolder, json: o.Json = False) -> int:
     open_for_reading(ledger).close()  # reports what is wrong with the folder
     with progress(f"judging {ledger} again"):
         result = judge_again(ledger)
-    values = {name: getattr(result, name) for name in ("ok", "rows", "in_part", "skipped", "row")}
-    print_result({**values, "why": result.difference}, str(result), as_json=json)
+    values = {
+        name: getattr(result, name) for name in ("ok", "rows", "partly_compared", "skipped", "row")
+    }
+    print_result({**values, "difference": result.difference}, str(result), as_json=json)
     return FINE if result.ok else DATA

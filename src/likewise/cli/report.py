@@ -36,7 +36,7 @@ def show(
         bound = bound_of(opened.events(), entry.row)
         slopes = [_slope(opened.question, pair) for pair in pairs] if opened.question else None
     if json:
-        names = ("row", "key", "time", "erased", "output", "count", "missing")
+        names = ("row", "key", "time", "erased", "output", "count", "missing_decisions")
         pair_values = [pair.to_dict() for pair in pairs]
         for pair, slope in zip(pair_values, slopes or [], strict=False):
             pair["slope"] = json_value(slope)
@@ -48,10 +48,9 @@ def show(
         say("It was erased: only its time, its hash and its verdict are left.")
     judged = "not judged"
     if entry.count is not None:
-        judged = (
-            f"{entry.count:,} witness{'es' * (entry.count != 1)}, {_describe_range(entry.over)}"
-        )
-    say(f"{judged}{missing_in_words(entry.missing, bound=bound)}")
+        witnesses = f"{entry.count:,} witness{'es' * (entry.count != 1)}"
+        judged = f"{witnesses}, {_describe_range(entry.compared_with)}"
+    say(f"{judged}{missing_in_words(entry.missing_decisions, bound=bound)}")
     for i, pair in enumerate(pairs):
         say()
         title = pair.title()

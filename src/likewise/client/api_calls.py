@@ -81,14 +81,14 @@ class MonitorState:
     rule: Rule
     rows: int
     remembered: int
-    missing: int
+    missing_decisions: int
     durable: bool
     comparable: bool
 
 
 def state() -> Call[MonitorState]:
     def read(body: Any, _: Past | None) -> MonitorState:
-        names = ("rows", "remembered", "missing", "durable", "comparable")
+        names = ("rows", "remembered", "missing_decisions", "durable", "comparable")
         return MonitorState(Rule.from_toml(body["rule"]), **{name: body[name] for name in names})
 
     return Call("", None, read)
@@ -355,13 +355,13 @@ def stats(last: str | None = None) -> "Call[LedgerStats]":
 
         if body["source"] != "ledger":
             raise BadRule("this monitor is in memory only; lw.open(folder, rule) has a ledger")
-        names = ("decisions", "judged", "asked", "violations", "missing")
+        names = ("decisions", "judged", "comparability_known", "violations", "missing_decisions")
         counts = {name: body[name] for name in names}
         since, until = (
             None if body[name] is None else to_microseconds(body[name])
             for name in ("since", "until")
         )
-        comparable = body["asked_comparable"]
+        comparable = body["known_comparable"]
         return LedgerStats(**counts, comparable=comparable, since=since, until=until)
 
     return Call("/stats" if last is None else f"/stats?last={quote(str(last))}", None, read)
@@ -378,9 +378,9 @@ def verify(head: "Head | str | None" = None) -> "Call[Verification]":
     def read(body: Any, _: Past | None) -> "Verification":
         from likewise.ledger.verification import Verification
 
-        counts = {name: body[name] for name in ("first", "rows", "erased", "events", "pending")}
+        counts = {name: body[name] for name in ("first_row", "rows", "erased", "events", "pending")}
         end = None if body["head"] is None else _parse_head(body["head"])
-        return Verification(**counts, head=end, bad_row=body["row"], problem=body["problem"])
+        return Verification(**counts, head=end, bad_row=body["bad_row"], problem=body["problem"])
 
     return Call("/verify", {"head": None if head is None else str(head)}, read)
 

@@ -1,13 +1,15 @@
 """The client for event loops has the names of `Client`, each to be awaited.
 
-`rows`, `missing`, `rule` and `len` are requests, so they are methods here: `await client.rows()`,
-`await client.count()`. `past` belongs to a waiting client, whose calls are made in threads.
+`rows`, `missing_decisions`, `rule` and `len` are requests, so they are methods here:
+`await client.rows()`, `await client.count()`. `past` belongs to a waiting client, whose calls are
+made in threads.
 Invariant: as in client.py; both make the same calls through the same exchange.
 """
 
 import asyncio
 import os
-from typing import Self, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Self, TypeVar
 
 from likewise.client import api_calls
 from likewise.client.api_calls import Call, MonitorState
@@ -85,9 +87,9 @@ class AsyncClient:
         """Return how many decisions are remembered now: `len` of a waiting client."""
         return (await self._fetch_state()).remembered
 
-    async def missing(self) -> int:
+    async def missing_decisions(self) -> int:
         """Return how many decisions are known to be missing from this history."""
-        return (await self._fetch_state()).missing
+        return (await self._fetch_state()).missing_decisions
 
     @property
     def past(self) -> Past:
@@ -104,17 +106,15 @@ class AsyncClient:
     explain = make_async_method(api_calls.explain)
     row_of = make_async_method(api_calls.row_of)
 
-    # With a ledger
+    # The disk
 
     erase = make_async_method(api_calls.erase)
-    review = make_async_method(api_calls.review)
-    truth = make_async_method(api_calls.truth)
-    supersede = make_async_method(api_calls.supersede)
-    stats = make_async_method(api_calls.stats)
-    head = make_async_method(api_calls.head)
-    verify = make_async_method(api_calls.verify)
     flush = make_async_method(api_calls.flush)
-    positions = make_async_method(api_calls.positions)
+
+    @property
+    def ledger(self) -> "AsyncClientLedger":
+        """The ledger of the monitor; its calls raise BadRule if the monitor is in memory."""
+        return AsyncClientLedger(self._make)
 
     # The end
 
@@ -136,3 +136,18 @@ class AsyncClient:
         return (
             f"<AsyncClient of the Monitor {self.endpoint.monitor!r} at {self.endpoint.url}{state}>"
         )
+
+
+class AsyncClientLedger:
+    """Asks the ledger of a monitor behind a service; each call is awaited: `client.ledger`."""
+
+    def __init__(self, make: Callable[[Call[Any]], Coroutine[Any, Any, Any]]) -> None:
+        self._make = make
+
+    verify = make_async_method(api_calls.verify)
+    head = make_async_method(api_calls.head)
+    stats = make_async_method(api_calls.stats)
+    review = make_async_method(api_calls.review)
+    truth = make_async_method(api_calls.truth)
+    supersede = make_async_method(api_calls.supersede)
+    positions = make_async_method(api_calls.positions)

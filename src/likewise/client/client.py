@@ -8,6 +8,7 @@ machine. So judge many at once, or put `lw.buffered` before it.
 
 import os
 import time as clock
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from likewise.client import api_calls
@@ -123,10 +124,8 @@ class Client:
         """This client, whose calls take ids (monitor/protocol.py)."""
         return self
 
-    call_lock = None
-    """None: a call waits for the service, not for a lock."""
-    accepting = None
-    """None: a service accepts nothing before it is judged."""
+    core = None
+    """None: the core of the monitor is with the service."""
 
     @property
     def rule(self) -> Rule:
@@ -147,9 +146,9 @@ class Client:
         return self._fetch_state().remembered
 
     @property
-    def missing(self) -> int:
-        """How many decisions are known to be missing: the sum of what `record_loss` was told."""
-        return self._fetch_state().missing
+    def missing_decisions(self) -> int:
+        """How many decisions are known to be missing: the sum of all `record_loss` calls."""
+        return self._fetch_state().missing_decisions
 
     @property
     def comparable(self) -> bool:
@@ -171,21 +170,15 @@ class Client:
     explain = make_method(api_calls.explain)
     row_of = make_method(api_calls.row_of)
 
-    # With a ledger
+    # The disk
 
     erase = make_method(api_calls.erase)
-    review = make_method(api_calls.review)
-    truth = make_method(api_calls.truth)
-    supersede = make_method(api_calls.supersede)
-    stats = make_method(api_calls.stats)
-    head = make_method(api_calls.head)
-    verify = make_method(api_calls.verify)
     flush = make_method(api_calls.flush)
 
     @property
-    def positions(self) -> dict[str, Position]:
-        """The last position of each source that is on disk: where to go on after a restart."""
-        return self._make(api_calls.positions())
+    def ledger(self) -> "ClientLedger":
+        """The ledger of the monitor; its calls raise BadRule if the monitor is in memory."""
+        return ClientLedger(self._make)
 
     # The end
 
@@ -208,3 +201,23 @@ class Client:
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""
         return f"<Client of the Monitor {self.endpoint.monitor!r} at {self.endpoint.url}{state}>"
+
+
+class ClientLedger:
+    """Asks the ledger of a monitor behind a service: `client.ledger`."""
+
+    def __init__(self, make: Callable[[Call[Any]], Any]) -> None:
+        self._make = make
+
+    verify = make_method(api_calls.verify)
+    head = make_method(api_calls.head)
+    stats = make_method(api_calls.stats)
+    review = make_method(api_calls.review)
+    truth = make_method(api_calls.truth)
+    supersede = make_method(api_calls.supersede)
+
+    @property
+    def positions(self) -> dict[str, Position]:
+        """The last position of each source that is on disk: where to go on after a restart."""
+        answer: dict[str, Position] = self._make(api_calls.positions())
+        return answer

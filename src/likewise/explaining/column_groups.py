@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from likewise.explaining.members import Members
 from likewise.explaining.permutation import ShuffleBlocks
+from likewise.rule.rule import Rule
 from likewise.rule.value_names import Labels, name_value
 from likewise.tables.array_types import Floats, Rows
 from likewise.tables.printing import format_value
@@ -22,67 +23,11 @@ from likewise.verdict.group_effects import OTHERS, Group, GroupComparison, Group
 _LOOKUPS = 1 << 21  # at a time
 
 
-class LikeCounts:
-    """Counts for each decision the similar cases in each group, from near pairs of points.
-
-    points      how many points there are
-    point       the point of each decision
-    group       the group of each decision, from 0
-    scores      how good the outcome of each decision is; 0 or 1 for labels
-    delta       better means by more than this
-    """
-
-    def __init__(
-        self,
-        points: int,
-        point: Rows,
-        group: Rows,
-        scores: Floats,
-        *,
-        groups: int,
-        delta: float,
-        binary: bool,
-    ) -> None:
-        self._point = point
-        at = point * groups + group
-        shape = (points, groups)
-        self._own = np.bincount(at, minlength=points * groups).reshape(shape).astype(np.float64)
-        self._own_sums = np.bincount(at, scores, minlength=points * groups).reshape(shape)
-        self._scores = scores
-        self._counts = self._own.copy()  # a point is near itself
-        self._sums = self._own_sums.copy()
-        self._better = (
-            None if binary else _BetterCounts(points, point, group, scores, groups, delta)
-        )
-
-    def add(self, later: Rows, earlier: Rows) -> None:
-        """Take near pairs of points, each once."""
-        points, groups = self._own.shape
-        for to, of in ((later, earlier), (earlier, later)):
-            for group in range(groups):
-                for own, total in ((self._own, self._counts), (self._own_sums, self._sums)):
-                    total[:, group] += np.bincount(to, own[of, group], minlength=points)
-            if self._better is not None:
-                self._better.add(to, of)
-
-    def count_like(self, decisions: Rows, group: int) -> tuple[Floats, Floats]:
-        """Count the similar cases of decisions in another group, and sum up their scores."""
-        at = self._point[decisions]
-        return self._counts[at, group], self._sums[at, group]
-
-    def count_better(self, decisions: Rows, group: int) -> Floats:
-        """Count the similar cases in another group that have a better outcome."""
-        if self._better is not None:
-            return self._better.of(decisions, group)
-        sums = self._sums[self._point[decisions], group]
-        return np.where(self._scores[decisions] == 0.0, sums, 0.0)
-
-
 class _BetterCounts:
     """Counts better similar cases for each distinct outcome of a point, and each group."""
 
     def __init__(
-        self, points: int, point: Rows, group: Rows, scores: Floats, groups: int, delta: float
+        self, points: int, groups: int, point: Rows, group: Rows, scores: Floats, delta: float
     ) -> None:
         values, rank = np.unique(scores, return_inverse=True)
         self._groups, self._ranks = groups, len(values) + 1
@@ -149,31 +94,25 @@ def _first_better(values: Floats, delta: float) -> npt.NDArray[np.int64]:
 class ColumnGroups:
     """Holds the decisions of a column by group, and counts the similar cases of each.
 
+    points: how many points there are
     sign: -1 if low numbers are favourable and scores are their opposites
     """
 
-    def __init__(
-        self,
-        members: Members,
-        points: int,
-        labels: Labels | None,
-        *,
-        delta: float,
-        binary: bool,
-        sign: float,
-    ) -> None:
+    def __init__(self, members: Members, points: int, rule: Rule, column: str, sign: float) -> None:
         self.members = members
         self._sign = sign
-        self._counts = LikeCounts(
-            points,
-            members.point,
-            members.group,
-            members.scores,
-            groups=len(members.values),
-            delta=delta,
-            binary=binary,
-        )
+        point, group, scores = members.point, members.group, members.scores
+        shape = points, len(members.values)
+        at = point * shape[1] + group
+        self._own = np.bincount(at, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+        self._own_sums = np.bincount(at, scores, minlength=math.prod(shape)).reshape(shape)
+        self._like = self._own.copy()  # a point is near itself
+        self._sums = self._own_sums.copy()
+        self._better = None
+        if rule.output == "number":
+            self._better = _BetterCounts(*shape, point, group, scores, rule.delta)
         self._decisions = [np.flatnonzero(members.group == i) for i in range(len(members.values))]
+        labels = rule.features[column].labels if rule.features else None
         self.groups = tuple(self._group(i, labels) for i in range(len(members.values)))
 
     def _group(self, i: int, labels: Labels | None) -> Group:
@@ -188,7 +127,13 @@ class ColumnGroups:
 
     def add(self, later: Rows, earlier: Rows) -> None:
         """Take near pairs of distinct inputs, each once."""
-        self._counts.add(later, earlier)
+        points, groups = self._own.shape
+        for to, of in ((later, earlier), (earlier, later)):
+            for group in range(groups):
+                for own, total in ((self._own, self._like), (self._own_sums, self._sums)):
+                    total[:, group] += np.bincount(to, own[of, group], minlength=points)
+            if self._better is not None:
+                self._better.add(to, of)
 
     def comparison(self, i: int, j: int, blocks: ShuffleBlocks) -> GroupComparison:
         """Compare two groups, without a test.
@@ -202,8 +147,12 @@ class ColumnGroups:
     def _side(self, own: int, other: int, in_test: int) -> tuple[GroupSide, int, int]:
         """Return a group's side, its pairs with the other, and in how many of them it got less."""
         decisions, scores = self._decisions[own], self.members.scores
-        counts, sums = self._counts.count_like(decisions, other)
-        better = self._counts.count_better(decisions, other)
+        points = self.members.point[decisions]
+        counts, sums = self._like[points, other], self._sums[points, other]
+        if self._better is not None:
+            better = self._better.of(decisions, other)
+        else:
+            better = np.where(scores[decisions] == 0.0, sums, 0.0)
         has_similar = counts > 0
         comparable, less = decisions[has_similar], decisions[better > 0]
         favourable = like_favourable = gap = None

@@ -91,19 +91,15 @@ class LikePoints:
 
     def select(self, chosen: npt.NDArray[np.bool_]) -> "LikePoints":
         """Keep only these points; rows of other points get the point -1."""
-        renumbered = np.where(chosen, np.cumsum(chosen) - 1, -1)
-        left_open = self.points.left_open
-        points = Points(
-            self.points.vectors[chosen],
-            None if left_open is None else left_open[chosen],
-            self.points.rule,
+        before: Rows = np.cumsum(chosen) - chosen  # chosen points before each
+        renumbered = np.where(chosen, before, -1)
+        vectors, left_open, rule = self.points
+        return LikePoints(
+            Points(vectors[chosen], None if left_open is None else left_open[chosen], rule),
+            np.where(self.point_of >= 0, renumbered[self.point_of], -1),
+            None if self.firsts is None else before[self.firsts[chosen]],
+            None if self.models is None else self.models[chosen],
         )
-        point_of = np.where(self.point_of >= 0, renumbered[self.point_of], -1)
-        models = None if self.models is None else self.models[chosen]
-        if self.firsts is None:
-            return LikePoints(points, point_of, models=models)
-        before = np.concatenate([[0], np.cumsum(chosen)])  # chosen points before each
-        return LikePoints(points, point_of, before[self.firsts[chosen]], models)
 
 
 def like_points(
@@ -320,17 +316,9 @@ def _sign(rule: Rule) -> float:
 def _group_column(
     past: Past, column: str, rows: Rows, scores: Floats, points: LikePoints, people: Rows | None
 ) -> ColumnGroups:
-    codes, values = past.codes(column, rows)
-    rule = past.rule
-    assert rule.features is not None
-    return ColumnGroups(
-        sort_into_groups(codes, values, scores, points.point_of[points.point_of >= 0], people),
-        points.count,
-        rule.features[column].labels,
-        delta=rule.delta,
-        binary=rule.output == "label",
-        sign=_sign(rule),
-    )
+    point = points.point_of[points.point_of >= 0]
+    members = sort_into_groups(*past.codes(column, rows), scores, point, people)
+    return ColumnGroups(members, points.count, past.rule, column, _sign(past.rule))
 
 
 def _scan_near_pairs(
@@ -351,11 +339,11 @@ def _scan_near_pairs(
 
 
 def _compare_each_two(number: int, column: ColumnGroups, neighbourhood: Rows) -> list[Untested]:
-    units = make_units(column.members, neighbourhood)
+    block, outcomes, group = make_units(column.members, neighbourhood)
     compared = []
     for i, j in combinations(range(len(column.groups)), 2):
-        chosen = (units.group == i) | (units.group == j)
-        blocks = blocks_of(units.block[chosen], units.outcomes[chosen], units.group[chosen] == j)
+        chosen = (group == i) | (group == j)
+        blocks = blocks_of(block[chosen], outcomes[chosen], group[chosen] == j)
         compared.append((number, column.comparison(i, j, blocks), blocks))
     return compared
 

@@ -101,28 +101,19 @@ def _pool_small_groups(codes: Rows, values: Sequence[Any]) -> tuple[Rows, tuple[
     return place[codes], chosen, pooled
 
 
-@dataclass(frozen=True, eq=False)
-class ShuffleUnits:
-    """Holds whose groups are shuffled: people, or decisions if each one is a person."""
-
-    block: Rows
-    """The block of each unit, within which its group may be exchanged."""
-    outcomes: Floats
-    group: Rows
-
-
-def make_units(members: Members, neighbourhood: Rows) -> ShuffleUnits:
-    """Make the units of a column.
+def make_units(members: Members, neighbourhood: Rows) -> tuple[Rows, Floats, Rows]:
+    """Make the units whose groups are shuffled: people, or decisions if each one is a person.
 
     neighbourhood: the neighbourhood of each point
 
+    Returns the block of each unit, within which its group may be exchanged, its outcome and group.
     A person has one group in all decisions. The outcome is the mean over these; the block is the
     set of their neighbourhoods, so that a group is exchanged only between people who have similar
     cases in all of the same places.
     """
     at = neighbourhood[members.point]
     if members.person is None:
-        return ShuffleUnits(at, members.scores, members.group)
+        return at, members.scores, members.group
     _, first, person = np.unique(members.person, return_index=True, return_inverse=True)
     outcomes = np.bincount(person, members.scores) / np.bincount(person)
     blocks: dict[tuple[int, ...], int] = {}
@@ -130,4 +121,4 @@ def make_units(members: Members, neighbourhood: Rows) -> ShuffleUnits:
     for who, where in zip(person.tolist(), at.tolist(), strict=True):
         places[who].add(where)
     block = [blocks.setdefault(tuple(sorted(one)), len(blocks)) for one in places]
-    return ShuffleUnits(np.array(block, np.int64), outcomes, members.group[first])
+    return np.array(block, np.int64), outcomes, members.group[first]

@@ -4,7 +4,7 @@ Cost: one pass over decisions and witnesses; seven numbers for each model.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +13,16 @@ from likewise.verdict.model_counts import ComparablesByModel, ModelCounts, Model
 from likewise.verdict.verdicts import Verdicts
 
 
+@dataclass
 class ModelTally:
     """Adds up the verdicts of a stream, batch by batch.
 
     Decisions of batches in which no model was known count as decisions without a model.
     """
 
-    def __init__(self) -> None:
-        self._sums: dict[str | None, npt.NDArray[np.float64]] = {}
-        self._known = self._compared = False
+    sums: dict[str | None, npt.NDArray[np.float64]] = field(default_factory=dict)
+    known: bool = False
+    compared: bool = False
 
     def add(self, verdicts: Verdicts) -> None:
         """Add the next batch."""
@@ -30,7 +31,7 @@ class ModelTally:
         mine: npt.NDArray[np.int64] = np.zeros(count, np.int64)
         same = np.ones(len(owners), np.bool_)
         if verdicts.models is not None and verdicts.witness_models is not None:
-            self._known = True
+            self.known = True
             names = (*verdicts.models, *verdicts.witness_models)
             number = {name: i for i, name in enumerate(dict.fromkeys(names))}
             mine = _number_names(verdicts.models, number)
@@ -39,7 +40,7 @@ class ModelTally:
         across = np.bincount(owners[~same], minlength=count)
         comparable = np.zeros(count)
         if verdicts.comparable is not None:
-            self._compared = True
+            self.compared = True
             comparable = verdicts.comparable.astype(np.float64)
         columns = (
             np.ones(count),
@@ -53,27 +54,14 @@ class ModelTally:
         sums = np.array([np.bincount(mine, column, len(number)) for column in columns])
         for name, i in number.items():
             if sums[0, i]:
-                self._sums[name] = self._sums.get(name, 0.0) + sums[:, i]
+                self.sums[name] = self.sums.get(name, 0.0) + sums[:, i]
 
     def merge(self, other: "ModelTally") -> None:
         """Add the decisions of another part of the stream."""
-        for name, sums in other._sums.items():
-            self._sums[name] = self._sums.get(name, 0.0) + sums
-        self._known |= other._known
-        self._compared |= other._compared
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the tally for JSON; `from_dict` reads it."""
-        sums = [[name, *one.tolist()] for name, one in self._sums.items()]
-        return {"sums": sums, "known": self._known, "compared": self._compared}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "ModelTally":
-        """Make the tally that `to_dict` wrote."""
-        tally = cls()
-        tally._sums = {name: np.array(one, np.float64) for name, *one in values["sums"]}
-        tally._known, tally._compared = values["known"], values["compared"]
-        return tally
+        for name, sums in other.sums.items():
+            self.sums[name] = self.sums.get(name, 0.0) + sums
+        self.known |= other.known
+        self.compared |= other.compared
 
     def counts(
         self, compare: str, likes: ComparablesByModel | None = None
@@ -83,17 +71,17 @@ class ModelTally:
         compare   the rule's `compare`: which decisions are compared
         likes     if all are compared: how many have a similar case within and across models
         """
-        if not self._known:
+        if not self.known:
             return ()
-        names = sorted(self._sums, key=lambda name: (-self._sums[name][0], name or ""))
+        names = sorted(self.sums, key=lambda name: (-self.sums[name][0], name or ""))
         return tuple(self._counts_of(name, compare, likes) for name in names)
 
     def _counts_of(
         self, name: str | None, compare: str, likes: ComparablesByModel | None
     ) -> ModelCounts:
-        sums: list[int] = self._sums[name].astype(np.int64).tolist()
+        sums: list[int] = self.sums[name].astype(np.int64).tolist()
         decisions, count, flagged, *apart = sums
-        comparable = count if self._compared else None
+        comparable = count if self.compared else None
         like: tuple[int | None, int | None] = (None, None)
         if compare != "all":
             like = (comparable, None) if compare == "within" else (None, comparable)

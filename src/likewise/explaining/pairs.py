@@ -55,6 +55,7 @@ def pair_card(
     later, earlier   what else is known about the two
     anchor           the name of the card in links; unique on a page
     """
+    later, earlier = later or DecisionOrigin(), earlier or DecisionOrigin()
     features: dict[str, Feature] = dict(rule.features or {})
     keys = [name for name in pair.columns if name in features and features[name].kind == "key"]
     mine, other = ([side[name] for name in keys] for side in (pair.mine, pair.other))
@@ -79,20 +80,25 @@ def pair_card(
         ],
         lines=[_line(pair, name, rule, allowed) for name in (*differ, *alike[:_ALIKE])],
         notes=notes,
-        ignored=_list_ignored(later, earlier),
+        ignored=[
+            (name, other, mine)
+            for (name, other), (_, mine) in zip(earlier.ignored, later.ignored, strict=True)
+        ],
     )
 
 
-def label_value(rule: Rule, name: str, value: Any) -> Any:
-    """Return the label of a value if the rule has one, else the value."""
+def display_values(pair: Pair, name: str, rule: Rule) -> tuple[str, str]:
+    """Return the values of the earlier and the later decision as text, with labels of the rule."""
     feature = (rule.features or {}).get(name)
-    if feature is not None and feature.labels is not None and value is not None:
-        return name_value(feature.labels, value)
-    return value
+    other, mine = pair.other[name], pair.mine[name]
+    if feature is not None and feature.labels is not None:
+        labels = feature.labels
+        other, mine = (None if one is None else name_value(labels, one) for one in (other, mine))
+    return display_both(other, mine)
 
 
-def _title(pair: Pair, later: DecisionOrigin | None, earlier: DecisionOrigin | None) -> str:
-    if later is None or earlier is None or later.place is None or earlier.place is None:
+def _title(pair: Pair, later: DecisionOrigin, earlier: DecisionOrigin) -> str:
+    if later.place is None or earlier.place is None:
         mine = "This one" if pair.row is None else f"Row {pair.row:,}"
         return f"{mine} contradicts row {pair.witness.row:,}"
     unit = later.unit
@@ -100,12 +106,12 @@ def _title(pair: Pair, later: DecisionOrigin | None, earlier: DecisionOrigin | N
 
 
 def _head(
-    when: str, row: int | None, keys: list[object], where: DecisionOrigin | None, model: str | None
+    when: str, row: int | None, keys: list[object], where: DecisionOrigin, model: str | None
 ) -> dict[str, Any]:
     place, file, time = "this one" if row is None else f"row {row:,}", None, None
-    if where is not None and where.place is not None:
+    if where.place is not None:
         place, file = f"{where.unit} {where.place:,}", where.file
-    if where is not None and where.time is not None:
+    if where.time is not None:
         day, _, rest = where.time.partition(" ")
         time = day, f"{rest} UTC".strip()
     return {
@@ -118,16 +124,6 @@ def _head(
     }
 
 
-def _list_ignored(
-    later: DecisionOrigin | None, earlier: DecisionOrigin | None
-) -> list[tuple[str, Any, Any]]:
-    """List the columns that the rule ignores, with the values of the earlier and the later one."""
-    if later is None or earlier is None:
-        return []
-    both = zip(earlier.ignored, later.ignored, strict=True) if later.ignored else ()
-    return [(name, other, mine) for (name, other), (_, mine) in both]
-
-
 def _distance(pair: Pair, rule: Rule) -> str:
     apart = pair.witness.input_distance
     if apart == 0:
@@ -138,8 +134,6 @@ def _distance(pair: Pair, rule: Rule) -> str:
 
 def _line(pair: Pair, name: str, rule: Rule, allowed: float) -> dict[str, Any]:
     feature = (rule.features or {}).get(name)
-    values = (label_value(rule, name, one) for one in (pair.mine[name], pair.other[name]))
-    mine, other = display_both(*values)
     differs = pair.differs(name)
     kind = "output differs" if name in pair.outputs else "differs" if differs else "alike"
     note = ""
@@ -153,7 +147,7 @@ def _line(pair: Pair, name: str, rule: Rule, allowed: float) -> dict[str, Any]:
         "kind": kind,
         "mark": differs and name not in pair.outputs,
         "note": note,
-        "texts": (other, mine),
+        "texts": display_values(pair, name, rule),
     }
 
 
@@ -223,18 +217,22 @@ def make_pair(
             past.rule, row, witness, past.inputs(rows), past.outputs(rows), models, names
         )
     ours = dict(mine) if mine is not None else past.values(row or 0)
-    other = past.values(witness.row)
-    gaps = measure_gaps(past.rule.features, ours, other)
-    return Pair(
-        row,
-        witness,
-        ours,
-        other,
-        gaps,
-        past.rule.output_columns,
-        partial(pair_card, rule=past.rule),
-        models=_models(past, row, witness, model),
-    )
+    models = _models(past, row, witness, model)
+    return table_pair(past.rule, row, witness, ours, past.values(witness.row), models)
+
+
+def table_pair(
+    rule: Rule,
+    row: int | None,
+    witness: Witness,
+    mine: dict[str, Any],
+    other: dict[str, Any],
+    models: tuple[str | None, str | None],
+) -> Pair:
+    """Make the pair of two table rows."""
+    gaps = measure_gaps(rule.features or {}, mine, other)
+    names, card = rule.output_columns or ("output",), partial(pair_card, rule=rule)
+    return Pair(row, witness, mine, other, gaps, names, card, models=models)
 
 
 def _models(
@@ -295,4 +293,4 @@ def explain_pairs(past: Past, verdict: Verdict, count: int) -> SideBySide:
         make_pair(past, verdict.row, witness, verdict.values, model=verdict.model)
         for witness in verdict.witnesses.nearest(count)
     ]
-    return SideBySide(tuple(pairs), len(verdict.witnesses), verdict.missing)
+    return SideBySide(tuple(pairs), len(verdict.witnesses), verdict.missing_decisions)

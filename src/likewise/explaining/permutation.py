@@ -38,8 +38,6 @@ class ShuffleBlocks:
     @property
     def second_counts(self) -> Rows:
         """How many people of each block belong to the second group."""
-        if len(self.starts) == 0:
-            return np.empty(0, np.int64)
         return np.add.reduceat(self.is_second, self.starts, dtype=np.int64)
 
     @property
@@ -54,8 +52,6 @@ class ShuffleBlocks:
 
     @property
     def sums(self) -> Floats:
-        if len(self.starts) == 0:
-            return np.empty(0)
         sums: Floats = np.add.reduceat(self.outcomes, self.starts)
         return sums
 
@@ -67,13 +63,14 @@ def blocks_of(block: Rows, outcomes: Floats, second: npt.NDArray[np.bool_]) -> S
     starts = np.flatnonzero(np.diff(block, prepend=-1))
     blocks = ShuffleBlocks(outcomes, second, starts)
     mixed = (blocks.second_counts > 0) & (blocks.second_counts < blocks.sizes)
-    return _select_blocks(blocks, mixed)
+    return _take_blocks(blocks, np.flatnonzero(mixed))
 
 
-def _select_blocks(blocks: ShuffleBlocks, chosen: npt.NDArray[np.bool_]) -> ShuffleBlocks:
-    people = np.repeat(chosen, blocks.sizes)
-    sizes = blocks.sizes[chosen]
+def _take_blocks(blocks: ShuffleBlocks, order: Rows) -> ShuffleBlocks:
+    """Take these blocks, in this order."""
+    sizes = blocks.sizes[order]
     starts = np.cumsum(sizes) - sizes
+    people = np.arange(sizes.sum()) + np.repeat(blocks.starts[order] - starts, sizes)
     return ShuffleBlocks(blocks.outcomes[people], blocks.is_second[people], starts)
 
 
@@ -93,7 +90,7 @@ def run_shuffle_test(blocks: ShuffleBlocks, shuffles: int, seed: int) -> Shuffle
     """
     sizes, seconds = blocks.sizes, blocks.second_counts
     weight = math.fsum((seconds * (sizes - seconds) / sizes).tolist())
-    vary = _sort_blocks(_select_blocks(blocks, blocks.lowest != blocks.highest))
+    vary = _sort_blocks(_take_blocks(blocks, np.flatnonzero(blocks.lowest != blocks.highest)))
     work = max(len(vary.starts) if _is_binary(vary) else len(vary.outcomes), 1)
     shuffles = min(shuffles, max(_FEWEST, _MOST_DRAWS // work))
     expected = math.fsum((vary.second_counts * vary.sums / vary.sizes).tolist())
@@ -112,13 +109,8 @@ def _is_binary(blocks: ShuffleBlocks) -> bool:
 
 def _sort_blocks(blocks: ShuffleBlocks) -> ShuffleBlocks:
     """Sort blocks by content, so that draws do not depend on how they are numbered."""
-    order = np.lexsort(
-        (blocks.highest, blocks.lowest, blocks.sums, blocks.second_counts, blocks.sizes)
-    )
-    sizes = blocks.sizes[order]
-    starts = np.cumsum(sizes) - sizes
-    people = np.arange(len(blocks.outcomes)) + np.repeat(blocks.starts[order] - starts, sizes)
-    return ShuffleBlocks(blocks.outcomes[people], blocks.is_second[people], starts)
+    keys = blocks.highest, blocks.lowest, blocks.sums, blocks.second_counts, blocks.sizes
+    return _take_blocks(blocks, np.lexsort(keys))
 
 
 def _draw_sums(blocks: ShuffleBlocks, shuffles: int, random: np.random.Generator) -> Floats:

@@ -18,7 +18,6 @@ import numpy as np
 
 from likewise.errors import BadFile
 from likewise.ledger import folder
-from likewise.ledger.anchors import digest
 from likewise.ledger.entries import Entries, Word
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.notes import LedgerNote
@@ -26,7 +25,7 @@ from likewise.ledger.reader import LedgerReader
 from likewise.ledger.record_files import SUFFIX, sync_folder
 from likewise.ledger.source_positions import Sources
 from likewise.ledger.store import Store
-from likewise.ledger.stored import LASTING_KINDS, NameTable, StoredDecisions
+from likewise.ledger.stored import NameTable, StoredDecisions
 from likewise.ledger.verification import Verification
 from likewise.runtime import private_files as private
 from likewise.tables.codec import read_word
@@ -49,7 +48,7 @@ def copy_history(ledger: Ledger, store: Store) -> None:
     if ledger.window != "all":
         store.event("window", {"keep": ledger.window})
     if ledger.first:
-        _begin_at(store, ledger.first)
+        store.begin_at(ledger.first)
     models, words, sources = reader.names("model"), _words(reader.words()), Sources(reader)
     named: set[int] = set()
     for chunk in reader.all_decisions(ledger.first, reader.state().judged, witnesses=True):
@@ -79,27 +78,6 @@ def _words(words: list[Any]) -> list[Word]:
         (column, code, None if value is None else read_word(value))
         for _, column, code, value, *_ in words
     ]
-
-
-def _begin_at(store: Store, first: int) -> None:
-    """Begin the new ledger at row `first`."""
-    end = store.end
-    lasting = {
-        str(event.number): digest(event)
-        for event in store.reader.events()
-        if event.kind in LASTING_KINDS
-    }
-    body = {
-        "first": first,
-        "link": end.link.hex(),
-        "event": end.events,
-        "words": store.words,
-        "words_link": store.words_link.hex(),
-        "erased_words": [],
-        "latest": 0,
-        "kept": lasting,
-    }
-    store.begin_at(first, body)
 
 
 def _entries(chunk: StoredDecisions, models: NameTable) -> Entries:
@@ -148,13 +126,13 @@ class Backup:
     rows: int
     copied: int
     """Files of records that were copied."""
-    kept: int
-    """Files that the earlier copy already had unchanged."""
+    unchanged: int
+    """Files that the earlier copy already had."""
     head: str
 
     def __str__(self) -> str:
         files = "1 file" if self.copied == 1 else f"{self.copied:,} files"
-        unchanged = f", {self.kept:,} unchanged" if self.kept else ""
+        unchanged = f", {self.unchanged:,} unchanged" if self.unchanged else ""
         copied = f"{files} of records copied{unchanged}"
         return f"{self.rows:,} decisions; {copied}; verified; {self.head}"
 

@@ -61,7 +61,7 @@ class Entry:
     """Witnesses that it had; None if it was not judged."""
     nearest: tuple[Witness, ...]
     """Witnesses; their distances are NaN if they were destroyed with a person's data."""
-    over: ComparedRows
+    compared_with: ComparedRows
     erased: bool
     model: str | None = None
     facts: Facts = NO_FACTS
@@ -72,9 +72,9 @@ class Entry:
     """Its place there: a whole number, or a pair of them."""
 
     @property
-    def missing(self) -> int:
+    def missing_decisions(self) -> int:
         """Decisions that were known to be missing before it."""
-        return self.facts.missing
+        return self.facts.missing_decisions
 
     @property
     def comparable(self) -> bool | None:
@@ -215,10 +215,6 @@ class Ledger:
         """Return the row of a key."""
         return self.reader.row_of(key)
 
-    def row_by_index(self, key: Key) -> int | None:
-        """Return the row of a key by the database's index alone, even where that has none."""
-        return self.reader.row_by_index(key)
-
     def _names_of(self, rows: list[int]) -> dict[int, tuple[Key, str | None]]:
         """Return keys and models by row, except of rows that were erased or are no longer there."""
         erased, keys = set(self._erased.tolist()), self.reader.has_keys()
@@ -279,22 +275,22 @@ class Ledger:
         """Return the verdict on a decision, with the stored witnesses, nearest first.
 
         Keys and models are missing of witnesses that were erased or have left the window since. A
-        decision that was not judged was compared with nothing, so its verdict is `incomplete`.
+        decision that was not judged was compared with nothing; `not_compared` says so.
         """
         rows = [witness.row for witness in entry.nearest]
         facts = entry.facts._asdict()
         if entry.count is None:
-            facts["incomplete"] = max(1, entry.row)
+            facts["not_compared"] = max(1, entry.row)
         names = self._names_of(rows)
         keys_and_models = [names.get(row, (None, None)) for row in rows]
         context = VerdictContext(
             None,
-            entry.over,
+            entry.compared_with,
             key=entry.key,
             witness_keys=tuple(key for key, _ in keys_and_models),
             model=None if entry.erased else entry.model,
             witness_models=tuple(model for _, model in keys_and_models),
-            omitted=(entry.count or 0) - len(rows),
+            omitted_witnesses=(entry.count or 0) - len(rows),
             question=self.question,
         )
         witnesses = Witnesses(
@@ -338,7 +334,7 @@ class Ledger:
         """
         first, stop = max(self.first, after + 1), min(self.rows, last + 1)
         if not alarms:
-            yield from self.reader.find_flagged_where("", (), first, stop)
+            yield from self.reader.find_flagged(first, stop)
             return
         for chunk in self.reader.all_decisions(first, stop):
             flagged = (chunk.counts > 0) | (chunk.facts["alarm"] > 0)

@@ -71,9 +71,9 @@ class Truth:
     time: str
 
 
-def check_text(text: Any, what: str, *, required: bool = True) -> str:
-    """Return a text; raise BadRule if it is empty where it is required, or too long."""
-    if not isinstance(text, str) or (required and not text.strip()):
+def check_text(text: Any, what: str) -> str:
+    """Return a text; raise BadRule if it is empty or too long."""
+    if not isinstance(text, str) or not text.strip():
         raise BadRule(f"{what} is {text!r}; expected text that is not empty. Nothing was written.")
     try:
         text.encode()

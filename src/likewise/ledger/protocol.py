@@ -60,8 +60,8 @@ class FormatReader(Protocol):
 
     def has_keys(self) -> bool: ...
 
-    def find_flagged_where(
-        self, where: str, values: tuple[Any, ...], first: int, stop: int
+    def find_flagged(
+        self, first: int, stop: int, where: str = "", values: tuple[Any, ...] = ()
     ) -> list[int]: ...
 
     def runs_since(self, time: int | None) -> list[tuple[int, int]]: ...
@@ -69,10 +69,6 @@ class FormatReader(Protocol):
     def decisions(
         self, first: int, stop: int, *, keys: bool, witnesses: bool = True
     ) -> StoredDecisions: ...
-
-    def all_decisions(
-        self, first: int, stop: int, *, witnesses: bool = False
-    ) -> Iterator[StoredDecisions]: ...
 
 
 class FormatWriter(Protocol):
@@ -141,9 +137,6 @@ class Format(Protocol):
 
     def key_marks(self, reader: FormatReader, rows: list[int]) -> dict[str, str]:
         """Return the marks that remain of the keys of rows, by row, once these are erased."""
-
-    def find_flagged(self, reader: FormatReader, first: int, stop: int) -> list[int]:
-        """Return rows with witnesses."""
 
     def runs_since(self, reader: FormatReader, time: int | None) -> list[tuple[int, int]]:
         """Return runs of rows that have all decisions from a time on; all rows if it is None."""

@@ -287,12 +287,10 @@ class LedgerReader:
                 return int(row)
         return None
 
-    def find_flagged_where(
-        self, where: str, values: tuple[Any, ...], first: int, stop: int
+    def find_flagged(
+        self, first: int, stop: int, where: str = "", values: tuple[Any, ...] = ()
     ) -> list[int]:
-        """Return rows with witnesses whose verdicts meet a condition, in order."""
-        if not where:
-            return self.format.find_flagged(self, first, stop)
+        """Return rows with witnesses, in order; those whose verdicts meet a condition."""
         query = f"SELECT row FROM verdict WHERE row >= ? AND row < ?{where} ORDER BY row"
         return [row for (row,) in self.all(query, first, stop, *values)]
 

@@ -387,9 +387,10 @@ class Store:
         self._positions_row = self.rows
         self._advance(end)
 
-    def begin_at(self, first: int, body: dict[str, Any]) -> None:
+    def begin_at(self, first: int) -> None:
         """Begin an empty ledger at row `first`, with an event that says so."""
         assert self.rows == 0
+        body = anchor_body(self.reader, first)
         start = ChainEnd(first, self.end.events, self.end.link)
         with self._transaction("its beginning") as database:
             end = self.reader.format.add_event(self, database, "dropped", body, start)

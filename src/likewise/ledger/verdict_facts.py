@@ -14,8 +14,8 @@ from likewise.verdict.verdicts import Verdicts
 
 FACTS = np.dtype(
     [
-        ("missing", "<i8"),
-        ("incomplete", "<i8"),
+        ("missing_decisions", "<i8"),
+        ("not_compared", "<i8"),
         ("neighbours", "<i4"),
         ("alarm", "<i2"),
         ("comparable", "<i2"),
@@ -29,8 +29,8 @@ FactsArray = npt.NDArray[Any]
 class Facts(NamedTuple):
     """What one verdict says beside its witnesses, by the names of `VerdictContext`."""
 
-    missing: int = 0
-    incomplete: int = 0
+    missing_decisions: int = 0
+    not_compared: int = 0
     neighbours: int | None = None
     alarm: bool = False
     comparable: bool | None = None
@@ -55,8 +55,8 @@ def stored_facts(context: VerdictContext) -> tuple[int, ...]:
     """Return one element for an array of `FACTS`."""
     near, comparable = context.neighbours, context.comparable
     return (
-        context.missing,
-        context.incomplete,
+        context.missing_decisions,
+        context.not_compared,
         NOT_ASKED if near is None else near,
         context.alarm,
         NOT_ASKED if comparable is None else comparable,
@@ -69,9 +69,9 @@ def facts_of_many(verdicts: Verdicts | None, count: int) -> FactsArray:
     facts["neighbours"] = facts["comparable"] = NOT_ASKED
     if verdicts is None:
         return facts
-    facts["missing"] = verdicts.missing
-    if verdicts.incomplete is not None:
-        facts["incomplete"] = verdicts.incomplete
+    facts["missing_decisions"] = verdicts.missing_decisions
+    if verdicts.not_compared is not None:
+        facts["not_compared"] = verdicts.not_compared
     if verdicts.neighbours is not None:
         facts["neighbours"], facts["alarm"] = verdicts.neighbours, verdicts.alarms
     if verdicts.comparable is not None:

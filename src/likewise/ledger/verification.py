@@ -21,7 +21,7 @@ from likewise.tables.printing import with_bounded_repr
 class Verification:
     """The result of a walk along the chain."""
 
-    first: int
+    first_row: int
     """The first row that is still there."""
     rows: int
     erased: int
@@ -43,9 +43,9 @@ class Verification:
             return f"not verified: {self.problem}"
         erased = f", {self.erased:,} of them erased" if self.erased else ""
         pending = f", {self.pending:,} of them not judged yet" if self.pending else ""
-        since = f" since row {self.first:,}" if self.first else ""
+        since = f" since row {self.first_row:,}" if self.first_row else ""
         return (
-            f"intact: {self.rows - self.first:,} decisions{since}{erased}{pending},"
+            f"intact: {self.rows - self.first_row:,} decisions{since}{erased}{pending},"
             f" {self.events:,} events; {self.head}"
         )
 

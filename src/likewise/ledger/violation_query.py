@@ -130,7 +130,7 @@ class ViolationSearch:
         return cls(reader, where, tuple(values), first, None if review == "open" else review)
 
     def rows(self, first: int, stop: int) -> list[int]:
-        return self.reader.find_flagged_where(self.where, self.values, max(first, self.begin), stop)
+        return self.reader.find_flagged(max(first, self.begin), stop, self.where, self.values)
 
     def page(
         self,

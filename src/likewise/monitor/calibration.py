@@ -18,7 +18,7 @@ import numpy as np
 from likewise.errors import BadDecision, BadRule, LikewiseError
 from likewise.monitor.best_match import check_compares_all, make_nearest_engine
 from likewise.monitor.factory import make_reader
-from likewise.monitor.monitor import Monitor
+from likewise.monitor.monitor import assemble_monitor
 from likewise.monitor.readers.embedded_reader import embed_many
 from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.monitor.readers.table_reader import TableReader
@@ -246,7 +246,7 @@ def _calibrate(rule: Rule, x: Any, z: Any, threads: int | None, *, any_output: b
 def _find_nearest(rule: Rule, x: Any, z: Any, threads: int | None, limit: float) -> Calibration:
     """Find the nearest contradiction of each decision among those nearer than the limit."""
     rule_within = _with_sensible_epsilon(rule, x, z, limit)
-    past = Monitor.from_parts(make_reader(rule_within), make_nearest_engine(rule_within, limit))
+    past = assemble_monitor(make_reader(rule_within), make_nearest_engine(rule_within, limit))
     verdicts = past.observe_many(x, z, threads=threads)
     distances = np.full(len(verdicts), np.inf)
     rows = np.full(len(verdicts), -1, dtype=np.int64)
@@ -316,7 +316,7 @@ def _with_sensible_epsilon(rule: Rule, x: Any, z: Any, limit: float) -> Rule:
         picked = np.unique(np.linspace(0, len(z) - 1, _SAMPLE).astype(np.int64)).tolist()
         sample = to_number_array(x, "the input")[picked]
         outputs = [z[i] for i in picked]
-        monitor = Monitor.from_parts(make_reader(rule), make_nearest_engine(rule, limit))
+        monitor = assemble_monitor(make_reader(rule), make_nearest_engine(rule, limit))
         verdicts = monitor.observe_many(sample, outputs, threads=1)
     except (LikewiseError, TypeError, ValueError, IndexError, KeyError):
         return rule  # reading all decisions will say what is wrong

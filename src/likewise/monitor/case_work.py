@@ -32,7 +32,7 @@ def review(
         raise BadRow("a decision that was only checked is not remembered, and cannot be reviewed.")
     journal.flush()
     reader = journal.store.reader
-    if row not in reader.format.find_flagged(reader, row, row + 1):
+    if row not in reader.find_flagged(row, row + 1):
         raise BadRow(
             f"row {row} contradicts no earlier one, so there is nothing to review.", row=row
         )

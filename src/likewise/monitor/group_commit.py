@@ -71,20 +71,20 @@ class PendingCall(Generic[_T]):
 
 
 class CommitTarget(Protocol[_Item_contra, _T]):
-    """A monitor whose decisions share transactions."""
+    """The core of a monitor whose decisions share transactions."""
 
-    _lock: RLock
+    lock: RLock
 
-    def _observe_next(self, decision: _Item_contra) -> _T:
+    def observe_next(self, decision: _Item_contra) -> _T:
         """Judge a decision whose turn it is, and write it to disk."""
 
-    def _commit_group(self, decisions: Sequence[_Item_contra]) -> "list[_T | Exception]":
+    def commit_group(self, decisions: Sequence[_Item_contra]) -> "list[_T | Exception]":
         """Judge decisions in order, and write those that are not refused to disk.
 
         Raises, and takes none of them, if they cannot be written.
         """
 
-    def _is_in_a_call(self) -> bool:
+    def is_in_a_call(self) -> bool:
         """Whether this thread calls the monitor from inside another call of the monitor."""
 
 
@@ -147,13 +147,13 @@ class CommitQueue(Generic[_Item, _T]):
         target = state.target()
         assert target is not None  # it is calling
         if state.expected > 1 or not _take(state.free):
-            if target._is_in_a_call():
-                return target._observe_next(decision)  # raises NestedCall
+            if target.is_in_a_call():
+                return target.observe_next(decision)  # raises NestedCall
             call: PendingCall[_T] = PendingCall()
             self._add((call, decision))
             return call.result()
         try:
-            return target._observe_next(decision)
+            return target.observe_next(decision)
         finally:
             state.free[:] = [True]
 
@@ -247,10 +247,10 @@ def _commit(
     requests, more = [first], True
     state.free.clear()  # calls that come from now on are in the next transaction
     try:
-        with target._lock:
+        with target.lock:
             more = _take_more(requests, state.waiting)
             requests = [one for one in requests if one[0].set_running_or_notify_cancel()]
-            answers = target._commit_group([decision for _, decision in requests])
+            answers = target.commit_group([decision for _, decision in requests])
     except BaseException as error:
         state.free[:] = [True]
         for future, _ in requests:

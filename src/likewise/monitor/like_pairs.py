@@ -75,7 +75,7 @@ def find_remembered_like_pairs(
     """
     _check(most)
     before = monitor.rows, len(monitor)
-    for pairs in monitor.memory.like_pairs(most=most, threads=threads_of(threads)):
+    for pairs in monitor.core.memory.like_pairs(most=most, threads=threads_of(threads)):
         yield pairs
         if (monitor.rows, len(monitor)) != before:
             raise BadDecision(

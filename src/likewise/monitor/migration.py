@@ -188,12 +188,14 @@ class Migration:
     """Whether decisions were judged again, because the new rule gives other verdicts."""
     head: str
     """The head of the ledger that was migrated."""
-    left_out: Mapping[str, int] = field(default_factory=dict)
+    omitted_records: Mapping[str, int] = field(default_factory=dict)
     """How many records of each kind the new ledger does not have."""
 
     def __str__(self) -> str:
         how = "judged again under the new rule" if self.judged_again else "copied as they are"
-        gone = "".join(f"; {count:,} {what} left out" for what, count in self.left_out.items())
+        gone = "".join(
+            f"; {count:,} {what} left out" for what, count in self.omitted_records.items()
+        )
         return f"{self.rows:,} decisions {how}{gone}; made of {self.head}"
 
 

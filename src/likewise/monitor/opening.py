@@ -24,7 +24,8 @@ from likewise.ledger.store import Store
 from likewise.ledger.verification import blame_alteration
 from likewise.monitor.factory import make_reader, read_slope_options
 from likewise.monitor.journal import Journal
-from likewise.monitor.monitor import Monitor
+from likewise.monitor.monitor import Monitor, assemble_monitor
+from likewise.monitor.monitor_ledger import MonitorLedger
 from likewise.rule.burst import Burst
 from likewise.rule.difference import require_check_vectors, require_same_rule
 from likewise.rule.rule import Rule
@@ -59,7 +60,7 @@ def open(
     comparable: bool = False,
     check: bool = True,
     models: bool | None = None,
-    rows: Literal["memory", "disk"] = "memory",
+    inputs: Literal["memory", "disk"] = "memory",
     wait: float = 0.0,
     slope: bool = False,
     slope_limit: float | None = None,
@@ -74,7 +75,7 @@ def open(
     False
     >>> with lw.open(folder) as monitor:  # in another process, another year
     ...     verdict = monitor.observe([0.45, 0.25], "no", key="case 18")
-    ...     verdict.witnesses.rows, monitor.verify().ok
+    ...     verdict.witnesses.rows, monitor.ledger.verify().ok
     (array([0]), True)
 
     path        the folder: new, empty, or with a ledger
@@ -95,7 +96,7 @@ def open(
                 those of a rule that is passed here are, and those that the ledger's own rule names
                 are not: that rule may be somebody else's, and may name code. Without models, texts
                 and pictures cannot be observed, but everything else works
-    rows        "disk": inputs are kept in a file without a name, beside the ledger's own, and only
+    inputs      "disk": inputs are kept in a file without a name, beside the ledger's own, and only
                 candidates are read from it: for long inputs, such as pictures
     wait        seconds to wait for another process to release the ledger, as in a rolling restart
     slope       as for Monitor. A ledger records in its chain that it holds slopes, and has to be
@@ -108,13 +109,12 @@ def open(
     options = LedgerOptions(
         durability, batch_rows, batch_seconds, window, witnesses, max_ahead, check, wait
     )
-    if rows not in ("memory", "disk"):
-        raise BadRule(f'rows is {rows!r}; expected "memory" or "disk"', setting="rows")
+    check_one_of("inputs", inputs, ("memory", "disk"))
     slope_options = read_slope_options(
         slope,
         slope_limit,
         input_exponent,
-        rows=rows if rows == "disk" else None,
+        inputs=inputs if inputs == "disk" else None,
         index=index,
         burst=burst,
         comparable=comparable,
@@ -125,7 +125,7 @@ def open(
         options,
         slope_options=slope_options,
         models=models,
-        rows=rows,
+        inputs=inputs,
         engine=partial(Engine, index=index, burst=burst, comparable=comparable),
     )
 
@@ -169,7 +169,7 @@ def open_ledger(
     slope_options: Mapping[str, float] | None = None,
     any_question: bool = False,
     models: bool | None = None,
-    rows: str = "memory",
+    inputs: str = "memory",
     engine: Callable[..., Engine] = Engine,
     index: Callable[[Store], Any] | None = None,
 ) -> Monitor:
@@ -216,14 +216,15 @@ def open_ledger(
             plans = stored_plans(store) if index is None else None
             if plans is not None:  # shards of a cluster will not have what comes now
                 begin_epoch(store, plans)
-            with _make_unnamed_file(path, rows) as scratch:
+            with _make_unnamed_file(path, inputs) as scratch:
                 own_engine = engine(reader.vector_rule, rows=scratch, **more)
-        monitor = Monitor.from_parts(reader, own_engine, Keys(normalize_key))
+        monitor = assemble_monitor(reader, own_engine, Keys(normalize_key))
         most, seconds = options.batch_limits
+        core = monitor.core
         journal = Journal(
             store,
-            monitor.memory,
-            monitor.known_keys,
+            core.memory,
+            core.keys,
             window=window,
             ahead=ahead,
             batch_rows=most,
@@ -232,10 +233,8 @@ def open_ledger(
             check=options.check,
             progress=options.progress,
         )
-        durability = options.durability
-        monitor.attach_journal(
-            journal, path, durability, None if durability == "commit" else seconds
-        )
+        flush_seconds = None if options.durability == "commit" else seconds
+        core.attach_ledger(MonitorLedger(core, journal, path, options.durability, flush_seconds))
         return monitor
     except BaseException as error:
         with closing(store):
@@ -281,9 +280,9 @@ def _resolve_question(
 
 
 @contextmanager
-def _make_unnamed_file(folder: Path, rows: str) -> Iterator[Path | None]:
+def _make_unnamed_file(folder: Path, inputs: str) -> Iterator[Path | None]:
     """Name a file for inputs, and remove the name at the end: the file goes with the process."""
-    if rows == "memory":
+    if inputs == "memory":
         yield None
         return
     path = folder / f"inputs.{os.getpid()}"

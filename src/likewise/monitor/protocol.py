@@ -2,7 +2,7 @@
 
 `likewise.Monitor` implements them in this process; a client (client/) for a monitor behind a
 service. `tests/contracts/test_monitors.py` runs over all implementations. Callers that need the
-methods of some monitors only ask `monitor.remote` or `monitor.accepting`, never for classes.
+methods of some monitors only ask `monitor.remote` or `monitor.core`, never for classes.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +11,9 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 from likewise.errors import LikewiseError
 from likewise.explaining.past import Past
+from likewise.ledger.heads import Head
+from likewise.ledger.stats import LedgerStats
+from likewise.ledger.verification import Verification
 from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.rule.rule import Rule
 from likewise.tables.positions import Position
@@ -48,8 +51,8 @@ class AnyMonitor(Protocol):
     - `model` says which model decided; if the rule's `compare` is "within" or "across", only pairs
       of one model, or of two, count. Decisions without a model count as one more model.
     - Every call is one step of the history, whichever thread makes it.
-    - `missing` never goes down while a history lasts. A verdict says what it was when it was judged
-      (`verdict.missing`); losses that are recorded later change no earlier verdict.
+    - `missing_decisions` never goes down while a history lasts. A verdict says what it was when it
+      was judged (`verdict.missing_decisions`); later losses change no earlier verdict.
     """
 
     @property
@@ -71,15 +74,12 @@ class AnyMonitor(Protocol):
         """This monitor if it is behind a service; None if it is in this process."""
 
     @property
-    def call_lock(self) -> "RLock | None":
-        """The lock that calls take, if a call waits for nothing else: no disk, service or embedder.
-
-        Callers that must not wait try it, and have another thread make the call if it is taken.
-        """
+    def core(self) -> "LocalCore | None":
+        """The core of a monitor in this process; None for one behind a service."""
 
     @property
-    def accepting(self) -> "AcceptingMonitor | None":
-        """This monitor if it has a ledger here that accepts decisions before they are judged."""
+    def ledger(self) -> "AnyLedger":
+        """The ledger; BadRule for a monitor in this process that has none."""
 
     @property
     def rows(self) -> int:
@@ -90,7 +90,7 @@ class AnyMonitor(Protocol):
         """What is remembered of past decisions, by row."""
 
     @property
-    def missing(self) -> int:
+    def missing_decisions(self) -> int:
         """How many decisions are known to be missing: the sum of all `record_loss` calls."""
 
     def observe(
@@ -241,8 +241,46 @@ class RemoteMonitor(AnyMonitor, Protocol):
     ) -> None: ...
 
 
-class AcceptingMonitor(AnyMonitor, Protocol):
-    """Is a monitor whose ledger can write decisions to disk now, and judge them later."""
+class AnyLedger(Protocol):
+    """Holds what a monitor answered, as evidence."""
+
+    @property
+    def positions(self) -> dict[str, Position]:
+        """The last position on disk by source, which is where to go on after a restart."""
+
+    def verify(self, head: Head | str | None = None) -> Verification:
+        """Check the ledger's chain, and name the first row that is not as it was written."""
+
+    def head(self) -> Head:
+        """Return the end of the ledger's chain."""
+
+    def stats(self, last: str | None = None) -> LedgerStats:
+        """Count the decisions of the ledger: all, comparable ones and contradicting ones."""
+
+    def truth(self, key: Any, value: Any) -> None:
+        """Record what turned out to be right for a decision; no verdict changes."""
+
+
+class LocalCore(Protocol):
+    """Serves queues and watchers in the process of the monitor (core.py)."""
+
+    @property
+    def call_lock(self) -> "RLock | None":
+        """The lock that calls take, if a call waits for nothing else: no disk, shard or embedder.
+
+        Callers that must not wait try it, and have another thread make the call if it is taken.
+        """
+
+    @property
+    def ledger(self) -> "AcceptingLedger | None":
+        """The ledger; None for a monitor in memory."""
+
+    def observe_each(self, decisions: Sequence[Decision]) -> "list[Verdict | LikewiseError]":
+        """Observe decisions one after another; with a ledger, in one transaction."""
+
+
+class AcceptingLedger(AnyLedger, Protocol):
+    """Is a ledger of this process, which can write decisions now and have them judged later."""
 
     @property
     def accepted_count(self) -> int:
@@ -268,9 +306,6 @@ class AcceptingMonitor(AnyMonitor, Protocol):
     def judge_accepted(self, most: int = 1024) -> Verdicts | None:
         """Judge the next accepted decisions, at most so many; None if none is left."""
 
-    def observe_each(self, decisions: Sequence[Decision]) -> "list[Verdict | LikewiseError]":
-        """Observe decisions one after another in one transaction; each verdict, or the refusal."""
-
     def drain_before_close(self, drain: Callable[[float], object]) -> None:
         """Have `close` call this method with a number of seconds; the reference to it is weak."""
 
@@ -278,7 +313,7 @@ class AcceptingMonitor(AnyMonitor, Protocol):
         """Read the verdicts that the ledger has on these rows; None for a row without one."""
 
     def begin_buffer(self, name: str, most: int, *, drops: bool) -> None:
-        """Record that so many decisions may be lost if this process is killed; see Monitor."""
+        """Record that so many decisions may be lost if this process is killed."""
 
     def end_buffer(self, name: str) -> None:
         """Record that the buffer is empty and gone."""

@@ -52,7 +52,7 @@ class VerdictAnnotator:
         if models is not None or self._models:
             more["model"] = None if models is None else models[0]
             more["witness_models"] = self._models.names(verdict.witnesses.rows)
-        context: VerdictContext = verdict.context._replace(over=compared, **more)
+        context: VerdictContext = verdict.context._replace(compared_with=compared, **more)
         return Verdict(row, verdict.witnesses, context)
 
     def annotate_many(
@@ -151,9 +151,9 @@ def make_repeated_verdict(verdict: Verdict, most: int) -> Verdict:
     places = sorted(witnesses.nearest_places(most))
     keys, models = context.witness_keys, context.witness_models
     context = context._replace(
-        over=None,
-        known=True,
-        omitted=len(witnesses) - len(places),
+        compared_with=None,
+        repeated=True,
+        omitted_witnesses=len(witnesses) - len(places),
         witness_keys=None if keys is None else tuple(keys[i] for i in places),
         witness_models=None if models is None else tuple(models[i] for i in places),
     )
@@ -170,7 +170,7 @@ def make_stored_verdict(row: int, stored: StoredVerdict, context: VerdictContext
     )
     context = context._replace(
         **stored.facts._asdict(),
-        known=True,
-        omitted=max(0, stored.count) - len(records),
+        repeated=True,
+        omitted_witnesses=max(0, stored.count) - len(records),
     )
     return Verdict(row, witnesses, context)

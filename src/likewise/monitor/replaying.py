@@ -19,7 +19,7 @@ from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.write_buffer import select_nearest
 from likewise.monitor.best_match import make_slope_engine
 from likewise.monitor.factory import make_reader
-from likewise.monitor.monitor import Monitor
+from likewise.monitor.monitor import Monitor, assemble_monitor
 from likewise.monitor.readers.embedded_reader import pair_embedded
 from likewise.monitor.readers.vector_reader import VectorReader
 from likewise.rule.without_models import without_models
@@ -36,14 +36,12 @@ def make_monitor(ledger: Ledger, index: Any = "auto", *, comparable: bool = Fals
     ledger.require_contradictions()
     reader = make_reader(without_models(ledger.rule, ledger.vector_types()))
     reader.rule = ledger.rule
-    return Monitor.from_parts(
-        reader, Engine(reader.vector_rule, index=index, comparable=comparable)
-    )
+    return assemble_monitor(reader, Engine(reader.vector_rule, index=index, comparable=comparable))
 
 
 def make_slope_monitor(ledger: Ledger, question: SlopeQuestion) -> Monitor:
     """Make an empty monitor for the decisions of a ledger of slopes."""
-    return Monitor.from_parts(VectorReader(ledger.rule), make_slope_engine(ledger.rule, question))
+    return assemble_monitor(VectorReader(ledger.rule), make_slope_engine(ledger.rule, question))
 
 
 def rejudge_slopes(
@@ -56,8 +54,8 @@ def rejudge_slopes(
             cannot be left out afterwards, as they can if all witnesses are named
     """
     outputs = [columns.outputs[i] for i in places.tolist()]
-    batch = monitor.memory.reader.read_many(columns.inputs["input"][places], outputs)
-    return monitor.memory.observe_many(batch, firsts, None)
+    batch = monitor.core.memory.reader.read_many(columns.inputs["input"][places], outputs)
+    return monitor.core.memory.observe_many(batch, firsts, None)
 
 
 def rejudge(
@@ -88,7 +86,7 @@ class Replay:
 
     rows: int
     """How many decisions were judged again."""
-    in_part: int
+    partly_compared: int
     """How many of them were compared only in part, since rows that they rested on are gone."""
     skipped: int
     """How many decisions were erased, or never judged."""
@@ -105,7 +103,7 @@ class Replay:
     def __str__(self) -> str:
         if self.difference is not None:
             return f"row {self.row:,} differs: {self.difference}"
-        part = f", {self.in_part:,} of them in part" if self.in_part else ""
+        part = f", {self.partly_compared:,} of them in part" if self.partly_compared else ""
         return f"{self.rows:,} verdicts recomputed{part}, all as they were written"
 
 

@@ -87,7 +87,7 @@ def judge_accepted(
         store.judge(EntryVerdicts(first, firsts, counts, NO_STORED_WITNESSES, facts))
         return None
     verdicts = memory.judge(layout.dtype, records["input"], outputs, firsts, models)
-    verdicts = replace(verdicts, missing=missing)
+    verdicts = replace(verdicts, missing_decisions=missing)
     retention.note_times(times)
     nearest, facts = select_nearest(verdicts, witnesses), facts_of_many(verdicts, count)
     store.judge(EntryVerdicts(first, firsts, verdicts.counts, nearest, facts))

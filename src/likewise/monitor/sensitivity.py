@@ -45,7 +45,7 @@ class VariantCounts:
     decisions: int
     comparable: int
     """How many had an earlier similar case, whatever its output."""
-    contradicting: int
+    violations: int
     """How many contradict an earlier similar case."""
     without_direction: int = 0
     """How many were left out: under cosine, all values that the rule compares are zero in them."""
@@ -56,16 +56,16 @@ class VariantCounts:
         return self.comparable / self.decisions if self.decisions else 0.0
 
     @property
-    def rate(self) -> float | None:
+    def rate_among_comparable(self) -> float | None:
         """The share of the comparable decisions that contradict one; None if none is comparable."""
-        return self.contradicting / self.comparable if self.comparable else None
+        return self.violations / self.comparable if self.comparable else None
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "decisions": self.decisions,
             "comparable": self.comparable,
-            "contradicting": self.contradicting,
-            "rate": self.rate,
+            "violations": self.violations,
+            "rate_among_comparable": self.rate_among_comparable,
         }
 
 
@@ -95,8 +95,8 @@ class Variant:
         return self.outcome.comparable
 
     @property
-    def contradicting(self) -> int:
-        return self.outcome.contradicting
+    def violations(self) -> int:
+        return self.outcome.violations
 
     def to_dict(self) -> dict[str, Any]:
         change = self.change
@@ -105,10 +105,10 @@ class Variant:
             "columns": list(change.columns),
             "change": change.how,
             "tolerance": change.tolerance,
-            "instead_of": change.instead_of,
+            "original": change.original,
             "comparable": self.comparable,
-            "contradicting": self.contradicting,
-            "rate": self.outcome.rate,
+            "violations": self.violations,
+            "rate_among_comparable": self.outcome.rate_among_comparable,
             "without_direction": self.outcome.without_direction,
         }
 
@@ -121,7 +121,7 @@ class SensitivityTable:
     Variants of a column are next to each other. Columns are in order of their effect: the largest
     difference that a change of the column makes to one of the two counts.
 
-    baseline  the counts of the rule itself: `comparable` and `contradicting` decisions
+    baseline  the counts of the rule itself: `comparable` decisions and `violations`
     variants  each with its `column` (None for epsilon), `how` it was changed, and the same counts
     """
 
@@ -143,7 +143,7 @@ class SensitivityTable:
         base = self.baseline
         return max(
             abs(variant.comparable - base.comparable),
-            abs(variant.contradicting - base.contradicting),
+            abs(variant.violations - base.violations),
         )
 
     def rank_blocking_columns(self) -> tuple[Variant, ...]:
@@ -155,7 +155,7 @@ class SensitivityTable:
         """Return the table for JSON."""
         return {
             **self.baseline.to_dict(),
-            "given": self.given_count,
+            "decisions_given": self.given_count,
             "variants": [one.to_dict() for one in self.variants],
             "unchanged": list(self.unchanged),
         }
@@ -236,9 +236,9 @@ def vary(
     ...     output_column="ok",
     ... )
     >>> found = vary(rule, people)
-    >>> found.baseline.comparable, found.baseline.contradicting
+    >>> found.baseline.comparable, found.baseline.violations
     (1, 0)
-    >>> [(one.column, one.how, one.comparable, one.contradicting) for one in found.variants[:3]]
+    >>> [(one.column, one.how, one.comparable, one.violations) for one in found.variants[:3]]
     [('age', 'ignored', 2, 1), ('age', 'halved', 1, 0), ('age', 'doubled', 2, 1)]
     """
     for change in changes:
@@ -355,7 +355,7 @@ def _count_all(
                 break
         else:
             return [
-                VariantCounts(rows, run.comparable, run.contradicting, run.without_direction)
+                VariantCounts(rows, run.comparable, run.violations, run.without_direction)
                 for run in runs
             ]
         rows = _reduce_rows(rows, runs, len(rules))
@@ -377,7 +377,7 @@ class _Run:
 
     rows: int
     comparable: int
-    contradicting: int
+    violations: int
     without_direction: int
     pairs: int
 

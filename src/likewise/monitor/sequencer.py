@@ -99,14 +99,20 @@ class Sequencer:
             raise BadRule("this monitor is in memory only; lw.open(folder, rule) has a ledger")
         return self.journal
 
+    def count_taken(self) -> int:
+        """Count the decisions that were taken, with those that wait to be judged."""
+        return self.rows_taken + (0 if self.journal is None else self.journal.accepted_count)
+
     @property
-    def missing(self) -> int:
+    def missing_decisions(self) -> int:
         """How many decisions are known to be missing, as every verdict says."""
-        return self._engine.verdict_context.missing
+        return self._engine.verdict_context.missing_decisions
 
     def _set_missing(self, count: int) -> None:
-        if count != self.missing:
-            self._engine.verdict_context = self._engine.verdict_context._replace(missing=count)
+        if count != self.missing_decisions:
+            self._engine.verdict_context = self._engine.verdict_context._replace(
+                missing_decisions=count
+            )
 
     # Before and after a call
 
@@ -373,7 +379,7 @@ class Sequencer:
         judged = [row for row, verdict in stored.items() if verdict.count != NOT_JUDGED]
         verdicts = self._read_stored_verdicts(journal, judged)
         return [
-            Verdict(row, verdicts[row].witnesses, verdicts[row].context._replace(known=False))
+            Verdict(row, verdicts[row].witnesses, verdicts[row].context._replace(repeated=False))
             if row in verdicts
             else None
             for row in rows
@@ -495,7 +501,7 @@ class Sequencer:
         """Count decisions as missing from now on; a ledger records the loss."""
         journal = self.journal if places is None else self.require_journal()
         if journal is None:
-            self._set_missing(self.missing + loss.count)
+            self._set_missing(self.missing_decisions + loss.count)
             return
         with self._whole_call():
             journal.record_loss(loss.to_dict(), places)
@@ -547,7 +553,7 @@ class Sequencer:
         verdicts = self.memory.observe_many(batch, firsts, None)
         self._commit_batch(batch, metadata, verdicts, firsts, [note])
         witnesses, context = verdicts[0].witnesses, verdicts[0].context
-        return Verdict(row, witnesses, context._replace(over=compared))
+        return Verdict(row, witnesses, context._replace(compared_with=compared))
 
 
 class ShardCoordinator(Protocol):
@@ -562,7 +568,7 @@ class ShardCoordinator(Protocol):
         """How many decisions were answered without a shard that has not been asked since."""
 
     def collect_late_verdicts(self, sequencer: Sequencer) -> list[Verdict]:
-        """Find the witnesses that shards name only now; see `Monitor.collect_late_verdicts`."""
+        """Find the witnesses that shards name only now, for `MonitorLedger`."""
 
     def observe_together(
         self, sequencer: Sequencer, decisions: Sequence[Decision]

@@ -118,7 +118,8 @@ def stream_blocks(
         return {name: render_block(template, name, **values) for name in blocks}
 
     place = f"{place} {visit.served.name}"
-    return visit.live.stream(place, render_blocks, visit.is_still_allowed)
+    events = visit.live.stream_events(place, render_blocks)
+    return EventStream(visit.service, events, visit.is_still_allowed)
 
 
 POLICY = (

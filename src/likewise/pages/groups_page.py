@@ -25,7 +25,7 @@ async def load(visit: Visit) -> PageData:
     decisions, columns = result or (None, ())
     data = {
         "monitor": served.name,
-        "none": none,
+        "no_groups_reason": none,
         "computed": computation and computation.to_dict(),
         "rows": served.next_row,
         "decisions": decisions,

@@ -36,18 +36,18 @@ async def load(visit: Visit) -> PageData:
         "monitor": served.name,
         "durable": monitor.durable,
         "waiting": served.waiting_rows,
-        "waiting_most": limits.waiting_rows,
-        "oldest_seconds": served.oldest_wait_seconds,
+        "waiting_limit": limits.waiting_rows,
+        "oldest_age_seconds": served.oldest_wait_seconds,
         "readers": service.readers,
-        "readers_most": limits.readers,
+        "readers_limit": limits.readers,
         "requests": service.active_requests,
-        "requests_most": limits.requests,
+        "requests_limit": limits.requests,
         "waiting_events": counts.waiting_events,
         "commits": {  # how long calls of the monitor took, including writing
             "calls": calls,
             "mean_seconds": counts.commit_durations.total / calls if calls else None,
-            "half_within_seconds": quantile(buckets, BUCKET_SECONDS, 0.5),
-            "most_within_seconds": quantile(buckets, BUCKET_SECONDS, 0.99),
+            "median_seconds_at_most": quantile(buckets, BUCKET_SECONDS, 0.5),
+            "p99_seconds_at_most": quantile(buckets, BUCKET_SECONDS, 0.99),
         },
         "refused": dict(counts.refused),
         "dropped": dict(counts.dropped),
@@ -59,30 +59,30 @@ async def load(visit: Visit) -> PageData:
     reading = await visit.live.readings.read(served)
     disk = None if reading is None else reading.disk
     data |= {
-        "missing": None if reading is None else reading.missing,
+        "missing_decisions": None if reading is None else reading.missing,
         "remembered": None if reading is None else reading.rows,
         "memory_bytes": None if reading is None else reading.bytes,
         "index": None if reading is None else reading.index,
         "share_visited": None if reading is None else reading.share_visited,
-        "disk_free": None if disk is None else disk.free,
-        "disk_size": None if disk is None else disk.size,
-        "disk_least": None if disk is None else limits.disk_bytes,
-        "written": None if reading is None else _iso(reading.last_written),
-        "durability": monitor.durability if monitor.durable else None,
+        "disk_free_bytes": None if disk is None else disk.free,
+        "disk_size_bytes": None if disk is None else disk.size,
+        "disk_minimum_bytes": None if disk is None else limits.disk_bytes,
+        "last_written": None if reading is None else _iso(reading.last_written),
+        "durability": monitor.ledger.durability if monitor.durable else None,
         "window": monitor.window.text if monitor.durable else None,
         "head": None,
-        "verified": None,
+        "verification": None,
     }
     if monitor.durable:
         with suppress(TimeoutError, LikewiseError, Refusal):
             async with asyncio.timeout(_HEAD_SECONDS):
-                data["head"] = str(await served.run_in_turn(monitor.head))
+                data["head"] = str(await served.run_in_turn(monitor.ledger.head))
         last = visit.live.verifications.get(served.name)
-        data["verified"] = last and {
-            "begun": iso_text_of_seconds(last.begun, "seconds"),
+        data["verification"] = last and {
+            "started": iso_text_of_seconds(last.started, "seconds"),
             "ended": _iso(last.ended),
             "ok": last.ok,
-            "said": last.message,
+            "message": last.message,
         }
     return PageData(
         data,
@@ -152,7 +152,7 @@ async def verify(visit: Visit, _: Fields) -> str:
 
     async def walk() -> None:
         try:
-            verified = await served.run_in_thread(served.monitor.verify)
+            verified = await served.run_in_thread(served.monitor.ledger.verify)
             verifying.ok, verifying.message = verified.ok, str(verified)
         except Exception as error:
             logger.error("verifying %s failed: %s", served.name, type(error).__name__)

@@ -32,42 +32,35 @@ class Leases:
         self, seconds: float = SECONDS, now: Callable[[], float] = clock.monotonic
     ) -> None:
         self._seconds, self._now = seconds, now
-        self._by_row: dict[int, Lease] = {}
-        self._by_reviewer: dict[str, int] = {}
+        self._leases: dict[str, Lease] = {}  # by reviewer
         self._skipped: dict[str, OrderedDict[int, None]] = {}
         self._lock = threading.Lock()
 
     def claim(self, row: int, reviewer: str) -> bool:
         """Lease a row, or renew the lease, and release any other; False if somebody else has it."""
         with self._lock:
-            lease = self._find_lease(row)
-            if lease is not None and lease.reviewer != reviewer:
+            if any(
+                lease.row == row and lease.reviewer != reviewer for lease in self._find_current()
+            ):
                 return False
-            before = self._by_reviewer.get(reviewer)
-            if before is not None and before != row:
-                self._drop(before)
-            self._by_row[row] = Lease(row, reviewer, self._now() + self._seconds)
-            self._by_reviewer[reviewer] = row
+            self._leases[reviewer] = Lease(row, reviewer, self._now() + self._seconds)
             return True
 
     def find_row(self, reviewer: str) -> int | None:
         """Return the row that a reviewer works on."""
         with self._lock:
-            row = self._by_reviewer.get(reviewer)
-            return None if row is None or self._find_lease(row) is None else row
+            return next((one.row for one in self._find_current() if one.reviewer == reviewer), None)
 
     def find_holder(self, row: int) -> str | None:
         """Return who works on a row."""
         with self._lock:
-            lease = self._find_lease(row)
-            return None if lease is None else lease.reviewer
+            return next((one.reviewer for one in self._find_current() if one.row == row), None)
 
     def release(self, row: int, reviewer: str) -> None:
         """Release a row."""
         with self._lock:
-            lease = self._by_row.get(row)
-            if lease is not None and lease.reviewer == reviewer:
-                self._drop(row)
+            if reviewer in self._leases and self._leases[reviewer].row == row:
+                del self._leases[reviewer]
 
     def skip(self, row: int, reviewer: str) -> None:
         """Release a row, and do not offer it to this reviewer for now."""
@@ -95,17 +88,10 @@ class Leases:
         """Return every lease with the seconds that it has left."""
         with self._lock:
             now = self._now()
-            leases = [self._find_lease(row) for row in list(self._by_row)]
-            return [(lease, lease.expires_at - now) for lease in leases if lease is not None]
+            return [(lease, lease.expires_at - now) for lease in self._find_current()]
 
-    def _find_lease(self, row: int) -> Lease | None:
-        lease = self._by_row.get(row)
-        if lease is not None and self._now() >= lease.expires_at:
-            self._drop(row)
-            return None
-        return lease
-
-    def _drop(self, row: int) -> None:
-        lease = self._by_row.pop(row, None)
-        if lease is not None and self._by_reviewer.get(lease.reviewer) == row:
-            del self._by_reviewer[lease.reviewer]
+    def _find_current(self) -> list[Lease]:
+        """Drop the leases that have expired; return the others."""
+        now = self._now()
+        self._leases = {who: one for who, one in self._leases.items() if now < one.expires_at}
+        return list(self._leases.values())

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from likewise.errors import LikewiseError
 from likewise.pages.rate_windows import RateWindows, count_in_ledger
 from likewise.service.body_types import encode
-from likewise.service.monitor_readings import MonitorReadings
-from likewise.service.routes.verdict_events import EventStream
 from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service import Service
 
@@ -34,7 +32,7 @@ Parts = Mapping[str, str]
 class VerificationStatus:
     """Holds the state of the last verification of a ledger that was started on a page."""
 
-    begun: float
+    started: float
     """Seconds since 1970."""
     ended: float | None = None
     ok: bool | None = None
@@ -50,7 +48,7 @@ class LiveUpdates:
         self._windows: dict[str, RateWindows] = {}
         self._rendered: dict[str, tuple[float, Parts]] = {}
         self.verifications: dict[str, VerificationStatus] = {}
-        self.readings = MonitorReadings()
+        self.readings = service.readings
         service.background_tasks.append(self.run)
 
     def read_windows(self, served: ServedMonitor) -> RateWindows:
@@ -92,34 +90,22 @@ class LiveUpdates:
         windows = self.read_windows(served)
         with suppress(LikewiseError):  # a ledger that cannot be read is reported elsewhere
             before = windows.rows_before
-            windows.add_past(
-                *await served.read_ledger(
-                    lambda ledger: count_in_ledger(
-                        ledger, before, counts_comparable=served.monitor.comparable
-                    )
-                )
+            past = await served.read_ledger(
+                count_in_ledger, before, counts_comparable=served.monitor.comparable
             )
+            windows.add_past(*past)
 
     def forget(self) -> None:
         """Drop rendered parts after an erasure; may be called in any thread."""
         self._rendered = {}
 
-    def stream(
-        self,
-        place: str,
-        render: Callable[[], Awaitable[Parts]],
-        is_allowed: Callable[[], bool],
-    ) -> EventStream:
-        """Stream the parts of a screen as they change.
-
-        place       names screen and monitor: streams of the same place share rendered parts
-        is_allowed  whether the viewer may still see the screen
-        """
-        return EventStream(self._service, self._stream_events(place, render), is_allowed)
-
-    async def _stream_events(
+    async def stream_events(
         self, place: str, render: Callable[[], Awaitable[Parts]]
     ) -> AsyncIterator[bytes]:
+        """Yield the parts of a screen as they change.
+
+        place: names screen and monitor; streams of the same place share rendered parts
+        """
         yield b"retry: 1000\n\n"
         sent: dict[str, str] = {}
         last_sent = clock.monotonic()

@@ -39,28 +39,28 @@ async def load(visit: Visit) -> PageData:
         "monitor": served.name,
         "rows": served.next_row,
         "exact": True,
-        "asks_comparable": monitor.comparable,
-        "missing": None if reading is None else reading.missing,
-        "lately": {  # the last few windows with decisions, and whether their rate is usual
+        "counts_comparable": monitor.comparable,
+        "missing_decisions": None if reading is None else reading.missing,
+        "recent": {  # the last few windows with decisions, and whether their rate is usual
             "span": span.recent_label,
             "until": iso_text_of_seconds(recent.until, "seconds"),
             "comparable": recent.counts.comparable,
             "violations": recent.counts.violations,
-            "rate": recent.counts.rate,
+            "rate_among_comparable": recent.counts.rate,
             "finding": recent.conclusion.finding,
-            "because": recent.conclusion.because,
+            "reason": recent.conclusion.reason,
             **_describe_band(recent.conclusion),
         },
-        "decisions_a_second": windows.decisions_per_second(now),
+        "decisions_per_second": windows.decisions_per_second(now),
         "last_decision": iso_text_of_seconds(last, "seconds") if last else None,
-        "last_decision_age": age,
+        "last_decision_age_seconds": age,
         "since_start": {
             "decisions": counts.decisions.total(),
             "comparable": counts.comparable,
             "violations": counts.violations.total(),
             "pairs": counts.pairs,
             "alarms": counts.alarms,
-            "sent_again": counts.repeated,
+            "repeated": counts.repeated,
         },
         "refused": dict(counts.refused),
         "dropped": dict(counts.dropped),
@@ -70,7 +70,7 @@ async def load(visit: Visit) -> PageData:
             {
                 "start": iso_text_of_seconds(window.start, "seconds"),
                 **window.counts._asdict(),
-                "rate": window.counts.rate,
+                "rate_among_comparable": window.counts.rate,
                 **_describe_band(window.conclusion),
             }
             for window in closed
@@ -108,7 +108,7 @@ async def load(visit: Visit) -> PageData:
 
 def _describe_band(conclusion: RateConclusion | None) -> dict[str, float | None]:
     """Return the band in which the rate usually lies; None where that cannot be concluded."""
-    if conclusion is None or conclusion.because:
+    if conclusion is None or conclusion.reason:
         return {"usual_low": None, "usual_high": None}
     return {"usual_low": conclusion.low, "usual_high": conclusion.high}
 

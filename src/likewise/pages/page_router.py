@@ -39,9 +39,10 @@ from likewise.pages.page_state import PageState, Visit, page_url
 from likewise.pages.running_tally import ComputationQueue
 from likewise.pages.settings import PagesSettings, read_pages_settings
 from likewise.pages.signing_in import CSRF_FIELD, PageAuthenticator, Viewer
+from likewise.service.app import App
 from likewise.service.body_types import encode
 from likewise.service.http_errors import Refusal, http_error, message_of
-from likewise.service.operations import AppContext, Operation
+from likewise.service.operations import Operation
 from likewise.service.request_guard import find_header
 from likewise.service.served_monitor import ServedMonitor
 
@@ -74,7 +75,7 @@ OPERATIONS = [
 ]
 
 
-def routes(serving: AppContext) -> list[BaseRoute]:
+def routes(serving: App) -> list[BaseRoute]:
     settings = read_pages_settings(serving.service.settings)
     return PageRouter(serving, settings).routes() if settings.enabled else []
 
@@ -82,7 +83,7 @@ def routes(serving: AppContext) -> list[BaseRoute]:
 class PageRouter:
     """Makes routes of screens, forms and downloads, and answers refusals as pages."""
 
-    def __init__(self, serving: AppContext, settings: PagesSettings) -> None:
+    def __init__(self, serving: App, settings: PagesSettings) -> None:
         self._service, self._guard = serving.service, serving.guard
         self._settings = settings
         self._signing_in = PageAuthenticator(serving.service, settings)
@@ -119,7 +120,7 @@ class PageRouter:
             self._computations.forget(served)
             self._live.forget()
 
-        served.monitor.erasure_listeners.append(forget)
+        served.monitor.core.erasure_listeners.append(forget)
 
     # The kinds of parts
 

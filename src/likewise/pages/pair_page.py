@@ -44,7 +44,7 @@ class PairDetails:
     count: int
     """How many decisions the later one contradicts, including those that are not stored."""
     comparable: bool | None
-    missing: int
+    missing_decisions: int
     others: tuple[dict[str, Any], ...]
     """The other witnesses, the nearest first."""
     reviews: tuple[Review, ...]
@@ -75,8 +75,8 @@ class PairDetails:
             "witness_key": json_value(self.keys[1]),
             "count": self.count,
             "comparable": self.comparable,
-            "missing": self.missing,
-            "others": list(self.others),
+            "missing_decisions": self.missing_decisions,
+            "other_witnesses": list(self.others),
             "disposition": self.disposition,
             "reviews": [asdict(review) for review in self.reviews],
         }
@@ -84,12 +84,12 @@ class PairDetails:
 
 async def load_pair(served: ServedMonitor, row: int, witness: int | None) -> PairDetails:
     """Load a pair by its rows; without a witness, the decision beside its nearest one."""
-    served.monitor.insist_on_contradictions()
+    served.monitor.core.require_contradictions()
     if not served.monitor.durable:
         verdict = served.recent.find(row)
-        return await served.run_in_thread(lambda: _load_memory_pair(served, row, witness, verdict))
+        return await served.run_in_thread(_load_memory_pair, served, row, witness, verdict)
     await served.flush()
-    return await served.read_ledger(lambda ledger: load_ledger_pair(ledger, row, witness))
+    return await served.read_ledger(load_ledger_pair, row, witness)
 
 
 def _select_witness(row: int, witness: int | None, nearest: tuple[Witness, ...]) -> Witness:
@@ -119,7 +119,7 @@ def load_ledger_pair(ledger: Ledger, row: int, witness: int | None) -> PairDetai
         (entry.key, None if other is None else other.key),
         entry.count or 0,
         entry.comparable,
-        entry.missing,
+        entry.missing_decisions,
         tuple(_describe_other(ledger, one) for one in others[:MOST_OTHERS]),
         tuple(ledger.reviews(row)),
     )
@@ -188,7 +188,7 @@ def _load_memory_pair(
         tuple(past.keys(rows)),
         verdict.count,
         verdict.comparable,
-        verdict.missing,
+        verdict.missing_decisions,
         tuple(
             decision | {"distance": json_value(one.input_distance)}
             for one, decision in zip(others, decisions, strict=True)
@@ -210,7 +210,7 @@ async def load(visit: Visit) -> PageData:
         details.to_dict(),
         lambda: {
             "details": details,
-            "missing": missing_in_words(details.missing),
+            "missing": missing_in_words(details.missing_decisions),
             "more": details.count - 1 - len(details.others),
             "holder": visit.state.leases.find_holder(details.row),
             "dispositions": CHOICES,

@@ -42,7 +42,7 @@ def find_key(served: ServedMonitor, ledger: Ledger | None, text: str) -> tuple[A
     for key in keys:
         row = served.monitor.past.row_of(key)
         if row is None and ledger is not None:
-            row = ledger.row_by_index(key)
+            row = ledger.reader.row_by_index(key)
         if row is not None:
             return key, row
     return None
@@ -64,19 +64,17 @@ async def load(visit: Visit) -> PageData:
     after = parse_whole("after", visit.query["after"]) if visit.query.get("after") else None
     if served.monitor.durable:
         await served.flush()
-        details = await served.read_ledger(
-            lambda ledger: _find_in_ledger(served, ledger, text, after)
-        )
+        details = await served.read_ledger(_find_in_ledger, served, text, after)
     else:
         recent = served.recent.after(-1)
-        details = await served.run_in_thread(lambda: _find_in_memory(served, text, recent))
+        details = await served.run_in_thread(_find_in_memory, served, text, recent)
     if details is not None:
         await visit.record_look("people", row=details["row"])
     return PageData(data | (details or {}), lambda: {"most": _MOST})
 
 
 def _find_in_ledger(
-    served: ServedMonitor, ledger: Ledger, text: str, after: int | None
+    ledger: Ledger, served: ServedMonitor, text: str, after: int | None
 ) -> dict[str, Any] | None:
     match = find_key(served, ledger, text)
     if match is None:
@@ -194,7 +192,7 @@ def _find_rows_of_person(served: ServedMonitor, row: int) -> list[int]:
     """Return all rows about the person of a row, however long the search takes."""
     if not served.monitor.durable:
         return _find_same_person(served, row, None, {})[0]
-    with closing(Ledger(served.monitor.path)) as ledger:
+    with closing(Ledger(served.monitor.ledger.path)) as ledger:
         return _find_same_person(served, row, None, _read_superseded(ledger))[0]
 
 

@@ -27,7 +27,7 @@ _PAGE_ROWS = 50
 
 async def load(visit: Visit) -> PageData:
     served, viewer = visit.served, visit.viewer
-    served.monitor.insist_on_contradictions()
+    served.monitor.core.require_contradictions()
     state = visit.query.get("state", "") or "open"
     if state not in STATES:
         raise Refusal(400, f"state: expected one of {', '.join(STATES)}.")
@@ -57,13 +57,13 @@ async def load(visit: Visit) -> PageData:
         "reviewed": log.count_by_disposition(),
         "reviewers": log.count_by_reviewer(),
         "reviewer_agreement": log.reviewer_agreement()._asdict(),
-        "working": [
+        "leases": [
             {"reviewer": lease.reviewer, "row": lease.row, "seconds_left": round(left)}
             for lease, left in leases.list_leases()
         ],
-        "put_aside": leases.count_skipped(viewer.name),
+        "skipped": leases.count_skipped(viewer.name),
         "last": last and asdict(last),  # this reviewer's last review, which can be undone
-        "may_be_more": may_be_more,
+        "has_more": may_be_more,
     }
     return PageData(
         data,

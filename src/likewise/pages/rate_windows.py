@@ -134,7 +134,7 @@ class _SpanWindows:
         if conclusion.finding in ("above", "below"):
             self.is_unusual = True
         elif len(self.usual) < _BAND.least_windows or (
-            not conclusion.because and conclusion.low <= rate <= conclusion.high
+            not conclusion.reason and conclusion.low <= rate <= conclusion.high
         ):
             self.is_unusual = False
         leaving = number - _RECENT_WINDOWS + 1

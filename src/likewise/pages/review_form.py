@@ -8,7 +8,8 @@ made; if another was saved since, or somebody else works on the pair, nothing is
 
 from collections.abc import Mapping
 
-from likewise.ledger.notes import DISPOSITIONS, Review
+from likewise.ledger.ledger import Ledger
+from likewise.ledger.notes import DISPOSITIONS
 from likewise.pages.frame import Form, PagePart
 from likewise.pages.page_state import Visit
 from likewise.service.http_errors import Refusal
@@ -55,7 +56,7 @@ async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> s
         )
     try:
         seen = fields.get("seen", "")
-        reviews: list[Review] = await served.read_ledger(lambda ledger: ledger.reviews(row))
+        reviews = await served.read_ledger(Ledger.reviews, row)
         last = reviews[-1] if reviews else None
         if seen != ("-1" if last is None else str(last.event)):
             who = "somebody" if last is None else last.reviewer
@@ -69,7 +70,7 @@ async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> s
 
         def write() -> None:
             record_action(served, visit.viewer.actor, "review", row=row)
-            served.monitor.review(
+            served.monitor.ledger.review(
                 row,
                 witness,
                 disposition,

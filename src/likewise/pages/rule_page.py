@@ -50,8 +50,8 @@ class EpsilonTrial:
             "epsilon": epsilon,
             "decisions": count,
             "comparable": round(alike * count),
-            "flagged": round(flagged * count),
-            "rate": flagged / alike if alike else None,
+            "violations": round(flagged * count),
+            "rate_among_comparable": flagged / alike if alike else None,
         }
 
 
@@ -93,9 +93,9 @@ def _try_epsilons(served: ServedMonitor) -> EpsilonTrial:
         is_partial, rows = is_partial or len(rows) > most, rows[-most:]
         arguments = (past.inputs(rows).reshape(len(rows), -1), past.outputs(rows))
         rule = replace(rule, embed=None) if rule.embed is not None else rule
-    if monitor.within is not None:
+    if monitor.core.within is not None:
         remarks += (
-            f"All of these decisions are compared with each other, not only {monitor.within}.",
+            f"All of these decisions are compared with each other, not only {monitor.core.within}.",
         )
     flagged = calibrate(rule, *arguments, threads=1)
     alike = calibrate_like_cases(rule, *arguments, threads=1)
@@ -129,7 +129,7 @@ async def load(visit: Visit) -> PageData:
     tried: EpsilonTrial | None = computation.value if computation else None
     varied: SensitivityTable | None = lines_computation.value if lines_computation else None
     rule, words = monitor.rule, word_rule(monitor.rule)
-    notes = [*words.notes, *describe_time_limit(monitor.within)]
+    notes = [*words.notes, *describe_time_limit(monitor.core.within)]
     curve = None if tried is None else curve_of(tried.flagged, rule, tried.alike)
     epsilons = {rule.epsilon / 2, rule.epsilon, rule.epsilon * 2, epsilon or rule.epsilon}
     data = {
@@ -154,7 +154,7 @@ async def load(visit: Visit) -> PageData:
         "curve": curve
         and {
             "epsilons": curve.epsilons,
-            "flagged": curve.rates,
+            "rates": curve.rates,
             "comparable": curve.comparable,
         },
     }

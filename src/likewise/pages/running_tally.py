@@ -261,7 +261,7 @@ class BackgroundTally:
     async def _count_in_background(self) -> None:
         served, tally = self._served, self._tally
         try:
-            while await served.read_ledger(lambda ledger: tally.step(ledger, 4)):
+            while await served.read_ledger(tally.step, 4):
                 await asyncio.sleep(_PAUSE)
         except (
             LikewiseError,
@@ -281,18 +281,18 @@ def _describe_totals(
         "comparable": comparable,
         "violations": violations,
         "rate": violations / judged if judged else None,
-        "comparable_rate": violations / comparable if comparable else None,
+        "rate_among_comparable": violations / comparable if comparable else None,
     }
 
 
 async def count_totals(served: ServedMonitor, tally: BackgroundTally) -> dict[str, Any]:
     """Return the counts of decisions, comparable ones and contradictions, and of which rows."""
-    served.monitor.insist_on_contradictions()
+    served.monitor.core.require_contradictions()
     if served.monitor.durable:
         await served.flush()
-        return {"of": "ledger", "rows": served.next_row, **(await tally.read()).totals()}
+        return {"source": "ledger", "rows": served.next_row, **(await tally.read()).totals()}
     counts, rows = served.counts, served.next_row
     decisions, violations = counts.decisions.total(), counts.violations.total()
     comparable = counts.comparable if served.monitor.comparable else None
     totals = _describe_totals(rows - decisions, rows, decisions, decisions, comparable, violations)
-    return {"of": "process", "rows": rows, **totals}
+    return {"source": "process", "rows": rows, **totals}

@@ -103,7 +103,7 @@ class PageAuthenticator:
         )
         if token is not None:
             return Viewer(token.name, token.scopes, token.monitors, csrf)
-        session = self._find_session(_read_id(request, self.cookie_name(request)))
+        session = self._find_session(self._read_id(request))
         if session is None:
             return None
         token = session.token
@@ -150,7 +150,7 @@ class PageAuthenticator:
 
         The replaced id stays valid for some seconds, for requests that are already on their way.
         """
-        sent = _read_id(request, self.cookie_name(request))
+        sent = self._read_id(request)
         session = self._find_session(sent)
         now = self._now()
         if sent is None:
@@ -190,7 +190,7 @@ class PageAuthenticator:
 
     def _end_session(self, request: Request) -> None:
         """End the session of a request, under all of its ids."""
-        session = self._find_session(_read_id(request, self.cookie_name(request)))
+        session = self._find_session(self._read_id(request))
         if session is not None:
             self._drop_sessions(lambda other: other.family == session.family)
 
@@ -203,34 +203,31 @@ class PageAuthenticator:
 
     def csrf_token(self, request: Request) -> str:
         """Return the CSRF token for the forms of this session."""
-        sent = _read_id(request, self.cookie_name(request)) or _new_id(request)
+        sent = self._read_id(request) or _new_id(request)
         session = self._find_session(sent)
         family = sent if session is None else session.family
         return hmac.new(self._key, f"csrf {family}".encode(), hashlib.sha256).hexdigest()
 
     def check_csrf(self, request: Request, token: str) -> None:
         """Raise Refusal if a form does not come from a page of this session."""
-        has_cookie = _read_id(request, self.cookie_name(request)) is not None
-        if not has_cookie or not hmac.compare_digest(
-            self.csrf_token(request).encode(), token.encode()
-        ):
+        expected = self.csrf_token(request).encode()
+        if self._read_id(request) is None or not hmac.compare_digest(expected, token.encode()):
             raise Refusal(
                 403,
                 "this form is from another session, or from before the server was restarted."
                 " Nothing was done: go back, reload the page, and send it again.",
             )
 
+    def _read_id(self, request: Request) -> str | None:
+        """Return the id in the cookie of a request; None if it cannot be one of ours."""
+        sent = request.cookies.get(self.cookie_name(request))
+        return sent if sent is not None and 20 <= len(sent) <= 100 else None
+
     def cookie_name(self, request: Request) -> str:
         return "__Host-likewise" if self._secure(request) else "likewise"
 
     def _secure(self, request: Request) -> bool:
         return self._always_secure or request.url.scheme == "https"
-
-
-def _read_id(request: Request, name: str) -> str | None:
-    """Return the id in the cookie of a request; None if it cannot be one of ours."""
-    sent = request.cookies.get(name)
-    return sent if sent is not None and 20 <= len(sent) <= 100 else None
 
 
 def _new_id(request: Request) -> str:

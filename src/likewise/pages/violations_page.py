@@ -29,7 +29,8 @@ from likewise.pages.running_tally import count_totals
 from likewise.reports.selected_pairs import entry_of
 from likewise.reports.workbook import Workbook
 from likewise.service.http_errors import Refusal
-from likewise.service.routes.query_values import parse_number, parse_time, parse_whole
+from likewise.service.queries import resolve_group
+from likewise.service.routes.query_values import parse_number, parse_violation_query, parse_whole
 from likewise.service.served_monitor import ServedMonitor
 from likewise.tables.codec import json_value, to_query_text
 from likewise.tables.printing import escape_cell
@@ -47,7 +48,7 @@ class ViolationsRequest:
     """A list of contradictions, as an address asks for it."""
 
     query: ViolationQuery
-    """Order and filters, except the group, which only a ledger can read."""
+    """Order and filters; the value of the group is text."""
     lines: int
     filters: Mapping[str, str]
     """The filters as the address writes them, by the names in FILTERS."""
@@ -60,23 +61,11 @@ class ViolationsRequest:
         order = values.get("order", "newest")
         if order not in ORDERS:
             raise Refusal(400, f"order: expected one of {', '.join(ORDERS)}.")
-        if values.get("review", DISPOSITIONS[0]) not in DISPOSITIONS:
-            raise Refusal(400, f"review: expected one of {', '.join(DISPOSITIONS)}.")
-        if ":" not in values.get("group", ":"):
-            raise Refusal(400, "group: expected column:value.")
         lines = parse_whole("lines", values["lines"]) if "lines" in values else LINES
         if not 1 <= lines <= MOST_LINES:
             raise Refusal(400, f"lines is {lines}; expected 1 to {MOST_LINES}.")
         return cls(
-            ViolationQuery(
-                order,
-                since=parse_time("since", values["since"]) if "since" in values else None,
-                until=parse_time("until", values["until"]) if "until" in values else None,
-                model=values.get("model"),
-                review=values.get("review"),
-                within=parse_number("within", values["within"]) if "within" in values else None,
-                output=values.get("output"),
-            ),
+            replace(parse_violation_query(values), order=order),
             lines,
             {name: values[name] for name in FILTERS if name in values},
             _parse_cursor(values["from"], order) if "from" in values else None,
@@ -87,12 +76,6 @@ class ViolationsRequest:
         order = {} if self.query.order == "newest" else {"order": self.query.order}
         lines = {} if self.lines == LINES else {"lines": self.lines}
         return {**order, **lines, **self.filters}
-
-    def to_ledger_query(self, ledger: Ledger) -> ViolationQuery:
-        if "group" not in self.filters:
-            return self.query
-        column, _, value = self.filters["group"].partition(":")
-        return replace(self.query, group=ledger.group_of_text(column, value))
 
 
 def _parse_cursor(text: str, order: str) -> PageCursor:
@@ -124,7 +107,7 @@ class ViolationsPage:
 def list_from_ledger(
     ledger: Ledger, request: ViolationsRequest, seconds: float = SECONDS
 ) -> ViolationsPage:
-    query = request.to_ledger_query(ledger)
+    query = resolve_group(ledger, request.query)
     rows, following = ledger.violations_page(
         query, behind=request.behind, limit=request.lines, seconds=seconds
     )
@@ -239,15 +222,13 @@ async def list_violations(
     served: ServedMonitor, request: ViolationsRequest, seconds: float = SECONDS
 ) -> ViolationsPage:
     """Return the list that an address asks for."""
-    served.monitor.insist_on_contradictions()
+    served.monitor.core.require_contradictions()
     if not served.monitor.durable:
         recent = served.recent.after(-1)  # on the event loop: verdicts are added there
         has_forgotten = served.recent.last_dropped >= 0
-        return await served.run_in_thread(
-            lambda: list_from_memory(served, request, recent, has_forgotten)
-        )
+        return await served.run_in_thread(list_from_memory, served, request, recent, has_forgotten)
     await served.flush()
-    return await served.read_ledger(lambda ledger: list_from_ledger(ledger, request, seconds))
+    return await served.read_ledger(list_from_ledger, request, seconds)
 
 
 async def list_all_violations(
@@ -308,11 +289,11 @@ async def load(visit: Visit) -> PageData:
         "order": request.query.order,
         "filters": request.to_query(),
         "source": page.source,
-        "earlier_gone": page.has_forgotten,
+        "earlier_unavailable": page.has_forgotten,
         "counts": await count_totals(served, visit.state.tally),
         "violations": page.lines,
         "next": page.next,
-        "offered": offered,
+        "filter_values": offered,
     }
     return PageData(
         data,
@@ -404,7 +385,7 @@ async def download_workbook(visit: Visit) -> Response:
         )
     lines, complete = await _list_for_file(visit)
     about = f"Contradictions of {visit.served.name}" + ("" if complete else ", not all of them")
-    content = await visit.served.run_in_thread(lambda: _make_workbook(lines, about))
+    content = await visit.served.run_in_thread(_make_workbook, lines, about)
     kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
     return _answer_file(content, kind, "violations.xlsx", complete)
 

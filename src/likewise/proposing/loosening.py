@@ -68,14 +68,6 @@ class BlockingSets:
         return total
 
 
-def parts_with_families(rule: Rule, families: Sequence[Family]) -> tuple[RulePart, ...]:
-    """List the columns that are compared, in their order; a one-hot family is one part."""
-    together: dict[str, list[str]] = {}
-    for family in families:
-        together.setdefault(family.name, []).extend(family.columns)
-    return list_parts(rule, together=together)
-
-
 def find_blocking_sets(
     rule: Rule, columns: Mapping[str, Column], parts: Sequence[RulePart], most: int
 ) -> BlockingSets:
@@ -168,17 +160,17 @@ class LoosenedRule:
         trial = self.trial
         first = "" if trial.decisions == self.rows else "the first "
         rows = f"{first}{trial.decisions:,} rows"
-        if trial.rate is None:
+        if trial.rate_among_comparable is None:
             lines = [
                 f"Tried on {rows}: NOTHING COULD BE COMPARED, so nothing follows. No decision has"
                 " an earlier one about a similar case. Widen tolerances, or leave columns out."
             ]
         else:
-            verb = "contradicts" if trial.contradicting == 1 else "contradict"
+            verb = "contradicts" if trial.violations == 1 else "contradict"
+            share = percent(trial.rate_among_comparable)
             lines = [
                 f"Tried on {rows}: {trial.comparable:,} decisions ({percent(trial.share)}) had an"
-                f" earlier similar case; {trial.contradicting:,} of those ({percent(trial.rate)})"
-                f" {verb} one."
+                f" earlier similar case; {trial.violations:,} of those ({share}) {verb} one."
             ]
         if self.before is not trial:
             lines.append(
@@ -202,16 +194,16 @@ class LoosenedRule:
             return {
                 "decisions": one.decisions,
                 "comparable": one.comparable,
-                "contradicting": one.contradicting,
+                "violations": one.violations,
             }
 
         return {
             **outcome_to_dict(self.trial),
-            "rate": self.trial.rate,
+            "rate_among_comparable": self.trial.rate_among_comparable,
             "first_proposed": outcome_to_dict(self.before),
-            "prevents_most": self._prevents_most(),
-            "prevented": self._list_prevented(),
-            "looked_at": self.varied.decisions,
+            "most_blocking": self._prevents_most(),
+            "blocking": self._list_prevented(),
+            "decisions_examined": self.varied.decisions,
         }
 
     def _list_prevented(self) -> list[dict[str, Any]]:
@@ -244,16 +236,19 @@ def loosen_rule(
     """
     rows = len(next(iter(profiles.values())))
     until = time.monotonic() + SECONDS
+    together: dict[str, list[str]] = {}  # a one-hot family is one part
+    for family in families:
+        together.setdefault(family.name, []).extend(family.columns)
     proposed, first = rule, _try_rule(rule, table)
     if first.share >= USEFUL:
-        return LoosenedRule(rule, first, first, (), _vary_ignoring(rule, table, families), rows)
+        return LoosenedRule(rule, first, first, (), _vary_ignoring(rule, table, together), rows)
     numbers = [name for name, one in (rule.features or {}).items() if one.kind == "number"]
     rule, widened = _widen_tolerances(rule, numbers), dict.fromkeys(numbers, 1)
     left_out: list[str] = []
-    tells = _measure_association(parts_with_families(rule, families), rule, profiles)
+    tells = _measure_association(list_parts(rule, together=together), rule, profiles)
     for _ in range(STEPS):
         share = _try_rule(rule, table).share
-        parts = parts_with_families(rule, families)
+        parts = list_parts(rule, together=together)
         if share >= USEFUL or len(parts) <= _LEFT or time.monotonic() > until:
             break
         at_once = 1 if share >= _FAR * USEFUL else max(1, len(parts) // _AT_ONCE)
@@ -266,16 +261,13 @@ def loosen_rule(
                 rule = _ignore_part(rule, part)
                 left_out += part.columns
     trial = _try_rule(rule, table)
-    if trial.share <= first.share:
-        return LoosenedRule(
-            proposed, first, first, (), _vary_ignoring(proposed, table, families), rows
-        )
     steps = {name: count for name, count in widened.items() if name not in left_out}
     texts = ((tuple(steps), _WIDER), (tuple(left_out), _LEFT_OUT))
     notes = tuple(ColumnNote("loosened", names, text) for names, text in texts if names)
-    return LoosenedRule(
-        rule, trial, first, notes, _vary_ignoring(rule, table, families), rows, steps
-    )
+    if trial.share <= first.share:
+        rule, trial, notes, steps = proposed, first, (), {}
+    varied = _vary_ignoring(rule, table, together)
+    return LoosenedRule(rule, trial, first, notes, varied, rows, steps)
 
 
 def _try_rule(rule: Rule, table: Any) -> VariantCounts:
@@ -283,10 +275,10 @@ def _try_rule(rule: Rule, table: Any) -> VariantCounts:
     return vary(rule, table, changes=(), most_rows=ROWS).baseline
 
 
-def _vary_ignoring(rule: Rule, table: Any, families: Sequence[Family]) -> SensitivityTable:
+def _vary_ignoring(
+    rule: Rule, table: Any, together: Mapping[str, Sequence[str]]
+) -> SensitivityTable:
     """Count the same with each column ignored; families as one."""
-    parts = parts_with_families(rule, families)
-    together = {part.name or "": part.columns for part in parts if len(part.columns) > 1}
     return vary(
         rule,
         table,

@@ -92,7 +92,7 @@ def _guess_numbers(values: pl.Series, text: TextColumns) -> pl.Series:
     name, settled = values.name, text.get_column_reading(values.name)
     if settled.reading is None:
         text.remark(name, remark_on_words(name, settled, whole_too=True))
-        text.count_words(name, values)
+        text.words.add_kept_words(name, values)
         return values
     bare, numbers = parse_numbers(values, settled.reading)
     if numbers.null_count() > values.null_count() or numbers.is_nan().any():
@@ -101,10 +101,10 @@ def _guess_numbers(values: pl.Series, text: TextColumns) -> pl.Series:
         unfit = unfit & (values.str.strip_chars() != "")
         if unfit.any():
             text.remark(name, _remark_late_word(values, unfit))
-            text.count_words(name, values)
+            text.words.add_kept_words(name, values)
             return values
         if nothing.any():
-            text.count_missing(name, values.filter(nothing))
+            text.words.add_missing(name, values.filter(nothing))
             numbers = numbers.to_frame().select(pl.when(~nothing).then(pl.col(name))).to_series()
     whole = bare.str.strip_chars().cast(pl.Int64, strict=False)
     if whole.null_count() > numbers.null_count():

@@ -75,12 +75,14 @@ def propose_and_try(
 
     about_output: a note on how the output was chosen
     """
-    proposal = propose_features(profiles, outputs, _protected_by_name(profiles, outputs))
+    titles = _name_inputs(profiles, outputs)
+    protected = [name for name, title in titles.items() if column_names.is_protected(title)]
+    proposal = propose_features(profiles, outputs, protected)
     label = proposal.output == "label"
     rule = proposal.to_rule(favourable_of(profiles[outputs[0]]) if label else None)
     about_output = about_output or truth_note(outputs[0]) or ""
     notes = [ColumnNote("output", tuple(outputs), about_output)] if about_output else []
-    notes += [*_notes_on_people(proposal.features, profiles), *proposal.notes]
+    notes += [*_notes_on_people(proposal.features, titles), *proposal.notes]
     reasons = dict(proposal.reasons)
     tried = None
     try:
@@ -132,22 +134,20 @@ _PROXY = (
 )
 
 
-def _protected_by_name(profiles: Mapping[str, Profile], outputs: Sequence[str]) -> list[str]:
-    """List the inputs that are named after a protected group, each family by its own name."""
+def _name_inputs(profiles: Mapping[str, Profile], outputs: Sequence[str]) -> dict[str, str]:
+    """Return for each input its name, or that of its family."""
     inputs = {name: one for name, one in profiles.items() if name not in outputs and one.comparable}
-    families = _family_names(inputs)
-    return [name for name in inputs if column_names.is_protected(families.get(name, name))]
+    family_of = {name: family.name for family in families_of(inputs) for name in family.columns}
+    return {name: family_of.get(name, name) for name in inputs}
 
 
 def _notes_on_people(
-    features: Mapping[str, Feature], profiles: Mapping[str, Profile]
+    features: Mapping[str, Feature], titles: Mapping[str, str]
 ) -> list[ColumnNote]:
     """Return a note for each column, or family, that is about a group of people."""
-    inputs = {name: profiles[name] for name in features if profiles[name].comparable}
-    families = _family_names(inputs)
     columns_by_name: dict[str, list[str]] = {}
-    for name in inputs:
-        columns_by_name.setdefault(families.get(name, name), []).append(name)
+    for name, title in titles.items():
+        columns_by_name.setdefault(title, []).append(name)
     notes = []
     for name, columns in columns_by_name.items():
         kinds = {features[one].kind for one in columns}
@@ -164,11 +164,6 @@ def _notes_on_people(
         elif column_names.is_proxy(name) and any(features[one].is_compared for one in columns):
             notes.append(ColumnNote("proxy", tuple(columns), _PROXY))
     return notes
-
-
-def _family_names(profiles: Mapping[str, Profile]) -> dict[str, str]:
-    """Return for each column of a family the family's name."""
-    return {name: family.name for family in families_of(profiles) for name in family.columns}
 
 
 # As text

@@ -60,14 +60,7 @@ class BoundedQueue(Generic[T]):
     and `_midway` says that they may be wrong; the next call counts again (`settle`).
     """
 
-    def __init__(
-        self,
-        most: int,
-        most_bytes: int = UNLIMITED,
-        *,
-        wake: Callable[[], None],
-        later: DeferredEntries | None = None,
-    ) -> None:
+    def __init__(self, most: int, most_bytes: int, *, wake: Callable[[], None]) -> None:
         self.lock = RLock()  # no Condition: a signal in Condition.__enter__ would leave it taken
         self.wake_at = 1
         self.urgent_below = 0
@@ -81,7 +74,7 @@ class BoundedQueue(Generic[T]):
         self.losses = QueueLosses()
         self._most, self._most_bytes = most, most_bytes
         self._wake = wake
-        self.deferred = later
+        self.deferred: DeferredEntries | None = None
         """Entries that were put off; None if there are none, or they will not be done any more."""
         self._midway = False
         self._entries: deque[Entry[T]] = deque()

@@ -115,7 +115,8 @@ class DecisionBuffer:
         self._state = _OPEN
         self._give_up = False
         self._process = os.getpid()
-        if settings.when_full == "accept" and monitor.accepting is None:
+        ledger = None if monitor.core is None else monitor.core.ledger
+        if settings.when_full == "accept" and ledger is None:
             where = "in memory only" if monitor.remote is None else "behind a service"
             raise BadRule(
                 'when_full="accept" writes waiting decisions into a ledger, and this monitor is'
@@ -148,17 +149,17 @@ class DecisionBuffer:
         )
         self._name = secrets.token_hex(4)
         # A ledger records the buffer's end at exit, so the buffer lives until then if not closed.
-        reference = weakref.ref(self) if monitor.accepting is None else lambda: self
+        reference = weakref.ref(self) if ledger is None else lambda: self
         at_exit = partial(_close_at_exit, reference)
         atexit.register(at_exit)  # registered after the monitor's close, so it runs before that
         self._unregister = weakref.finalize(self, atexit.unregister, at_exit)
         self._unregister.atexit = False
         register_after_fork(self)
-        if monitor.accepting is not None:
+        if ledger is not None:
             drops = settings.when_full == "drop_newest" or settings.timeout is not None
             in_hand = _ACCEPTED_TOGETHER if settings.when_full == "accept" else self._batch
             most = settings.capacity + min(settings.capacity, in_hand)
-            monitor.accepting.begin_buffer(self._name, most, drops=drops)
+            ledger.begin_buffer(self._name, most, drops=drops)
 
     # Submitting
 

@@ -81,7 +81,7 @@ class Deliverer:
     ) -> None:
         self._monitor = monitor
         self._remote = monitor.remote
-        self._ledger = monitor.accepting
+        self._ledger = None if monitor.core is None else monitor.core.ledger
         self._queue = queue
         self._answers = answers
         self._copies = copies
@@ -380,7 +380,7 @@ class Deliverer:
         details: dict[str, Any] = {"first": loss.first, "last": loss.last}
         details |= {"since": since, "until": until}
         if self._remote is None:
-            missing = self._monitor.missing
+            missing = self._monitor.missing_decisions
             if self._missing_before is None:
                 self._missing_before = missing
             if missing < self._missing_before + loss.count:  # else an earlier try succeeded

@@ -19,7 +19,7 @@ from numpy import ndarray
 
 from likewise.errors import BadDecision, UnexpectedValue, WrongShape
 from likewise.monitor.readers.protocol import FROM_ROW
-from likewise.queueing.bounded_queue import UNLIMITED, BoundedQueue, DeferredEntries, Entry
+from likewise.queueing.bounded_queue import UNLIMITED, BoundedQueue, Entry
 from likewise.rule.rule import Rule
 from likewise.runtime.log import logger
 from likewise.tables.copy_input import copy_input
@@ -65,10 +65,9 @@ class Worker(Generic[T]):
         batch: int = 1,
         gather: float = 0.0,
         idle: float = 1.0,
-        later: DeferredEntries | None = None,
         choose: Callable[[], int] | None = None,
     ) -> None:
-        self.queue: BoundedQueue[T] = BoundedQueue(most, most_bytes, wake=self.wake, later=later)
+        self.queue: BoundedQueue[T] = BoundedQueue(most, most_bytes, wake=self.wake)
         self._work = work
         self._name = name
         self._choose = choose or (lambda: batch)

@@ -232,7 +232,7 @@ def _name(stretch: Stretch) -> str:
 
 def _tip(one: Stretch) -> str:
     compared = "" if one.comparable is None else f" comparable of {one.decisions:,}"
-    return f"{_name(one)}: {one.flagged:,} of {one.of:,}{compared} ({percent(one.rate)})"
+    return f"{_name(one)}: {one.violations:,} of {one.of:,}{compared} ({percent(one.rate)})"
 
 
 def _row_ticks(frame: Frame) -> str:

@@ -311,15 +311,13 @@ class ClearestPairs:
         return both.select(once), dict(self._firsts)
 
     @classmethod
-    def merge_parts(
-        cls, most: int, parts: Sequence[tuple[Candidates, Firsts]], kinds: int = KINDS
-    ) -> Self:
+    def merge_parts(cls, most: int, parts: Sequence[tuple[Candidates, Firsts]]) -> Self:
         """Return what the whole stream would have left, from what each part of it left."""
         firsts: Firsts = {}
         for _, own in parts:
             for which, first in own.items():
                 firsts[which] = min(first, firsts.get(which, first))
-        whole = cls(most, kinds)
+        whole = cls(most)
         whole.add(Candidates.none(), firsts)
         for candidates, _ in parts:
             whole.add(candidates, {})

@@ -93,7 +93,7 @@ def share_interval(share: Share) -> str:
 
 
 def _side(side: ComparedHistory) -> str:
-    verb = "contradicts" if side.flagged == 1 else "contradict"
+    verb = "contradicts" if side.violations == 1 else "contradict"
     start = (
         f"{name_side(side)}: {side.comparable:,} of {side.compared:,} decisions had an earlier"
         " similar case"
@@ -102,7 +102,7 @@ def _side(side: ComparedHistory) -> str:
         return f"{start}."
     assert side.share.rate is not None
     return (
-        f"{start}; {side.flagged:,} of these ({percent(side.share.rate)}, interval"
+        f"{start}; {side.violations:,} of these ({percent(side.share.rate)}, interval"
         f" {share_interval(side.share)}) {verb} one."
     )
 
@@ -190,10 +190,10 @@ def compare_page(comparison: Comparison) -> str:
     wording = word_rule(comparison.rule)
     groups = [
         group_section(
-            side.groups, comparison.no_groups, f"groups-{i}", f": {shorten(side.name, 60)}"
+            side.groups, comparison.no_groups_reason, f"groups-{i}", f": {shorten(side.name, 60)}"
         )
         for i, side in enumerate(sides)
-        if not (comparison.no_groups and i)
+        if not (comparison.no_groups_reason and i)
     ]
     return document(
         "reports/compare_page.html",
@@ -286,7 +286,7 @@ def _cells(side: ComparedHistory) -> tuple[str, ...]:
     return (
         f"{side.compared:,}",
         f"{side.comparable:,}",
-        f"{side.flagged:,}",
+        f"{side.violations:,}",
         "–" if rate is None else percent(rate),
         share_interval(side.share),
         f"{side.in_any_pair.count:,}",

@@ -50,7 +50,7 @@ class ComparedHistory:
     """How many of them were compared, the first: as many as on the other side."""
     comparable: int
     """How many of these had an earlier similar case."""
-    flagged: int
+    violations: int
     """How many of these contradict an earlier one."""
     share: Share
     """The share of comparable decisions that are flagged."""
@@ -88,7 +88,7 @@ class PairChanges:
 
     def to_dict(self) -> dict[str, Any]:
         pairs = [one.to_dict() for one in self.shown]
-        return {"count": self.count, "of_common_cases": self.of_common, "shown": pairs}
+        return {"count": self.count, "of_common_cases": self.of_common, "examples": pairs}
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Comparison:
     new: PairChanges
     gone: PairChanges
     persisting: PairChanges
-    no_groups: str | None
+    no_groups_reason: str | None
     column: str | None = None
     """The column that says which model decided, where both histories come from one file."""
     command: str | None = None
@@ -123,12 +123,12 @@ class Comparison:
             "a": _side(self.one),
             "b": _side(self.other),
             "difference": None if self.difference is None else asdict(self.difference),
-            "same_case_told_by": self.matched_by,
+            "matched_by": self.matched_by,
             "common_cases": self.common,
             "new": self.new.to_dict(),
             "gone": self.gone.to_dict(),
             "persisting": self.persisting.to_dict(),
-            "no_groups": self.no_groups,
+            "no_groups_reason": self.no_groups_reason,
             "model_column": self.column,
             "command": self.command,
             "rule": self.rule.to_toml(),
@@ -141,7 +141,7 @@ def _side(side: ComparedHistory) -> dict[str, Any]:
         "rows": side.decisions,
         "compared_rows": side.compared,
         "comparable": side.comparable,
-        "flagged": side.flagged,
+        "violations": side.violations,
         "rate_among_comparable": side.share.rate,
         "rate_among_comparable_interval": [side.share.low, side.share.high],
         "in_any_pair": side.in_any_pair.count,

@@ -1,6 +1,7 @@
 """Renders what `likewise calibrate` found as one self-contained HTML document: curves, figures."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from likewise.monitor.calibration import Calibration
 from likewise.monitor.sensitivity import SensitivityTable
@@ -13,17 +14,25 @@ from likewise.tables.printing import format_number, percent, shorten
 from likewise.version import __version__
 
 
+class TargetRate(NamedTuple):
+    """Holds a rate, the largest epsilon that flags no more, and what is comparable there."""
+
+    rate: float
+    epsilon: float | None
+    """None where no epsilon is small enough."""
+    comparable: float | None
+
+
 def curve_page(
     calibration: Calibration,
     like_cases: Calibration,
-    targets: Sequence[tuple[float, float | None]],
+    targets: Sequence[TargetRate],
     source: str,
     varied: SensitivityTable | None = None,
 ) -> str:
     """Render the page.
 
     like_cases  calibration for similar cases of any output
-    targets     rates with their epsilons, None where no epsilon is small enough
     varied      the counts that the rule gives with each line of it changed
     """
     rule = calibration.rule
@@ -38,8 +47,8 @@ def curve_page(
         flagged=curve_plot(curve),
         comparable=comparable_plot(curve),
         targets=[
-            (percent(rate), f"epsilon {_epsilon(epsilon)}{_comparable(like_cases, epsilon)}")
-            for rate, epsilon in targets
+            (percent(one.rate), f"epsilon {_epsilon(one.epsilon)}{_comparable(one.comparable)}")
+            for one in targets
         ],
         varied_title=TITLE,
         varied=None if varied is None else varied_table(varied, len(calibration)),
@@ -53,5 +62,5 @@ def _epsilon(epsilon: float | None) -> str:
     return "any" if epsilon == float("inf") else format_number(epsilon)
 
 
-def _comparable(like_cases: Calibration, epsilon: float | None) -> str:
-    return "" if epsilon is None else f", {percent(like_cases.rate(epsilon))} comparable"
+def _comparable(share: float | None) -> str:
+    return "" if share is None else f", {percent(share)} comparable"

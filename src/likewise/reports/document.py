@@ -19,12 +19,11 @@ from markupsafe import Markup
 
 from likewise.errors import BadFile
 from likewise.explaining.compare_groups import protected_columns
-from likewise.explaining.pairs import label_value, pair_card
+from likewise.explaining.pairs import DecisionOrigin, display_values, pair_card
 from likewise.reports.selected_pairs import WorstPair
 from likewise.rule.rule import Rule
 from likewise.runtime.private_files import write_atomically
-from likewise.verdict.html import display_both, render
-from likewise.verdict.side_by_side import Pair
+from likewise.verdict.html import render
 from likewise.version import __version__
 
 _OPEN = 6  # pairs that are shown at once; the rest is folded away
@@ -51,49 +50,37 @@ def pair_cards(worst: Sequence[WorstPair], rule: Rule, name: str = "pair") -> st
 def _glance(worst: Sequence[WorstPair], rule: Rule) -> dict[str, Any]:
     """Return one line for each pair: places, times, and values in some columns."""
     columns = (*worst[0].pair.outputs, *protected_columns(rule))
-    lines = [one.later and one.later.place for one in worst]
-    unit = (worst[0].later and worst[0].later.unit) or "row"
-    times = any(one.later and one.later.time for one in worst)
-    unit = unit if all(line is not None for line in lines) else "row"
+    origins = [(one.earlier or DecisionOrigin(), one.later or DecisionOrigin()) for one in worst]
+    times = any(later.time for _, later in origins)
+    unit = origins[0][1].unit if all(later.place is not None for _, later in origins) else "row"
     heads = ["pair", f"earlier {unit}", f"later {unit}"]
     heads += ["earlier time (UTC)", "later time (UTC)"] if times else []
     rows = []
-    for one in worst:
+    for one, both in zip(worst, origins, strict=True):
         pair, cells = one.pair, []
-        for where, row in ((one.earlier, pair.witness.row), (one.later, pair.row)):
-            place = where.place if where is not None and where.place is not None else row
-            cells.append(f"{place:,}")
+        for where, row in zip(both, (pair.witness.row, pair.row), strict=True):
+            cells.append(f"{row if where.place is None else where.place:,}")
         if times:
-            cells += [(at and at.time) or "–" for at in (one.earlier, one.later)]
-        changes = [_change(pair, name, rule) for name in columns]
+            cells += [where.time or "–" for where in both]
+        changes = [display_values(pair, name, rule) for name in columns]
         rows.append((cells, changes, pair.witness.input_distance))
     return {"heads": heads, "columns": columns, "rows": rows}
-
-
-def _change(pair: Pair, name: str, rule: Rule) -> tuple[str, str]:
-    """Return the values of a column of the earlier and the later decision."""
-    return display_both(
-        *(label_value(rule, name, one) for one in (pair.other[name], pair.mine[name]))
-    )
 
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 
 
-def document(
-    template: str, *, title: str, more_style: str = "", script: str = "", **data: Any
-) -> str:
+def document(template: str, *, title: str, script: str = "", **data: Any) -> str:
     """Render a whole document from a template that extends document.html, or from that itself.
 
-    more_style   CSS that follows the common style sheet
-    script       a script of this folder, put at the end
+    script: a script of this folder, put at the end
     """
     policy, text = _POLICY, ""
     if script:
         text = f"\n{_file(script)}"
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         policy = f"{_POLICY}; script-src 'sha256-{digest}'"
-    style = Markup(_file("style.css") + more_style)
+    style = Markup(_file("style.css"))
     defaults = {"made_by": __version__, "top": "", "main": "", "foot": ""}
     page = render(
         template,

@@ -55,7 +55,7 @@ class JudgingOrder:
 class SkippedRows:
     """Counts rows that were left out for one kind of reason."""
 
-    why: str
+    reason: str
     """The reason for the first of them."""
     place: int
     """The line or row of the first in the file."""
@@ -70,7 +70,7 @@ class Evidence:
     order: JudgingOrder = JudgingOrder()
     sha256: str | None = None
     """The checksum of the data, as it was read."""
-    size: int | None = None
+    size_bytes: int | None = None
     """The size of the data in bytes."""
     command: str | None = None
     """The whole command line."""
@@ -83,7 +83,7 @@ class Evidence:
     head: str | None = None
     """The last link of the ledger's chain, if there is a ledger."""
     seconds: float | None = None
-    load: float | None = None
+    machine_load: float | None = None
     """How busy the machine was meanwhile; 1 is this work alone (runtime/machine.py)."""
     seeds: tuple[tuple[str, int], ...] = ()
     """What was drawn at random, and the seeds."""
@@ -106,7 +106,7 @@ class Provenance(Evidence):
     version: str
     python: str
     packages: tuple[tuple[str, str], ...]
-    made: str
+    made_at: str
     """When the findings were made, in UTC."""
 
 
@@ -115,20 +115,16 @@ def build_provenance(
 ) -> Provenance:
     """Combine the evidence with what a monitor says about itself; made now by default."""
     when = made or datetime.datetime.now(datetime.UTC)
+    facts = ("reason", "storage", "slack", "reach", "remembered", "forgotten")
     return Provenance(
         **vars(evidence),
+        **{name: getattr(explained, name) for name in facts},
         fingerprint=rule.fingerprint,
         index=explained.shape,
-        reason=explained.reason,
-        storage=explained.storage,
-        slack=explained.slack,
-        reach=explained.reach,
-        remembered=explained.remembered,
-        forgotten=explained.forgotten,
         version=__version__,
         python=platform.python_version(),
         packages=_packages(),
-        made=iso_text_of_seconds(when.timestamp(), "seconds"),
+        made_at=iso_text_of_seconds(when.timestamp(), "seconds"),
     )
 
 

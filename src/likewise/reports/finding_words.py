@@ -229,7 +229,7 @@ def describe_findings(findings: Findings) -> list[str]:
         )
     sentences += _in_any_order(findings)
     sentences += _by_model(findings)
-    sentences += group_sentences(findings.groups) if findings.flagged else ()
+    sentences += group_sentences(findings.groups) if findings.violations else ()
     return sentences
 
 
@@ -239,7 +239,7 @@ def _many(decisions: int) -> str:
 
 def _headline(findings: Findings) -> Iterable[str]:
     """Say how many decisions contradict an earlier one, of those that could and of all."""
-    flagged, rows, comparable = findings.flagged, findings.rows, findings.comparable
+    flagged, rows, comparable = findings.violations, findings.rows, findings.comparable
     verb = "contradicts" if flagged == 1 else "contradict"
     if comparable is None:
         who = f"None of {_many(rows)} contradicts"
@@ -271,7 +271,7 @@ def _headline(findings: Findings) -> Iterable[str]:
 
 def _describe_missing(findings: Findings) -> Iterable[str]:
     """Say how many decisions are known to be missing."""
-    missing = findings.missing
+    missing = findings.missing_decisions
     if missing:
         are = "is" if missing == 1 else "are"
         yield (

@@ -67,7 +67,7 @@ class Findings:
     rule: Rule
     rows: int
     first_row: int
-    flagged: int
+    violations: int
     """Decisions that contradict an earlier one about a similar case."""
     comparable: int | None
     """Decisions that had an earlier similar case at all, whatever its output; None: not counted."""
@@ -78,11 +78,11 @@ class Findings:
     bad_rows: int
     by_row: tuple[Stretch, ...]
     by_time: tuple[Stretch, ...]
-    untimed: int
+    without_time: int
     margins: Margins
     worst: tuple[WorstPair, ...]
     groups: tuple[GroupEffects, ...]
-    no_groups: str | None
+    no_groups_reason: str | None
     """Why nothing is counted by group although there are protected columns."""
     curve: Curve | None
     computed: Provenance
@@ -92,18 +92,18 @@ class Findings:
     """The counts that the rule gives with each line of it changed."""
     by_model: tuple[ModelCounts, ...] = ()
     """Only where it is known which model decided."""
-    missing: int = 0
+    missing_decisions: int = 0
     """Decisions that are known to be missing from the history."""
 
     @property
     def rate(self) -> float:
         """The share of all decisions that contradict an earlier one."""
-        return self.flagged / self.rows if self.rows else 0.0
+        return self.violations / self.rows if self.rows else 0.0
 
     @property
     def rate_among_comparable(self) -> float | None:
         """The share that contradict, of those that could be compared; None where none could."""
-        return self.flagged / self.comparable if self.comparable else None
+        return self.violations / self.comparable if self.comparable else None
 
     @property
     def rate_in_any_pair(self) -> float:
@@ -121,22 +121,22 @@ class Findings:
             "rows": self.rows,
             "first_row": self.first_row,
             "comparable": self.comparable,
-            "flagged": self.flagged,
+            "violations": self.violations,
             "in_any_pair": self.in_any_pair,
             "pairs": self.pairs,
             "rate": self.rate,
             "rate_among_comparable": self.rate_among_comparable,
             "rate_in_any_pair": self.rate_in_any_pair,
             "bad_rows": self.bad_rows,
-            "missing": self.missing,
+            "missing_decisions": self.missing_decisions,
             "by_row": [asdict(one) for one in self.by_row],
             "by_time": [asdict(one) for one in self.by_time],
-            "untimed": self.untimed,
+            "without_time": self.without_time,
             "margins": {"identical": self.margins.identical, "counts": list(self.margins.counts)},
             "worst": [one.to_dict() for one in self.worst],
             "by_model": [one.to_dict() for one in self.by_model],
             "groups": [one.to_dict() for one in self.groups],
-            "no_groups": self.no_groups,
+            "no_groups_reason": self.no_groups_reason,
             "curve": None if self.curve is None else asdict(self.curve),
             "loosening": None if self.loosening is None else asdict(self.loosening),
             "varied": None if self.varied is None else self.varied.to_dict(),
@@ -157,7 +157,7 @@ class Tally:
     >>> tally = Tally(monitor)
     >>> tally.add(monitor.observe_many([[0.5], [0.6], [0.9]], ["yes", "no", "no"]))
     >>> found = tally.findings(source="three decisions")
-    >>> found.flagged, found.pairs, found.worst[0].pair.witness.row
+    >>> found.violations, found.pairs, found.worst[0].pair.witness.row
     (1, 1, 0)
     """
 
@@ -174,8 +174,6 @@ class Tally:
 
     def add(self, verdicts: Verdicts, times: Any = None) -> None:
         """Count a batch right after the monitor has judged it; `times`: one for each decision."""
-        if len(verdicts) == 0:
-            return
         self._totals.add(verdicts, times)
         self._worst.add(verdicts, self._monitor.past)
 
@@ -184,19 +182,13 @@ class Tally:
         *,
         source: str | Evidence,
         bad_rows: int = 0,
-        calibration: Calibration | None = None,
-        like_cases: Calibration | None = None,
-        varied: SensitivityTable | None = None,
         made: datetime.datetime | None = None,
     ) -> Findings:
         """Return what has been found so far.
 
-        source       where the decisions came from, for the reader; or all that is known of it.
-        bad_rows     how many rows could not be judged and were left out.
-        calibration  of the same decisions: gives the epsilon curve.
-        like_cases   calibration for similar cases of any output: gives the curve of comparables.
-        varied       the counts with each line of the rule changed, for the same decisions.
-        made         when the findings were made; now by default.
+        source    where the decisions came from, for the reader; or all that is known of it.
+        bad_rows  how many rows could not be judged and were left out.
+        made      when the findings were made; now by default.
         """
         evidence = source if isinstance(source, Evidence) else Evidence(source)
         past, totals = self._monitor.past, self._totals
@@ -211,8 +203,7 @@ class Tally:
             comparables=None if totals.comparable is None else comparables_by_model(past, rows),
             bad_rows=bad_rows,
         )
-        curve = None if calibration is None else curve_of(calibration, past.rule, like_cases)
-        return replace(findings, curve=curve, varied=varied, missing=self._monitor.missing)
+        return replace(findings, missing_decisions=self._monitor.missing_decisions)
 
 
 def findings_of(
@@ -236,18 +227,18 @@ def findings_of(
         rule=rule,
         rows=totals.by_row.rows,
         first_row=first,
-        flagged=totals.flagged,
+        violations=totals.flagged,
         comparable=totals.comparable,
         in_any_pair=totals.in_pairs.count,
         pairs=totals.pairs,
         bad_rows=bad_rows,
         by_row=totals.by_row.stretches(first),
         by_time=totals.by_time.stretches(),
-        untimed=totals.by_time.untimed,
+        without_time=totals.by_time.untimed,
         margins=totals.margins,
         worst=worst,
         groups=groups,
-        no_groups=why_no_groups(rule),
+        no_groups_reason=why_no_groups(rule),
         curve=None,
         computed=provenance,
         by_model=totals.models.counts(rule.compare, comparables),

@@ -47,9 +47,9 @@ def _only(compare: str) -> str:
 
 
 def _cells(one: ModelCounts) -> list[str]:
-    cells = [f"{one.decisions:,}", _format_flagged(one.flagged, one.comparable)]
+    cells = [f"{one.decisions:,}", _format_flagged(one.violations, one.comparable)]
     for side in (one.within, one.across):
-        cells += [_format_flagged(side.flagged, side.comparable)] * side.compared
+        cells += [_format_flagged(side.violations, side.comparable)] * side.compared
     return cells
 
 
@@ -282,7 +282,7 @@ def _side(groups: GroupEffects, side: GroupSide) -> dict[str, Any]:
         outcome(groups, side.group.favourable),
         format_count(groups, side.comparable, side.comparable_people),
         outcome(groups, side.favourable),
-        outcome(groups, side.like_favourable),
+        outcome(groups, side.similar_favourable),
         format_count(groups, side.got_less, side.got_less_people),
     )
     return {"name": display_value(side.group.name), "cells": cells}

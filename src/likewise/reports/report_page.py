@@ -54,11 +54,11 @@ def render_page(findings: Findings) -> str:
         wording=wording,
         notes=[*wording.notes, *describe_time_limit(done.order.within)],
         time=_over_time(findings),
-        groups=group_section(findings.groups, findings.no_groups),
+        groups=group_section(findings.groups, findings.no_groups_reason),
         models=model_section(findings.by_model, rule.compare),
         across=bool(protected_columns(rule)),
         cards=pair_cards(findings.worst, rule) if findings.worst else None,
-        margins=margin_plot(findings.margins) if findings.flagged else None,
+        margins=margin_plot(findings.margins) if findings.violations else None,
         curve=None if curve is None else curve_plot(curve),
         comparable_curve=None
         if curve is None or curve.comparable is None
@@ -76,7 +76,7 @@ def render_page(findings: Findings) -> str:
 
 def day_of(done: Provenance) -> str:
     """Return when the findings were made."""
-    return done.made.replace("T", " ").replace("Z", " UTC")
+    return done.made_at.replace("T", " ").replace("Z", " UTC")
 
 
 def _headline(findings: Findings) -> tuple[str, str]:
@@ -89,8 +89,11 @@ def _headline(findings: Findings) -> tuple[str, str]:
     if comparable is None or share is None:
         return percent(findings.rate), f"of {findings.rows:,} decisions contradict an earlier one"
     if comparable < _FEW:
-        verb = "contradicts" if findings.flagged == 1 else "contradict"
-        return f"{findings.flagged} of {comparable}", f"comparable decisions {verb} an earlier one"
+        verb = "contradicts" if findings.violations == 1 else "contradict"
+        return (
+            f"{findings.violations} of {comparable}",
+            f"comparable decisions {verb} an earlier one",
+        )
     return percent(share), f"of {comparable:,} comparable decisions contradict an earlier one"
 
 
@@ -100,13 +103,13 @@ def _tiles(findings: Findings) -> list[tuple[str, str]]:
         (f"{findings.rows:,}", "decisions judged"),
         (comparable, "had an earlier similar case: they are comparable"),
     ]
-    if findings.missing:
-        tiles.append((f"{findings.missing:,}", "more are known to be missing"))
+    if findings.missing_decisions:
+        tiles.append((f"{findings.missing_decisions:,}", "more are known to be missing"))
     if findings.nothing_compared:
         return tiles  # a count of contradictions would be 0, and would look like a finding
     return [
         *tiles,
-        (f"{findings.flagged:,}", "contradict an earlier one"),
+        (f"{findings.violations:,}", "contradict an earlier one"),
         (f"{findings.in_any_pair:,}", "are in a contradicting pair, in any order"),
         (f"{findings.pairs:,}", "contradicting pairs in all"),
         (f"{findings.margins.identical:,}", "contradict one that was the same in all that counts"),
@@ -115,7 +118,7 @@ def _tiles(findings: Findings) -> list[tuple[str, str]]:
 
 def _over_time(findings: Findings) -> dict[str, Any] | None:
     """Return the rate by rows and, where times are known, by time; None if it is 0 throughout."""
-    if findings.flagged == 0:
+    if findings.violations == 0:
         return None
     rate = findings.rate if findings.comparable is None else findings.rate_among_comparable
     order = findings.computed.order

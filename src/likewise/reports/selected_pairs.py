@@ -25,13 +25,7 @@ import numpy as np
 
 from likewise.errors import BadRow
 from likewise.explaining.compare_groups import protected_columns
-from likewise.explaining.pairs import (
-    DecisionOrigin,
-    make_pair,
-    measure_gaps,
-    pair_card,
-    vector_pair,
-)
+from likewise.explaining.pairs import DecisionOrigin, make_pair, table_pair, vector_pair
 from likewise.explaining.past import Past
 from likewise.ledger.ledger import Entry, Ledger
 from likewise.reports.clearest import (
@@ -68,13 +62,9 @@ def stored_pair(
         inputs = [ledger.values(row)["input"] for row in (entry.row, witness.row)]
         outputs = [entry.output, other.output]
         return vector_pair(rule, entry.row, witness, inputs, outputs, models)
-    names = rule.output_columns or ("output",)
     key = rule.key_column if keys else None
-    mine, theirs = (_values(ledger, one, names, key) for one in (entry, other))
-    gaps = measure_gaps(rule.features, mine, theirs)
-    return Pair(
-        entry.row, witness, mine, theirs, gaps, names, partial(pair_card, rule=rule), models=models
-    )
+    mine, theirs = (_values(ledger, one, key) for one in (entry, other))
+    return table_pair(rule, entry.row, witness, mine, theirs, models)
 
 
 def entry_of(ledger: Ledger, row: int) -> Entry | None:
@@ -90,9 +80,8 @@ def whereabouts(entry: Entry) -> DecisionOrigin:
     return DecisionOrigin(time=entry.time.removesuffix("Z").replace("T", " ").partition(".")[0])
 
 
-def _values(
-    ledger: Ledger, entry: Entry, outputs: tuple[str, ...], key_column: str | None
-) -> dict[str, Any]:
+def _values(ledger: Ledger, entry: Entry, key_column: str | None) -> dict[str, Any]:
+    outputs = ledger.rule.output_columns or ("output",)
     values = {name: _restore_number(value) for name, value in ledger.values(entry.row).items()}
     several = list(entry.output) if len(outputs) > 1 else [entry.output]
     key = {} if key_column is None else {key_column: entry.key}
@@ -119,16 +108,16 @@ class WorstPair:
     """Shows two decisions side by side, and how many coordinates are left out."""
 
     pair: Pair
-    left_out: int = 0
+    omitted_columns: int = 0
     later: DecisionOrigin | None = None
     earlier: DecisionOrigin | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {**self.pair.to_dict(), "left_out": self.left_out}
+        fields: dict[str, Any] = {**self.pair.to_dict(), "omitted_columns": self.omitted_columns}
         if self.later is not None and self.earlier is not None:
             fields["time"], fields["witness_time"] = self.later.time, self.earlier.time
             fields["ignored"] = [
-                {"column": name, "this": json_value(mine), "witness": json_value(other)}
+                {"column": name, "decision": json_value(mine), "witness": json_value(other)}
                 for (name, mine), (_, other) in zip(
                     self.later.ignored, self.earlier.ignored, strict=True
                 )

@@ -81,8 +81,8 @@ def find_most_work(varied: SensitivityTable) -> list[tuple[str, str, str]]:
             "The most important column is ",
             most.column,
             f": without it {most.comparable:,} instead of {base.comparable:,} of"
-            f" {base.decisions:,} decisions would be comparable, and {most.contradicting:,} instead"
-            f" of {base.contradicting:,} would contradict an earlier one.",
+            f" {base.decisions:,} decisions would be comparable, and {most.violations:,} instead"
+            f" of {base.violations:,} would contradict an earlier one.",
         )
     ]
 
@@ -113,7 +113,7 @@ def varied_table(varied: SensitivityTable, decisions: int) -> str:
 
 def share_of(outcome: VariantCounts) -> str:
     """Format the share of comparable decisions that contradict an earlier one."""
-    return "–" if outcome.rate is None else percent(outcome.rate)
+    return "–" if outcome.rate_among_comparable is None else percent(outcome.rate_among_comparable)
 
 
 def _without_effect(varied: SensitivityTable) -> dict[tuple[str, ...], str]:
@@ -132,7 +132,7 @@ def _words(variant: Variant, rule: Rule) -> tuple[str, str, str]:
     if change.column is None:
         return (
             f"epsilon {_format_tolerance(change.tolerance)} instead of"
-            f" {_format_tolerance(change.instead_of)}",
+            f" {_format_tolerance(change.original)}",
             "",
             "",
         )
@@ -144,12 +144,12 @@ def _words(variant: Variant, rule: Rule) -> tuple[str, str, str]:
         return "", change.column, f" {'half' if change.how == 'halved' else 'twice'} as wide"
     feature = (rule.features or {}).get(change.columns[0])
     if feature is not None and feature.mismatch is not None:
-        new, old = (format_number(float(one or 0)) for one in (change.tolerance, change.instead_of))
+        new, old = (format_number(float(one or 0)) for one in (change.tolerance, change.original))
         return "", change.column, f": a mismatch costs {new} instead of {old}"
     # The page words a rule in this way, too: where each column counts alone, epsilon is part of
     # its tolerance.
     scale = rule.epsilon if feature is not None and rule.metric == "linf" else 1.0
-    new, old = (_format_tolerance(one, scale) for one in (change.tolerance, change.instead_of))
+    new, old = (_format_tolerance(one, scale) for one in (change.tolerance, change.original))
     steps = " steps" if feature is not None and feature.kind == "ordinal" else ""
     return "", change.column, f": {new}{steps} instead of {old}"
 

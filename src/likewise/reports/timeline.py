@@ -7,7 +7,7 @@ Invariant: every decision added is in exactly one stretch; those without a usabl
 Cost: some thousand numbers, however long the stream.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ class Stretch:
     start: int | str
     stop: int | str
     decisions: int
-    flagged: int
+    violations: int
     comparable: int | None = None
     """How many had an earlier similar case; None where that was not counted."""
 
@@ -52,17 +52,18 @@ class Stretch:
     @property
     def rate(self) -> float:
         """The share of `of` that contradicts an earlier decision."""
-        return self.flagged / self.of if self.of else 0.0
+        return self.violations / self.of if self.of else 0.0
 
 
+@dataclass
 class RowStretches:
     """Counts in stretches of equally many decisions."""
 
-    def __init__(self) -> None:
-        self.width = 1
-        self.counts = np.zeros((2, _KEPT), np.int64)  # flagged, comparable
-        self.compared = False
-        self.rows = 0
+    width: int = 1
+    counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, _KEPT), np.int64))
+    """Flagged and comparable decisions."""
+    compared: bool = False
+    rows: int = 0
 
     def add(
         self,
@@ -97,16 +98,6 @@ class RowStretches:
         self.compared |= other.compared
         self.rows += other.rows
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; `from_dict` restores the counts."""
-        return {**vars(self), "counts": self.counts.tolist()}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "RowStretches":
-        stretches = cls()
-        vars(stretches).update(fields, counts=np.array(fields["counts"], np.int64))
-        return stretches
-
     def stretches(self, first: int) -> tuple[Stretch, ...]:
         """Return all stretches, by row number; the stream began at row `first`."""
         if self.rows == 0:
@@ -132,14 +123,15 @@ class RowStretches:
         )
 
 
+@dataclass
 class TimeStretches:
     """Counts in stretches of equal time: seconds to years, whatever suits."""
 
-    def __init__(self) -> None:
-        self.unit = 0
-        self.counts: dict[int, list[int]] = {}  # decisions, flagged, comparable
-        self.compared = False
-        self.untimed = 0
+    unit: int = 0
+    counts: dict[int, list[int]] = field(default_factory=dict)
+    """Decisions, flagged and comparable ones, by the place of the stretch."""
+    compared: bool = False
+    untimed: int = 0
 
     def add(
         self,
@@ -191,16 +183,6 @@ class TimeStretches:
         self.compared |= other.compared
         self.untimed += other.untimed
         self._limit_stretches()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; `from_dict` restores the counts."""
-        return {**vars(self), "counts": list(self.counts.items())}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "TimeStretches":
-        stretches = cls()
-        vars(stretches).update(fields, counts=dict(fields["counts"]))
-        return stretches
 
     def stretches(self) -> tuple[Stretch, ...]:
         """Return the stretches with a decision in them, in order of time."""

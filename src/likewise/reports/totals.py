@@ -11,7 +11,7 @@ Not here: which pairs are the clearest (clearest.py), what is made of totals (fi
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -168,7 +168,6 @@ def difference(one: Share, other: Share) -> Difference | None:
 MARGINS = 20  # bars in the histogram of margins
 _BITS = 8
 _ROUNDING = 1e-9  # a margin of 0.6000000000000001 is one of 0.6
-_PLAIN = ("first_row", "flagged", "comparable", "pairs")  # fields of totals that are plain values
 
 
 @dataclass(frozen=True)
@@ -181,6 +180,7 @@ class Margins:
     """How many are at a share of epsilon above i/n, up to (i+1)/n, for n equal parts."""
 
 
+@dataclass
 class PairMarks:
     """Marks decisions that are in any contradicting pair, as its later or its earlier one.
 
@@ -195,65 +195,67 @@ class PairMarks:
     2
     """
 
-    def __init__(self) -> None:
-        self._first: int | None = None
-        self._marks: npt.NDArray[np.uint8] = np.zeros(1 << 10, np.uint8)
+    first: int | None = None
+    """The first decision of the stream."""
+    marks: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(1 << 10, np.uint8))
+    """A bit for each decision."""
 
     def add(self, verdicts: Verdicts) -> None:
         """Add the next batch."""
         if len(verdicts) == 0:
             return
-        if self._first is None:
-            self._first = verdicts.first_row
-        self._mark(verdicts.rows[verdicts.violations] - self._first)
-        earlier = verdicts.witnesses.rows - self._first
+        if self.first is None:
+            self.first = verdicts.first_row
+        self._mark(verdicts.rows[verdicts.violations] - self.first)
+        earlier = verdicts.witnesses.rows - self.first
         self._mark(earlier[earlier >= 0])
 
     def mark(self, rows: Rows) -> None:
         """Mark decisions that another part of the stream has found to be in a pair."""
-        self._first = self._first or 0
-        self._mark(rows - self._first)
+        self.first = self.first or 0
+        self._mark(rows - self.first)
 
     def _mark(self, places: Rows) -> None:
         stop = int(places.max(initial=-1)) + 1
-        while stop > _BITS * len(self._marks):
-            self._marks = np.concatenate([self._marks, np.zeros_like(self._marks)])
+        while stop > _BITS * len(self.marks):
+            self.marks = np.concatenate([self.marks, np.zeros_like(self.marks)])
         bits = np.left_shift(1, places % _BITS).astype(np.uint8)
-        np.bitwise_or.at(self._marks, places // _BITS, bits)
+        np.bitwise_or.at(self.marks, places // _BITS, bits)
 
     @property
     def count(self) -> int:
         """How many decisions are marked."""
-        return int(np.bitwise_count(self._marks).sum(dtype=np.int64))
+        return int(np.bitwise_count(self.marks).sum(dtype=np.int64))
 
     @property
     def rows(self) -> Rows:
         """The decisions that are marked."""
-        marked = np.flatnonzero(self._marks)
-        at, bit = np.nonzero(np.unpackbits(self._marks[marked, None], axis=1, bitorder="little"))
-        rows: Rows = (self._first or 0) + marked[at] * _BITS + bit
+        marked = np.flatnonzero(self.marks)
+        at, bit = np.nonzero(np.unpackbits(self.marks[marked, None], axis=1, bitorder="little"))
+        rows: Rows = (self.first or 0) + marked[at] * _BITS + bit
         return rows
 
 
+@dataclass
 class Totals:
     """Adds up verdicts, batch by batch; `epsilon` is that of the rule."""
 
-    def __init__(self, epsilon: float) -> None:
-        self._epsilon = epsilon
-        self.first_row: int | None = None
-        self.flagged = 0
-        self.comparable: int | None = None
-        self.in_pairs = PairMarks()
-        self.pairs = 0
-        self.by_row = RowStretches()
-        self.by_time = TimeStretches()
-        self.models = ModelTally()
-        self._identical = 0
-        self._margins = np.zeros(MARGINS, np.int64)
+    epsilon: float
+    first_row: int | None = None
+    flagged: int = 0
+    comparable: int | None = None
+    in_pairs: PairMarks = field(default_factory=PairMarks)
+    pairs: int = 0
+    by_row: RowStretches = field(default_factory=RowStretches)
+    by_time: TimeStretches = field(default_factory=TimeStretches)
+    models: ModelTally = field(default_factory=ModelTally)
+    identical: int = 0
+    nearness: Rows = field(default_factory=lambda: np.zeros(MARGINS, np.int64))
+    """How many flagged decisions there are by margin."""
 
     @property
     def margins(self) -> Margins:
-        return Margins(self._identical, tuple(self._margins.tolist()))
+        return Margins(self.identical, tuple(self.nearness.tolist()))
 
     def add(self, verdicts: Verdicts, times: Any = None, *, placed: bool = False) -> None:
         """Count a batch; `times` one for each decision.
@@ -283,10 +285,10 @@ class Totals:
             return
         starts = verdicts.offsets[:-1][verdicts.violations]
         nearest = np.minimum.reduceat(verdicts.witnesses.input_distances, starts)
-        shares = nearest / self._epsilon
-        self._identical += int((nearest == 0).sum())
+        shares = nearest / self.epsilon
+        self.identical += int((nearest == 0).sum())
         parts = np.ceil(shares[nearest > 0] * MARGINS - _ROUNDING).astype(np.int64) - 1
-        self._margins += np.bincount(parts.clip(0, MARGINS - 1), minlength=MARGINS)
+        self.nearness += np.bincount(parts.clip(0, MARGINS - 1), minlength=MARGINS)
 
     # Parts of a stream, put together
 
@@ -303,27 +305,5 @@ class Totals:
         self.by_row.merge(other.by_row)
         self.by_time.merge(other.by_time)
         self.models.merge(other.models)
-        self._identical += other._identical
-        self._margins += other._margins
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, except `in_pairs`; `from_dict` also takes its rows."""
-        return {
-            **{name: getattr(self, name) for name in _PLAIN},
-            "by_row": self.by_row.to_dict(),
-            "by_time": self.by_time.to_dict(),
-            "models": self.models.to_dict(),
-            "identical": self._identical,
-            "margins": self._margins.tolist(),
-        }
-
-    @classmethod
-    def from_dict(cls, epsilon: float, fields: dict[str, Any], in_pairs: Rows) -> "Totals":
-        totals = cls(epsilon)
-        vars(totals).update({name: fields[name] for name in _PLAIN})
-        totals.by_row = RowStretches.from_dict(fields["by_row"])
-        totals.by_time = TimeStretches.from_dict(fields["by_time"])
-        totals.models = ModelTally.from_dict(fields["models"])
-        totals._identical, totals._margins = fields["identical"], np.array(fields["margins"])
-        totals.in_pairs.mark(in_pairs)
-        return totals
+        self.identical += other.identical
+        self.nearness += other.nearness

@@ -33,7 +33,7 @@ class RuleChange:
     how: ChangeKind
     tolerance: Tolerance
     """The new tolerance; None if the column is ignored, or if several columns have several."""
-    instead_of: Tolerance
+    original: Tolerance
     """The tolerance before the change."""
     rule: Rule
 

@@ -23,14 +23,17 @@ _OURS = (str(Path(__file__).parents[1]), contextlib.__file__)
 # the user that calls the monitor from inside one of its own calls.
 
 
-def is_called_within(owner: object) -> bool:
-    """Whether a method of `owner` has, through code outside of likewise, called this one."""
+def is_called_within(*owners: object) -> bool:
+    """Whether a method of an owner has, through code outside of likewise, called this one."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
-    while frame is not None and frame.f_locals.get("self") is not owner:
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        if any(caller is owner for owner in owners):
+            return True
         frame = frame.f_back
-    return frame is not None
+    return False
 
 
 class ForkListener(Protocol):

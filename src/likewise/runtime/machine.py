@@ -1,4 +1,4 @@
-"""The CPU load of the machine while something was measured.
+"""The machine: its cores, which ports answer, and its CPU load while something was measured.
 
 A load of 1 means that the measurement had the machine to itself: its own work counts as 1, on any
 number of processors, and the processor time of other programs is added. Where the system does not
@@ -11,6 +11,12 @@ import time
 from pathlib import Path
 
 _TIMEOUT_SECONDS = 5.0
+
+
+def count_cores() -> int:
+    """Return how many cores this process may use."""
+    available = getattr(os, "sched_getaffinity", None)
+    return len(available(0)) if available else os.cpu_count() or 1
 
 
 def explain_unreachable(address: str) -> str | None:

@@ -11,7 +11,6 @@ import time as clock
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -46,7 +45,6 @@ from likewise.service.request_guard import (
     ASGIScope,
     ClientDisconnected,
     CrossSiteCheck,
-    HotRoute,
     Receive,
     RequestGuard,
     RequestHandler,
@@ -75,7 +73,7 @@ _EXACT = (b"content-type", EXACT_BYTES)
 _BEARER = (b"www-authenticate", b"Bearer")
 _REQUEST = REQUEST_HEADER.encode()
 _NO_QUERY: Mapping[str, str] = {}
-_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_Headers = Sequence[tuple[bytes, bytes]]
 _ANSWERED_WHEN_FULL = ("/healthz", "/readyz", "/metrics")
 """Monitoring is answered even when the server is full."""
 MODULES: tuple[Any, ...] = (
@@ -99,7 +97,8 @@ class App:
         self.service = service
         self.guard = RequestGuard(service)
         self._repeated_requests = RepeatedRequests()
-        self._instance_header = {INSTANCE_HEADER: self._repeated_requests.instance}
+        instance = self._repeated_requests.instance
+        self._instance_header = ((INSTANCE_HEADER.encode(), instance.encode()),)
         service.on_open.append(self._forget_answers_when_erased)
         self._apply_settings()
         service.on_reload.append(self._apply_settings)
@@ -108,12 +107,14 @@ class App:
         ]
         """All operations that clients can call."""
         self._hot_routes = {
-            one.path.removeprefix(_TEMPLATE): one.serves
+            one.path.removeprefix(_TEMPLATE): one
             for one in self.operations
-            if one.serves is not None
+            if one.hot and one.call is not None
         }
         routes = [
-            self._make_route(one, one.call) for one in self.operations if one.call is not None
+            self._make_route(one, one.call)
+            for one in self.operations
+            if not one.hot and one.call is not None
         ]
         routes.append(Route("/openapi.json", self._send_description))
         for module in route_modules:
@@ -126,7 +127,7 @@ class App:
 
     def _forget_answers_when_erased(self, served: ServedMonitor) -> None:
         """Forget the cached answers of a monitor whenever decisions of it are erased."""
-        served.monitor.erasure_listeners.append(
+        served.monitor.core.erasure_listeners.append(
             lambda _: self._repeated_requests.forget(served.name)
         )
 
@@ -185,7 +186,7 @@ class App:
         service.active_requests += 1
         begun, route, since = None, "", clock.perf_counter()
         exact = EXACT_BYTES in headers.get(b"accept", b"")
-        extra = self._instance_header if exact or _REQUEST in headers else _NO_HEADERS
+        extra = self._instance_header if exact or _REQUEST in headers else ()
         try:
             self._cross_site.check(scope["method"], path, headers)
             if path.startswith(_MONITORS) and scope["method"] == "POST":
@@ -223,13 +224,13 @@ class App:
 
     async def _serve_hot(
         self,
-        hot: HotRoute,
+        hot: Operation,
         name: str,
         scope: ASGIScope,
         headers: Mapping[bytes, bytes],
         receive: Receive,
         send: Send,
-        extra_headers: Mapping[str, str],
+        extra_headers: _Headers,
     ) -> None:
         served = None
         status, retry = 200, None
@@ -243,7 +244,7 @@ class App:
             call = AdmittedCall(served, query, kind, accept, body)
             request_id = headers.get(_REQUEST)
             if request_id is None:
-                body = await hot.answer(call)
+                body = await hot.call(call)
             else:
                 body = await self._serve_hot_once(hot, call, request_id)
         except Refusal as error:
@@ -257,12 +258,12 @@ class App:
             status, body, retry = http_error(error.cause)
         await _send_answer(send, status, body, retry, extra_headers)
 
-    async def _serve_hot_once(self, hot: HotRoute, call: AdmittedCall, request_id: bytes) -> bytes:
-        again = hot.if_unknown if call.served.monitor.durable else hot.answer
+    async def _serve_hot_once(self, hot: Operation, call: AdmittedCall, request_id: bytes) -> bytes:
+        again = hot.if_unknown if call.served.monitor.durable else hot.call
         return await self._repeated_requests.answer_once(
             call.served.name,
             request_id.decode("latin-1"),
-            partial(hot.answer, call),
+            partial(hot.call, call),
             if_unknown=None if again is None else partial(again, call),
         )
 
@@ -283,15 +284,15 @@ class App:
         error: HTTPException | Refusal | LikewiseError,
         scope: ASGIScope,
         send: Send,
-        extra_headers: Mapping[str, str],
+        extra_headers: _Headers,
     ) -> None:
         """Answer a request that is refused with the reason, and count it."""
-        headers: Mapping[str, str] = _NO_HEADERS
+        headers: _Headers = ()
         if isinstance(error, HTTPException):
             error, headers = self._explain_no_route(error, scope)
         status, body, retry = http_error(error)
         self._count_refusal(status, scope)
-        await _send_answer(send, status, body, retry, {**headers, **extra_headers})
+        await _send_answer(send, status, body, retry, (*headers, *extra_headers))
 
     def _count_refusal(self, status: int, scope: ASGIScope) -> None:
         """Count a refused request by its sender and its route, never by what it sent."""
@@ -308,9 +309,7 @@ class App:
         """Return the template of the route that a path belongs to."""
         return next((one for pattern, one in self._path_patterns if pattern.match(path)), OTHER)
 
-    def _explain_no_route(
-        self, error: HTTPException, scope: ASGIScope
-    ) -> tuple[Refusal, Mapping[str, str]]:
+    def _explain_no_route(self, error: HTTPException, scope: ASGIScope) -> tuple[Refusal, _Headers]:
         """Return what is wrong with a path or a method, and the headers of the answer."""
         status, headers = error.status_code, dict(error.headers or {})
         path, method = scope["path"], scope["method"]
@@ -323,7 +322,8 @@ class App:
             404: f"there is no route {path[:200]!r}; GET /openapi.json lists them.",
             405: f"{path[:200]!r} does not take {method}; it takes {headers.get('Allow')}.",
         }
-        return Refusal(status, why.get(status, error.detail)), headers
+        pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        return Refusal(status, why.get(status, error.detail)), pairs
 
 
 async def _call_handler(
@@ -343,9 +343,9 @@ class _HeaderSender:
     status          of the answer; 0 until it has begun
     """
 
-    def __init__(self, send: Send, extra_headers: Mapping[str, str] = _NO_HEADERS) -> None:
+    def __init__(self, send: Send, extra_headers: _Headers = ()) -> None:
         self._send = send
-        self._extra_headers = _header_pairs(extra_headers)
+        self._extra_headers = extra_headers
         self.status = 0
 
     async def __call__(self, message: Any) -> None:
@@ -363,21 +363,15 @@ def parse_query(scope: ASGIScope) -> Mapping[str, str]:
     return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
 
-def _header_pairs(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-
-
 async def _send_answer(
     send: Send,
     status: int,
     body: bytes,
     retry_seconds: float | None,
-    extra_headers: Mapping[str, str] = _NO_HEADERS,
+    extra_headers: _Headers,
 ) -> None:
     media = _JSON if body[0] == OPEN_OBJECT else _EXACT
-    headers = [media, (b"content-length", b"%d" % len(body)), *PRIVATE]
-    if extra_headers:
-        headers += _header_pairs(extra_headers)
+    headers = [media, (b"content-length", b"%d" % len(body)), *PRIVATE, *extra_headers]
     if retry_seconds is not None:
         headers.append((b"retry-after", b"%d" % max(1, round(retry_seconds))))
     if status == 401:

@@ -3,7 +3,7 @@
 A decision on vectors has `x` and `z`; one on a table has `values`. Values that JSON has no form for
 are objects with one entry, such as {"date": "2026-01-31"} (tables/codec.py).
 Invariant: JSON is strict; unknown or repeated names and other types are refused (content_types.py).
-Not here: MessagePack with exact values (exact_decisions.py), verdicts (verdict/verdict_body.py).
+Not here: MessagePack with exact values (decision_bodies.py), verdicts (verdict/verdict_body.py).
 """
 
 from typing import Annotated, Any
@@ -180,12 +180,12 @@ class BatchBody(msgspec.Struct, frozen=True, omit_defaults=True):
     comparable: Row | msgspec.UnsetType = msgspec.UNSET
     incomparable: list[Row] | msgspec.UnsetType = msgspec.UNSET
     """Places in the batch of decisions without any similar case."""
-    missing: Row | msgspec.UnsetType = msgspec.UNSET
-    incomplete: list[Row] | msgspec.UnsetType = msgspec.UNSET
+    missing_decisions: Row | msgspec.UnsetType = msgspec.UNSET
+    partly_compared: list[Row] | msgspec.UnsetType = msgspec.UNSET
     """Places in the batch of decisions that were not compared with the whole history."""
     rows: list[Row] | msgspec.UnsetType = msgspec.UNSET
     """The row of each decision, if some were sent before."""
-    known: list[Row] | msgspec.UnsetType = msgspec.UNSET
+    repeated: list[Row] | msgspec.UnsetType = msgspec.UNSET
     """Places in the batch of decisions that were sent before."""
 
 
@@ -198,7 +198,7 @@ class MonitorBody(msgspec.Struct, frozen=True, omit_defaults=True):
     fingerprint: str
     rows: Row
     remembered: Row
-    missing: Row
+    missing_decisions: Row
     durable: bool
     durability: str | None
     window: str | None
@@ -207,7 +207,7 @@ class MonitorBody(msgspec.Struct, frozen=True, omit_defaults=True):
     waiting: Row
     kind: str
     """contradictions, or slopes."""
-    level: float | None
+    slope_limit: float | None
     """For slopes: a steeper one is a violation; null: nothing is."""
 
 
@@ -224,7 +224,7 @@ class PageBody(msgspec.Struct, frozen=True, omit_defaults=True):
     """The value of `after` for the next page; null if there are no more."""
     source: str
     """ledger; or memory, which has only the latest verdicts."""
-    gone: bool
+    earlier_unavailable: bool
     """Whether earlier verdicts are no longer available."""
 
 
@@ -245,7 +245,7 @@ class SideBody(msgspec.Struct, frozen=True):
     output_distance: float | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class ReviewSaid(msgspec.Struct, frozen=True):
+class ReviewNoteBody(msgspec.Struct, frozen=True):
     row: Row
     witness: Row | None
     disposition: str
@@ -256,17 +256,17 @@ class ReviewSaid(msgspec.Struct, frozen=True):
     """Whether a token or a proxy in front gave the name; else the request did."""
 
 
-class LookBody(msgspec.Struct, frozen=True):
+class DecisionDetailsBody(msgspec.Struct, frozen=True):
     """One decision, and those that it contradicts."""
 
     decision: SideBody
     count: Row | None
     """Number of witnesses; null if it was not judged, or if that is no longer available."""
-    omitted: Row
+    omitted_witnesses: Row
     comparable: bool | None
-    missing: Row
+    missing_decisions: Row
     witnesses: list[SideBody]
-    reviews: list[ReviewSaid]
+    reviews: list[ReviewNoteBody]
 
 
 class StatsBody(msgspec.Struct, frozen=True):
@@ -278,15 +278,15 @@ class StatsBody(msgspec.Struct, frozen=True):
     """Null if it is not known of all of them."""
     violations: Row
     rate: float | None
-    comparable_rate: float | None
-    missing: Row
+    rate_among_comparable: float | None
+    missing_decisions: Row
     since: str | None
     until: str | None
     source: str
     """ledger; or process: since the server was started."""
-    asked: Row | None = None
+    comparability_known: Row | None = None
     """With a ledger: judged decisions of which it is known whether they could be compared."""
-    asked_comparable: Row | None = None
+    known_comparable: Row | None = None
     """How many of those could be compared."""
 
 
@@ -325,11 +325,11 @@ class DoneBody(msgspec.Struct, frozen=True):
 
 
 class VerifiedBody(msgspec.Struct, frozen=True):
-    verified: bool
+    ok: bool
     rows: Row
     problem: str | None
-    row: Row | None
-    first: Row
+    bad_row: Row | None
+    first_row: Row
     """The first row that the ledger still has."""
     erased: Row
     events: Row

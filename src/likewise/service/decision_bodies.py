@@ -2,8 +2,8 @@
 
 Invariant: a body is read exactly or refused; a whole number that a float would round is refused.
 Cost: a batch of plain vectors is decoded once, without an object per decision.
-Not here: limits of sizes and texts (decision_limits.py), MessagePack (exact_decisions.py), Arrow
-(decision_bodies.py), answers (routes/decisions.py).
+Values in MessagePack come with their types, so the monitor itself checks them; here only sizes are.
+Not here: limits of sizes and texts (decision_limits.py), answers (routes/decisions.py).
 """
 
 import re
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from likewise.monitor.protocol import Decision
@@ -19,29 +20,32 @@ from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.rule.rule import Rule
 from likewise.service import body_types
 from likewise.service.body_types import CheckBatchBody, ColumnsBody, DecisionBody
-from likewise.service.content_types import EXACT_BYTES, decode_json
+from likewise.service.content_types import EXACT_BYTES, decode_exact, decode_json
 from likewise.service.decision_limits import (
     check_columns,
     check_count,
     check_lengths,
     check_names,
     check_numbers,
+    check_table,
     check_time,
     check_words,
+    count_decisions,
     make_column_table,
     normalize_column,
     normalize_label,
     normalize_row,
     refuse_fields,
 )
-from likewise.service.exact_decisions import read_batch, read_checks, read_decision
 from likewise.service.http_errors import Refusal
 from likewise.service.request_guard import AdmittedCall
 from likewise.service.served_monitor import ServedMonitor
 from likewise.sources.arrow_ipc import BadArrow, read_columns
+from likewise.tables.exact_values import decoder_of
 from likewise.tables.frames import ColumnTable
 from likewise.tables.named_array import with_names
 from likewise.tables.normalize import MAX_EXACT_INT, require_list, to_number_array
+from likewise.tables.times import to_microseconds_each
 
 ARROW = "application/vnd.apache.arrow.stream"
 METADATA_COLUMNS = {
@@ -101,6 +105,7 @@ def _stack_columns(table: dict[str, Any]) -> Any:
     return with_names(np.stack(columns, axis=1), tuple(table))
 
 
+_RULE_FIELDS = ("x", "z", "values")
 _SCALARS = {int, float, bool, str}
 _ROWS_BODY = re.compile(rb'\s*\{\s*"decisions"\s*:')  # a body of rows; columns have no such name
 _STORAGE = ("float64", "float32", "int8", "int16", "int32", "uint8", "uint16", "uint32")
@@ -109,7 +114,7 @@ _STORAGE = ("float64", "float32", "int8", "int16", "int32", "uint8", "uint16", "
 def parse_decision(call: AdmittedCall) -> Decision:
     """Read one decision."""
     if call.content_type.startswith(EXACT_BYTES):
-        return read_decision(call.served, call.body)
+        return _read_exact_decision(call.served, call.body)
     return make_decision(call.served, decode_json(body_types.decode_decision, call.body))
 
 
@@ -118,7 +123,7 @@ def parse_columns(call: AdmittedCall) -> dict[str, Any]:
     served = call.served
     rule, limits = served.monitor.rule, served.limits
     if call.content_type.startswith(EXACT_BYTES):
-        return read_batch(served, call.body)
+        return _read_exact_batch(served, call.body)
     if call.content_type.partition(b";")[0].strip().lower() == ARROW.encode():
         columns = read_arrow_batch(call.body, rule, limits.batch_rows)
     elif _ROWS_BODY.match(call.body):
@@ -139,7 +144,7 @@ def parse_checks(call: AdmittedCall) -> dict[str, Any]:
     served = call.served
     rule = served.monitor.rule
     if call.content_type.startswith(EXACT_BYTES):
-        return read_checks(served, call.body)
+        return _read_exact_checks(served, call.body)
     sent = decode_json(body_types.decode_checks, call.body)
     if rule.features is None and rule.embed is None:
         if sent.x is None or sent.z is None or sent.values is not None:
@@ -295,3 +300,80 @@ def _all_or_none(times: list[Any]) -> list[Any] | None:
     if (present := _none_if_empty(times)) is not None and None in present:
         raise Refusal(422, "some decisions of the batch have a time and some have none.")
     return present
+
+
+# MessagePack with exact values
+
+
+def _decoder(body: type[msgspec.Struct]) -> Callable[[bytes], Any]:
+    """Return what reads a body that has the fields of one in JSON, with whatever values."""
+    names = [name for name in body.__struct_fields__ if name != "type"]
+    fields = [(name, Any, msgspec.UNSET if name in _RULE_FIELDS else None) for name in names]
+    kind = msgspec.defstruct(body.__name__, fields, forbid_unknown_fields=True, frozen=True)
+    return decoder_of(kind)
+
+
+_decode_one, _decode_many = _decoder(DecisionBody), _decoder(ColumnsBody)
+_decode_checks = _decoder(CheckBatchBody)
+
+
+def _read_exact_decision(served: ServedMonitor, body: bytes) -> Decision:
+    """Read one decision."""
+    sent, limits = decode_exact(_decode_one, body), served.limits
+    x, z = _choose_exact_input(served.monitor.rule, sent)
+    _check_texts(served, x, (z,))
+    check_names(limits, {"keys": (sent.key,), "models": sent.model, "sources": sent.source})
+    time = check_time(limits, sent.time)
+    return Decision(x, z, sent.key, time, sent.model, sent.source, sent.position)
+
+
+def _read_exact_batch(served: ServedMonitor, body: bytes) -> dict[str, Any]:
+    """Read the arguments of `observe_many`, or of `load`."""
+    columns, limits = _read_exact_columns(served, decode_exact(_decode_many, body)), served.limits
+    if columns["times"] is not None:
+        times = to_microseconds_each(columns["times"], count_decisions(limits, columns))
+        if len(times):
+            check_time(limits, int(times.min()) / 1e6)
+            check_time(limits, int(times.max()) / 1e6)
+    return columns
+
+
+def _read_exact_checks(served: ServedMonitor, body: bytes) -> dict[str, Any]:
+    """Read the arguments of `check_many`."""
+    columns = _read_exact_columns(served, decode_exact(_decode_checks, body))
+    return columns | {"time": check_time(served.limits, columns["time"])}
+
+
+def _read_exact_columns(served: ServedMonitor, sent: Any) -> dict[str, Any]:
+    x, z = _choose_exact_input(served.monitor.rule, sent, many=True)
+    others = [name for name in sent.__struct_fields__ if name not in _RULE_FIELDS]
+    columns = {"x": x, "z": z, **{name: getattr(sent, name) for name in others}}
+    count_decisions(served.limits, columns)
+    _check_texts(served, x, z)
+    check_names(served.limits, columns)
+    return columns
+
+
+def _choose_exact_input(rule: Rule, sent: Any, *, many: bool = False) -> tuple[Any, Any]:
+    """Return the inputs and the outputs of a body."""
+    z = FROM_ROW if sent.z is msgspec.UNSET else sent.z
+    own, other = (sent.x, sent.values) if rule.features is None else (sent.values, sent.x)
+    if own is msgspec.UNSET or other is not msgspec.UNSET:
+        refuse_fields(rule)
+    if rule.features is None:
+        return own, z
+    for row in own if isinstance(own, list) else [own]:
+        if isinstance(row, dict):
+            if not all(isinstance(name, str) for name in row):
+                raise Refusal(422, "the names of the columns of `values` are no text.")
+            check_columns(row)
+    return (make_column_table(own) if many and isinstance(own, dict) else own), z
+
+
+def _check_texts(served: ServedMonitor, x: Any, z: Any) -> None:
+    """Raise Refusal if a label or a text of a table is too long."""
+    limits, rule = served.limits, served.monitor.rule
+    if rule.output == "label":
+        check_words("an output", z, limits.label_bytes)
+    if rule.features is not None:
+        check_table(limits, rule, x)

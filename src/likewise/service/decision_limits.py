@@ -1,7 +1,7 @@
 """Checks the sizes of what a decision has, and converts values, before a monitor is asked.
 
 Not here: how many distinct labels, categories and models a history may have, which only the
-monitor knows (`Monitor.limit_words`).
+monitor knows (`MonitorCore.limit_words`).
 """
 
 import datetime
@@ -13,7 +13,6 @@ import numpy as np
 
 from likewise.errors import BadFile, UnexpectedValue
 from likewise.monitor.readers.protocol import FROM_ROW
-from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
 from likewise.service.http_errors import Refusal
 from likewise.service.settings import Limits
@@ -48,11 +47,11 @@ def normalize_row(limits: Limits, rule: Rule, values: dict[str, Any]) -> dict[st
     """Convert a row of a table to what a monitor takes; Refusal if it or a text is too long."""
     if len(values) > MOST_COLUMNS:
         check_columns(values)
-    features, short, row = rule.features or {}, limits.label_bytes >> 2, {}
+    short, row = limits.label_bytes >> 2, {}
     for name, value in values.items():
         kind = type(value)
         if kind is not int and kind is not float and not (kind is str and len(value) <= short):
-            row[name] = normalize_value(value, _text_limit(limits, features.get(name)))
+            row[name] = normalize_value(value, _text_limit(limits, rule, name))
         else:
             row[name] = value
     return row
@@ -128,7 +127,7 @@ def check_table(limits: Limits, rule: Rule, rows: Any) -> None:
     columns: Any = getattr(rows, "columns", rows)
     if isinstance(columns, Mapping):
         for name, column in columns.items():
-            check_words("a value", column, _text_limit(limits, (rule.features or {}).get(name)))
+            check_words("a value", column, _text_limit(limits, rule, name))
     elif isinstance(rows, list | tuple):
         for row in rows:
             check_table(limits, rule, row)
@@ -138,12 +137,13 @@ def normalize_column(limits: Limits, rule: Rule, name: str, column: Any) -> Any:
     """Convert a column of a table to what a monitor takes; raise Refusal if a text is too long."""
     if not isinstance(column, list):
         return column
-    most = _text_limit(limits, (rule.features or {}).get(name))
+    most = _text_limit(limits, rule, name)
     return [normalize_value(value, most) for value in column]
 
 
-def _text_limit(limits: Limits, feature: Feature | None) -> int:
+def _text_limit(limits: Limits, rule: Rule, column: str) -> int:
     """Return how long a text of a column may be: an embedded text may be as long as a line."""
+    feature = (rule.features or {}).get(column)
     embedded = feature is not None and feature.kind in ("text", "image")
     return limits.line_bytes if embedded else limits.label_bytes
 

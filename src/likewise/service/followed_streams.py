@@ -107,10 +107,8 @@ class FollowerThread:
                     self._follower.is_connected = False
 
     def _report_bad_message(self) -> None:
-        self._loop.call_soon_threadsafe(self._count_bad_message)
-
-    def _count_bad_message(self) -> None:
-        self._served.counts.refused["bad-message"] += 1
+        refused = self._served.counts.refused
+        self._loop.call_soon_threadsafe(refused.update, ("bad-message",))
 
     def _run_in_turn(self, call: Callable[[], Any], rows: int) -> Any:
         """Make a call in the order of the monitor's queue.

@@ -50,13 +50,13 @@ def read_monitor(monitor: Monitor) -> MonitorReading:
     explanation = monitor.explain()
     features = (monitor.rule.features or {}).values()
     columns = sum(_COLUMN_BYTES.get(feature.kind, 4) for feature in features)
-    path = monitor.path if monitor.durable else None
+    path = monitor.ledger.path if monitor.durable else None
     return MonitorReading(
         explanation.remembered,
         explanation.remembered * (explanation.bytes_per_decision + columns)
-        + monitor.known_keys.used_bytes,
+        + monitor.core.keys.used_bytes,
         explanation.share_visited,
-        monitor.missing,
+        monitor.missing_decisions,
         explanation.index,
         None if path is None else _last_written(path),
         None if path is None else DiskSpace.measure(path),

@@ -1,14 +1,14 @@
 """Declares the operations of the service once, for its routes, /openapi.json and the reference."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import getdoc
-from typing import Any, Protocol, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from likewise.service.content_types import JSON
-from likewise.service.request_guard import HotHandler, HotRoute, RequestGuard, RequestHandler
-from likewise.service.service import Service
+from likewise.service.request_guard import HotHandler, RequestHandler
 
+_Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
 MONITOR = "/v1/monitors/{name}"
 
 
@@ -43,10 +43,11 @@ class Operation:
     hot: bool = False
     """Whether app.py serves it, without a framework."""
     headers: tuple[RequestParameter, ...] = ()
-    call: RequestHandler | None = None
-    """Its handler; None if it is hot, or if a module makes the route by itself."""
-    serves: HotRoute | None = None
-    """Its handler if it is hot; None for streams."""
+    call: Any = None
+    """Its RequestHandler, or its HotHandler if it is hot; None if a module makes the route."""
+    if_unknown: HotHandler | None = None
+    """Answers a hot request to a ledger that an earlier process may have carried out; None: such a
+    request is in doubt."""
     exact: bool = False
     """Whether bodies and answers may also have exact values (content_types.py)."""
     also: str | None = None
@@ -80,32 +81,20 @@ class Operations(list[Operation]):
         return self._add("POST", path, scope, more)
 
     def hot(
-        self,
-        verb: str,
-        answers: type,
-        *json: type,
-        if_unknown: HotHandler | None = None,
-        **more: Any,
+        self, verb: str, answers: type, *json: type, **more: Any
     ) -> Callable[[HotHandler], HotHandler]:
-        """Add a POST that app.py serves; the parameters are those of `HotRoute` and `Operation`.
+        """Add a POST that app.py serves; the parameters are those of `Operation`.
 
         json    the types that its body may have
         """
         takes = {JSON: json, **more.pop("takes", {})} if json else {}
-
-        def register(call: HotHandler) -> HotHandler:
-            serves = HotRoute(call, if_unknown)
-            fields = {"takes": takes, "serves": serves, "hot": True, "exact": True, **more}
-            path = f"{MONITOR}/{verb}"
-            self.append(Operation("POST", path, "observe", _summarize(call), answers, **fields))
-            return call
-
-        return register
+        fields = {"answers": answers, "takes": takes, "hot": True, "exact": True, **more}
+        return self._add("POST", f"{MONITOR}/{verb}", "observe", fields)
 
     def _add(
         self, method: str, path: str, scope: str | None, more: dict[str, Any]
-    ) -> Callable[[RequestHandler], RequestHandler]:
-        def register(call: RequestHandler) -> RequestHandler:
+    ) -> Callable[[_Handler], _Handler]:
+        def register(call: _Handler) -> _Handler:
             answers = None if "media" in more else get_type_hints(call)["return"]
             fields = {"answers": answers, **more}
             self.append(Operation(method, path, scope, _summarize(call), call=call, **fields))
@@ -117,17 +106,3 @@ class Operations(list[Operation]):
 def _summarize(call: Callable[..., Any]) -> str:
     """Return the first paragraph of a function's docstring."""
     return " ".join((getdoc(call) or "").partition("\n\n")[0].removesuffix(".").split())
-
-
-class AppContext(Protocol):
-    """Is what a module is given that makes its routes by itself."""
-
-    @property
-    def service(self) -> Service: ...
-
-    @property
-    def guard(self) -> RequestGuard: ...
-
-    @property
-    def operations(self) -> list[Operation]:
-        """All operations of the service."""

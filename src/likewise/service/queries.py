@@ -15,11 +15,11 @@ from likewise.errors import BadRow
 from likewise.ledger.ledger import Entry, Ledger
 from likewise.ledger.violation_query import PageCursor, ViolationQuery
 from likewise.service.body_types import (
-    LookBody,
+    DecisionDetailsBody,
     MonitorBody,
     PageBody,
     PositionsBody,
-    ReviewSaid,
+    ReviewNoteBody,
     SideBody,
     StatsBody,
 )
@@ -42,11 +42,6 @@ def position_to_json(position: Position) -> int | list[int]:
     return list(position) if isinstance(position, tuple) else position
 
 
-async def describe_monitor(served: ServedMonitor) -> MonitorBody:
-    """Describe a monitor: its rule, and how much it has seen."""
-    return await served.run_in_thread(lambda: _make_monitor_body(served))
-
-
 async def read_stats(served: ServedMonitor, last: str | None = None) -> StatsBody:
     """Count decisions, from the ledger if there is one.
 
@@ -54,7 +49,7 @@ async def read_stats(served: ServedMonitor, last: str | None = None) -> StatsBod
     """
     if served.monitor.durable and served.monitor.slope is None:
         await served.flush()
-        return await served.read_ledger(lambda ledger: _stats_from_ledger(ledger, last))
+        return await served.read_ledger(_stats_from_ledger, last)
     if last is not None:
         raise Refusal(
             400, "last is about times, which only a ledger of contradictions has: leave it out."
@@ -64,11 +59,12 @@ async def read_stats(served: ServedMonitor, last: str | None = None) -> StatsBod
 
 async def read_positions(served: ServedMonitor) -> PositionsBody:
     """Return the last position on disk of each source; raise BadRule if there is no ledger."""
-    last = await served.run_in_turn(lambda: served.monitor.positions)
+    last = await served.run_in_turn(lambda: served.monitor.ledger.positions)
     return PositionsBody({source: position_to_json(position) for source, position in last.items()})
 
 
-def _make_monitor_body(served: ServedMonitor) -> MonitorBody:
+def describe_monitor(served: ServedMonitor) -> MonitorBody:
+    """Describe a monitor: its rule, and how much it has seen; may wait until it is free."""
     monitor = served.monitor
     durable = monitor.durable
     return MonitorBody(
@@ -77,15 +73,15 @@ def _make_monitor_body(served: ServedMonitor) -> MonitorBody:
         fingerprint=monitor.rule.fingerprint,
         rows=monitor.rows,
         remembered=len(monitor),
-        missing=monitor.missing,
+        missing_decisions=monitor.missing_decisions,
         durable=durable,
-        durability=monitor.durability if durable else None,
+        durability=monitor.ledger.durability if durable else None,
         window=monitor.window.text if durable else None,
         comparable=monitor.comparable,
         exact=True,
         waiting=served.waiting_rows,
         kind="contradictions" if monitor.slope is None else "slopes",
-        level=None if monitor.slope is None else monitor.slope.finite_limit,
+        slope_limit=None if monitor.slope is None else monitor.slope.finite_limit,
     )
 
 
@@ -94,16 +90,16 @@ def _stats_from_ledger(ledger: Ledger, last: str | None) -> StatsBody:
     return StatsBody(
         decisions=stats.decisions,
         judged=stats.judged,
-        comparable=stats.comparable if stats.asked == stats.judged else None,
+        comparable=stats.comparable if stats.comparability_known == stats.judged else None,
         violations=stats.violations,
         rate=stats.rate,
-        comparable_rate=stats.comparable_rate,
-        missing=stats.missing,
+        rate_among_comparable=stats.rate_among_comparable,
+        missing_decisions=stats.missing_decisions,
         since=None if stats.since is None else iso_text(stats.since),
         until=None if stats.until is None else iso_text(stats.until),
         source="ledger",
-        asked=stats.asked,
-        asked_comparable=stats.comparable,
+        comparability_known=stats.comparability_known,
+        known_comparable=stats.comparable,
     )
 
 
@@ -117,32 +113,32 @@ def _stats_since_start(served: ServedMonitor) -> StatsBody:
         comparable=comparable,
         violations=violations,
         rate=violations / decisions if decisions else None,
-        comparable_rate=violations / comparable if comparable else None,
-        missing=served.monitor.missing,
+        rate_among_comparable=violations / comparable if comparable else None,
+        missing_decisions=served.monitor.missing_decisions,
         since=None,
         until=None,
         source="process",
     )
 
 
-async def find_decision(served: ServedMonitor, row: int) -> LookBody:
+async def find_decision(served: ServedMonitor, row: int) -> DecisionDetailsBody:
     """Return a decision by its row; raise BadRow if there is none, or if it left the window."""
     if not served.monitor.durable:
-        return await served.run_in_thread(lambda: _decision_from_memory(served, row))
+        return await served.run_in_thread(_decision_from_memory, served, row)
     await served.flush()
-    return await served.read_ledger(lambda ledger: _decision_from_ledger(ledger, row))
+    return await served.read_ledger(_decision_from_ledger, row)
 
 
-def _decision_from_ledger(ledger: Ledger, row: int) -> LookBody:
+def _decision_from_ledger(ledger: Ledger, row: int) -> DecisionDetailsBody:
     entry, reviews = ledger.entry(row), ledger.reviews(row)
-    return LookBody(
+    return DecisionDetailsBody(
         decision=_side_from_ledger(ledger, entry),
         count=entry.count,
-        omitted=max(0, (entry.count or 0) - len(entry.nearest)),
+        omitted_witnesses=max(0, (entry.count or 0) - len(entry.nearest)),
         comparable=entry.comparable,
-        missing=entry.missing,
+        missing_decisions=entry.missing_decisions,
         witnesses=[_witness_side(ledger, witness) for witness in entry.nearest],
-        reviews=[msgspec.convert(one, ReviewSaid, from_attributes=True) for one in reviews],
+        reviews=[msgspec.convert(one, ReviewNoteBody, from_attributes=True) for one in reviews],
     )
 
 
@@ -172,7 +168,7 @@ def _side_from_ledger(ledger: Ledger, entry: Entry, witness: Witness | None = No
     )
 
 
-def _decision_from_memory(served: ServedMonitor, row: int) -> LookBody:
+def _decision_from_memory(served: ServedMonitor, row: int) -> DecisionDetailsBody:
     """Return a decision, and its verdict as long as the ring has it."""
     monitor = served.monitor
     if row >= monitor.rows:
@@ -180,14 +176,16 @@ def _decision_from_memory(served: ServedMonitor, row: int) -> LookBody:
     verdict = served.recent.find(row)
     decision = _side_from_memory(served, row)
     if verdict is None:
-        return LookBody(decision, None, 0, comparable=None, missing=0, witnesses=[], reviews=[])
+        return DecisionDetailsBody(
+            decision, None, 0, comparable=None, missing_decisions=0, witnesses=[], reviews=[]
+        )
     witnesses = [_side_from_memory(served, one.row, one) for one in verdict.witnesses]
-    return LookBody(
+    return DecisionDetailsBody(
         decision,
         verdict.count,
-        verdict.omitted,
+        verdict.omitted_witnesses,
         verdict.comparable,
-        verdict.missing,
+        verdict.missing_decisions,
         witnesses,
         reviews=[],
     )
@@ -230,28 +228,24 @@ async def find_verdict_page(
     served: ServedMonitor, query: ViolationQuery, after: int, limit: int
 ) -> PageBody:
     """Return the next verdicts after a row that match a query, whose group has a value as text."""
-    served.monitor.insist_on_contradictions()
+    served.monitor.core.require_contradictions()
     if not served.monitor.durable:
         return _page_from_memory(served, query, after, limit)
     await served.flush()
     witnesses = served.limits.witnesses
-    return await served.read_ledger(
-        lambda ledger: _page_from_ledger(ledger, query, after, limit, witnesses)
-    )
+    return await served.read_ledger(_page_from_ledger, query, after, limit, witnesses)
 
 
 def _page_from_ledger(
     ledger: Ledger, query: ViolationQuery, after: int, limit: int, witnesses: int
 ) -> PageBody:
-    if query.group is not None:
-        query = replace(query, group=ledger.group_of_text(*query.group))
     rows, cursor = ledger.violations_page(
-        query, behind=PageCursor(after), limit=limit, seconds=PAGE_SECONDS
+        resolve_group(ledger, query), behind=PageCursor(after), limit=limit, seconds=PAGE_SECONDS
     )
     reviews = ledger.dispositions(rows)
     page = [
         {
-            **write_body(ledger.verdict_of(entry), witnesses, over=False),
+            **write_body(ledger.verdict_of(entry), witnesses, compared_with=False),
             "time": entry.time,
             "output": json_value(entry.output),
             "review": reviews.get(entry.row, "open"),
@@ -260,6 +254,13 @@ def _page_from_ledger(
     ]
     following = None if cursor is None else cursor.row
     return PageBody(page, following, "ledger", ledger.first > after + 1)
+
+
+def resolve_group(ledger: Ledger, query: ViolationQuery) -> ViolationQuery:
+    """Return a query whose group, which was sent as text, is a value of the ledger."""
+    if query.group is None:
+        return query
+    return replace(query, group=ledger.group_of_text(*query.group))
 
 
 def _page_from_memory(

@@ -11,7 +11,7 @@ import threading
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, repeat
 from typing import Any, TypeAlias
 
@@ -154,7 +154,7 @@ def trim_verdict(verdict: Verdict, witnesses: int) -> Verdict:
     places = np.sort(np.array(nearest.nearest_places(witnesses), np.int64))
     keys, models = context.witness_keys, context.witness_models
     trimmed = context._replace(
-        omitted=context.omitted + len(nearest) - len(places),
+        omitted_witnesses=context.omitted_witnesses + len(nearest) - len(places),
         witness_keys=_pick(keys, places),
         witness_models=_pick(models, places),
     )
@@ -163,38 +163,27 @@ def trim_verdict(verdict: Verdict, witnesses: int) -> Verdict:
 
 def trim_verdicts(verdicts: Verdicts, places: Rows, witnesses: int) -> Verdicts:
     """Trim the verdicts at some places of a batch, none of which was sent before."""
-    nearest, keys, models = verdicts.witnesses, verdicts.keys, verdicts.models
-    witness_keys, witness_models = verdicts.witness_keys, verdicts.witness_models
-    counts = (verdicts.offsets[1:] - verdicts.offsets[:-1])[places]
-    chosen = np.arange(len(nearest))
-    if counts.sum() < len(nearest) or counts.max(initial=0) > witnesses:
-        owners, is_wanted = verdicts.owners, np.zeros(len(verdicts), np.bool_)
+    counts, all_counts = np.diff(verdicts.offsets)[places], verdicts.counts[places]
+    if counts.sum() < len(verdicts.witnesses) or counts.max(initial=0) > witnesses:
+        is_wanted = np.zeros(len(verdicts), np.bool_)
         is_wanted[places] = True
-        chosen = np.flatnonzero(verdicts.mark_nearest(witnesses) & is_wanted[owners])
-        counts = np.bincount(owners[chosen], minlength=len(verdicts))[places]
-        nearest = nearest.select(chosen)
-    left_out = verdicts.counts[places] - counts
-    offsets = np.zeros(len(places) + 1, np.int64)
-    counts.cumsum(out=offsets[1:])
-    return Verdicts(
-        verdicts.first_row,
-        offsets,
-        nearest,
+        chosen = verdicts.mark_nearest(witnesses) & is_wanted[verdicts.owners]
+        verdicts = verdicts.select_witnesses(chosen)
+        counts = np.diff(verdicts.offsets)[places]
+    left_out = all_counts - counts
+    return replace(
+        verdicts,
+        offsets=np.concatenate([[0], counts.cumsum()]).astype(np.int64),
         firsts=_at(verdicts.firsts, places),
         absent=_at(verdicts.absent, places),
         neighbours=_at(verdicts.neighbours, places),
-        alarm_from=verdicts.alarm_from,
-        keys=_pick(keys, places),
-        witness_keys=_pick(witness_keys, chosen),
+        keys=_pick(verdicts.keys, places),
         comparable=_at(verdicts.comparable, places),
-        models=_pick(models, places),
-        witness_models=_pick(witness_models, chosen),
-        missing=verdicts.missing,
-        question=verdicts.question,
-        incomplete=_at(verdicts.incomplete, places),
+        models=_pick(verdicts.models, places),
+        not_compared=_at(verdicts.not_compared, places),
         left_out=left_out if left_out.any() else None,
+        first_verdicts=None,
         row_numbers=verdicts.rows[places],
-        past=verdicts.past,
     )
 
 

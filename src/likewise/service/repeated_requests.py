@@ -118,9 +118,6 @@ class RepeatedRequests:
                 if if_unknown is None:
                     raise InDoubt
                 do = if_unknown
-        return await self._answer_first(key, do)
-
-    async def _answer_first(self, key: Key, do: Callable[[], Awaitable[bytes]]) -> bytes:
         answer = asyncio.ensure_future(do())
         cached = self._cached[key] = _CachedAnswer(clock.monotonic(), answer)
         answer.add_done_callback(lambda done: self._store_answer(key, cached, done))
@@ -128,12 +125,12 @@ class RepeatedRequests:
 
     def _store_answer(self, key: Key, cached: _CachedAnswer, done: "asyncio.Future[bytes]") -> None:
         """Store an answer; forget a request that was refused, which has left no trace."""
-        if done.cancelled() or done.exception() is not None:
-            error = None if done.cancelled() else done.exception()
-            if isinstance(error, MaybeDone):
-                cached.answer = None
-            else:
-                self._cached.pop(key, None)
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, MaybeDone):
+            cached.answer = None
+            return
+        if done.cancelled() or error is not None:
+            self._cached.pop(key, None)
             return
         cached.answer = done.result()
         with self._lock:

@@ -256,17 +256,6 @@ HotHandler = Callable[[AdmittedCall], Awaitable[bytes]]
 """Returns the body of the answer, or raises Refusal or a LikewiseError."""
 
 
-class HotRoute(NamedTuple):
-    """Describes a route that app.py serves without a framework.
-
-    if_unknown  answers a request to a ledger that an earlier process may have carried out;
-                None: such a request is in doubt
-    """
-
-    answer: HotHandler
-    if_unknown: HotHandler | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class AdmittedRequest:
     """Is what any other route is given."""

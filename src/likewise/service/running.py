@@ -9,6 +9,7 @@ closed.
 import asyncio
 import contextlib
 import gc
+import logging
 import signal
 import socket
 import ssl
@@ -26,7 +27,7 @@ from msgspec.structs import replace
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from likewise.errors import BadRule, LikewiseError
-from likewise.runtime.log import logger
+from likewise.runtime.log import log_event, logger
 from likewise.service.app import App
 from likewise.service.connections import Connections
 from likewise.service.metrics.exporting import OtlpExporter
@@ -103,20 +104,15 @@ class Reloader:
                 self._service.reloads["refused"] += 1
                 self._service.refused_reload = (code, clock.time())
                 self._tell(f"the settings were not reloaded, and stay as they were: {error}")
-                logger.error(
-                    "the settings were not reloaded",
-                    exc_info=None if isinstance(error, LikewiseError) else error,
-                    extra={"fields": {"event": "reload refused", "code": code}},
-                )
+                fault = None if isinstance(error, LikewiseError) else error
+                message = "the settings were not reloaded"
+                log_event("reload refused", message, logging.ERROR, fault=fault, code=code)
                 return
             self._service.reloads["applied"] += 1
             self._service.refused_reload = None
             more = f"; a restart is needed for {', '.join(unchanged)}" if unchanged else ""
             self._tell(f"the settings were reloaded{more}")
-            logger.info(
-                "the settings were reloaded",
-                extra={"fields": {"event": "reloaded", "needs_restart": unchanged}},
-            )
+            log_event("reloaded", "the settings were reloaded", needs_restart=unchanged)
 
     async def _reload(self) -> list[str]:
         """Apply the settings; return the names of those that need a restart."""
@@ -144,7 +140,7 @@ class Reloader:
         if settings.limits.labels != old.limits.labels:
             for served in service.monitors.values():
                 with suppress(LikewiseError):  # A monitor that has failed takes no words at all.
-                    await asyncio.to_thread(served.monitor.limit_words, settings.limits.labels)
+                    await asyncio.to_thread(served.monitor.core.limit_words, settings.limits.labels)
         return unchanged
 
 
@@ -357,45 +353,36 @@ def _trust_proxy(application: Any) -> Any:
 def _open_listener(server: ServerSettings) -> socket.socket:
     """Open the socket that clients connect to; raise BadRule if that fails."""
     try:
-        if server.uds is not None:
-            return _listen_on_file(server.uds)
-        family, _, _, _, address = socket.getaddrinfo(
-            server.host, server.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        return _listen_on_network(family, address)
+        with contextlib.ExitStack() as on_failure:
+            if server.uds is not None:
+                listener = on_failure.enter_context(socket.socket(socket.AF_UNIX))
+                _bind_to_file(listener, server.uds)
+            else:
+                family, _, _, _, address = socket.getaddrinfo(
+                    server.host, server.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+                )[0]
+                # With the protocol named, asyncio sends small answers at once.
+                listener = on_failure.enter_context(
+                    socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+                )
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind(address)
+            listener.listen(_BACKLOG)
+            on_failure.pop_all()
+            return listener
     except OSError as error:
         where = server.uds or f"{server.host}:{server.port}"
         raise BadRule(f"cannot listen on {where}: {error.strerror or error}.") from None
 
 
-def _listen_on_network(family: int, address: tuple[Any, ...]) -> socket.socket:
-    """Open a TCP socket; its protocol is named, so that asyncio sends small answers at once."""
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
-
-
-def _listen_on_file(path: Path) -> socket.socket:
-    """Open a socket file for the owner and their group; replace one that nobody listens on."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-                if probe.connect_ex(str(path)) != 0:
-                    path.unlink()
-        listener.bind(str(path))
-        path.chmod(0o660)
-        listener.listen(_BACKLOG)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
+def _bind_to_file(listener: socket.socket, path: Path) -> None:
+    """Make a socket file for the owner and their group; replace one that nobody listens on."""
+    if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(str(path)) != 0:
+                path.unlink()
+    listener.bind(str(path))
+    path.chmod(0o660)
 
 
 def _format_address(server: ServerSettings, listener: socket.socket) -> str:

@@ -13,7 +13,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from functools import partial
+from operator import itemgetter
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
@@ -40,6 +42,7 @@ _VERDICTS_PER_TURN = 256  # verdicts that are recorded before others get their t
 _IDLE_TURNS = 3  # turns of the loop: answers are sent, requests are read, requests begin to wait
 _FLOATS = {float}
 _WIDE_INPUT = 4096  # numbers of an input that is judged on the event loop: some 100 microseconds
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 DecisionAnswers = list[Verdict | LikewiseError]
 Listener = Callable[["ServedMonitor", Verdict], None]
@@ -120,7 +123,7 @@ class ServedMonitor:
         self.next_row = monitor.rows
         """Can be read without waiting for the monitor."""
         self.recent = VerdictRing(limits.recent, limits.witnesses, self.next_row - 1)
-        monitor.erasure_listeners.append(self.recent.erase)
+        monitor.core.erasure_listeners.append(self.recent.erase)
         self.waiting_rows = 0
         features = monitor.rule.features or {}
         embeds = monitor.rule.embed is not None or any(
@@ -132,7 +135,7 @@ class ServedMonitor:
         self._queue: deque[_QueuedCall] = deque()
         self._queue_task: asyncio.Task[None] | None = None
         self._each = _CallKind(self._trim_each, self._record_each)
-        self._batch = _CallKind(self._trim_batch, self._record_batch)
+        self._batch = _CallKind(self.trim_batch, self._record_batch)
         self._room_waiters: list[asyncio.Future[None]] = []
         self._judge_thread = ThreadPoolExecutor(1, thread_name_prefix=f"likewise-{name}")
         self._reader_threads = ThreadPoolExecutor(2, thread_name_prefix=f"likewise-look-{name}")
@@ -168,7 +171,7 @@ class ServedMonitor:
                 raise answers[0]
             return make_answer(answers[0])
 
-        answer: _T = await self._enqueue(1, self._each, [decision], None, answer_first)
+        answer = await self._enqueue(1, self._each, [decision], None, answer_first)
         if durable:
             await self.flush()
         return answer
@@ -214,7 +217,7 @@ class ServedMonitor:
         """
         if not decisions:
             return make_answer([])
-        answer: _T = await self._enqueue(len(decisions), self._each, decisions, None, make_answer)
+        answer = await self._enqueue(len(decisions), self._each, decisions, None, make_answer)
         if durable:
             await self.flush()
         return answer
@@ -232,48 +235,48 @@ class ServedMonitor:
         call: the `observe_many` of the monitor, with its arguments
         make_answer: converts the verdicts to the answer, in a thread
         """
-        answer: _T = await self._enqueue(
+        return await self._enqueue(
             count, self._batch, None, call, make_answer, counts_refusal=counts_refusal
         )
-        return answer
 
     async def supersede(self, call: Callable[[], Verdict]) -> Verdict:
         """Overrule a decision; return the verdict on the one that takes its place.
 
         call: the `supersede` of the monitor, with its arguments
         """
-        (answer,) = await self._enqueue(1, self._each, None, lambda: [call()], _identity)
-        return cast(Verdict, answer)
+        return await self._enqueue(1, self._each, None, lambda: [call()], itemgetter(0))
 
     async def run_in_turn(
         self, call: Callable[[], _T], *, rows: int = 1, counts_refusal: bool = True
     ) -> _T:
         """Call something in the order of the queue that takes no decisions; return its answer."""
-        answer: _T = await self._enqueue(
-            rows, None, None, call, _identity, counts_refusal=counts_refusal
-        )
-        return answer
+        return await self._enqueue(rows, None, None, call, _identity, counts_refusal=counts_refusal)
 
     async def flush(self) -> None:
         """Write everything that was answered, so that readers of the ledger see it."""
-        if self.monitor.durable and self.monitor.durability != "commit":
+        if self.monitor.durable and self.monitor.ledger.durability != "commit":
             await self.run_in_turn(self.monitor.flush)
 
-    async def read_ledger(self, call: Callable[[Ledger], _T]) -> _T:
-        """Read the ledger in a thread, while others may write it."""
+    async def read_ledger(
+        self, call: Callable[Concatenate[Ledger, _P], _T], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T:
+        """Read the ledger in a thread, while others may write it; `call` gets it, and the rest."""
         if not self.monitor.durable:
             raise BadRule(f"the monitor {self.name!r} is in memory: it has no ledger to look at.")
-        path = self.monitor.path
+        path = self.monitor.ledger.path
 
         def read() -> _T:
             with closing(Ledger(path)) as ledger:
-                return call(ledger)
+                return call(ledger, *args, **kwargs)
 
-        return await asyncio.get_running_loop().run_in_executor(self._reader_threads, read)
+        return await self.run_in_thread(read)
 
-    async def run_in_thread(self, call: Callable[[], _T]) -> _T:
+    async def run_in_thread(
+        self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T:
         """Call something that takes long and may run at any time, such as verifying."""
-        return await asyncio.get_running_loop().run_in_executor(self._reader_threads, call)
+        call_now = partial(call, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._reader_threads, call_now)
 
     # The queue
 
@@ -283,10 +286,10 @@ class ServedMonitor:
         kind: _CallKind | None,
         decisions: Sequence[Decision] | None,
         call: Callable[[], Any] | None,
-        make_answer: Callable[[Any], Any],
+        make_answer: Callable[[Any], _T],
         *,
         counts_refusal: bool = True,
-    ) -> asyncio.Future[Any]:
+    ) -> asyncio.Future[_T]:
         most = self.limits.waiting_rows
         if self.waiting_rows and self.waiting_rows + rows > most:
             raise Refusal(
@@ -295,7 +298,7 @@ class ServedMonitor:
                 retry_seconds=1.0,
             )
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
+        future: asyncio.Future[_T] = loop.create_future()
         now = clock.perf_counter()
         self._queue.append(
             _QueuedCall(rows, decisions, call, kind, make_answer, future, now, counts_refusal)
@@ -387,7 +390,7 @@ class ServedMonitor:
         decisions: list[Decision] = []
         for one in group:
             decisions += one.decisions or ()
-        answers = self.monitor.observe_each(decisions)
+        answers = self.monitor.core.observe_each(decisions)
         if self._is_fast:
             self._record_pace(begin, len(decisions))
         results, start = [], 0
@@ -417,7 +420,7 @@ class ServedMonitor:
                 trimmed.append(trim_verdict(one, self.limits.witnesses))
         return trimmed
 
-    def _trim_batch(self, verdicts: Verdicts) -> Verdicts:
+    def trim_batch(self, verdicts: Verdicts) -> Verdicts:
         return trim_verdicts(verdicts, self._find_reportable(verdicts), self.limits.witnesses)
 
     # Counts and listeners
@@ -452,7 +455,7 @@ class ServedMonitor:
         trimmed_verdict: the verdict as the ring stores it, if it was trimmed before
         """
         counts, context = self.counts, verdict.context
-        if context.known:
+        if context.repeated:
             counts.repeated += 1
             return
         if verdict.row is not None:
@@ -462,7 +465,7 @@ class ServedMonitor:
         counts.last_decision = now = clock.time()
         if context.comparable:
             counts.comparable += 1
-        if verdict.witnesses is NO_WITNESSES and not (context.omitted or context.alarm):
+        if verdict.witnesses is NO_WITNESSES and not (context.omitted_witnesses or context.alarm):
             return  # as most do; this asks no property
         violation = verdict.violation
         if not (violation or context.alarm):
@@ -472,11 +475,8 @@ class ServedMonitor:
             counts.newest_violations[model] = self.next_row - 1, now
             counts.pairs += verdict.count
         counts.alarms += context.alarm
-        self.recent.add(
-            trim_verdict(verdict, self.limits.witnesses)
-            if trimmed_verdict is None
-            else trimmed_verdict
-        )
+        own = verdict if trimmed_verdict is None else trimmed_verdict
+        self.recent.add(trim_verdict(own, self.limits.witnesses))
         if self.listeners:
             self._call_listeners(verdict)
 
@@ -484,7 +484,7 @@ class ServedMonitor:
         """Make the body of a verdict, with `witnesses` of them but no more than the limit."""
         limits = self.limits
         most = limits.witnesses if witnesses is None else limits.witness_limit(witnesses)
-        return write_body(verdict, most, over=False)
+        return write_body(verdict, most, compared_with=False)
 
     def encode_verdict(self, verdict: Verdict, witnesses: int | None = None) -> bytes:
         """Write a verdict as JSON."""
@@ -507,24 +507,18 @@ class ServedMonitor:
     def _find_reportable(self, verdicts: Verdicts) -> Rows:
         """Find the new violations and alarms of a batch."""
         reportable = verdicts.violations | verdicts.alarms
-        if verdicts.repeats is not None:
-            reportable &= ~verdicts.known
+        if verdicts.first_verdicts is not None:
+            reportable &= ~verdicts.repeated
         return reportable.nonzero()[0]
 
-    def record_verdicts(self, verdicts: Verdicts, trimmed_verdicts: Verdicts | None = None) -> None:
-        """Count a batch, and store its violations and alarms.
-
-        trimmed_verdicts: those at the places of `_find_reportable`, if they were trimmed before
-        """
+    def record_verdicts(self, verdicts: Verdicts, trimmed_verdicts: Verdicts) -> None:
+        """Count a batch, and store its violations and alarms, which `trim_batch` has trimmed."""
         counts, models = self.counts, verdicts.models
-        violations, alarms, comparable = (
-            verdicts.violations,
-            verdicts.alarms,
-            verdicts.comparable,
-        )
+        violations, alarms = verdicts.violations, verdicts.alarms
+        comparable = verdicts.comparable
         new, fresh = len(verdicts), None
-        if verdicts.repeats is not None:
-            fresh = ~verdicts.known
+        if verdicts.first_verdicts is not None:
+            fresh = ~verdicts.repeated
             new = int(fresh.sum())
             violations, alarms = violations & fresh, alarms & fresh
             comparable = None if comparable is None else comparable & fresh
@@ -553,10 +547,7 @@ class ServedMonitor:
             counts.comparable += int(np.count_nonzero(comparable))
         counts.pairs += int(verdicts.counts[flagged].sum())
         counts.alarms += int(np.count_nonzero(alarms))
-        if trimmed_verdicts is None:
-            self.recent.add_many(verdicts, (violations | alarms).nonzero()[0])
-        else:
-            self.recent.add_many(trimmed_verdicts, np.arange(len(trimmed_verdicts)))
+        self.recent.add_many(trimmed_verdicts, np.arange(len(trimmed_verdicts)))
 
     # The end
 

@@ -7,6 +7,7 @@ Not here: HTTP (app.py), sockets and signals (running.py).
 """
 
 import asyncio
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ from likewise.monitor import opening
 from likewise.monitor.factory import read_slope_options
 from likewise.monitor.monitor import Monitor
 from likewise.rule.rule import Rule
-from likewise.runtime.log import logger
+from likewise.runtime.log import log_event, logger
 from likewise.runtime.private_files import is_open_to_all
 from likewise.search.engine.engine import Engine
 from likewise.service.alerts.alerting import AlertService
@@ -206,7 +207,7 @@ class Service:
             monitor = self._wait_and_open(name, settings)
             with ExitStack() as on_failure:
                 on_failure.callback(monitor.close)
-                monitor.limit_words(limits.labels)
+                monitor.core.limit_words(limits.labels)
                 served = ServedMonitor(name, monitor, settings, limits)
                 if settings.source is not None:
                     check_source(monitor.rule, monitor.durable, settings.source)
@@ -224,18 +225,14 @@ class Service:
             self._tell(
                 f"monitor {name!r}, ledger {str(settings.ledger)!r}, cannot be opened: {error}"
             )
-            logger.error(
-                "%s: cannot be opened",
-                name,
-                exc_info=None if isinstance(error, LikewiseError) else error,
-                extra={
-                    "fields": {
-                        "event": "failed",
-                        "monitor": name,
-                        "ledger": str(settings.ledger),
-                        "code": code,
-                    }
-                },
+            log_event(
+                "failed",
+                f"{name}: cannot be opened",
+                logging.ERROR,
+                fault=None if isinstance(error, LikewiseError) else error,
+                monitor=name,
+                ledger=str(settings.ledger),
+                code=code,
             )
             return error
         for call in self.on_open:
@@ -246,7 +243,7 @@ class Service:
             opened = {**self.monitors, name: served}
             self.monitors = {one: opened[one] for one in self.settings.monitors if one in opened}
         if current.labels != limits.labels:
-            monitor.limit_words(current.labels)
+            monitor.core.limit_words(current.labels)
         del self.pending[name]
         return None
 
@@ -363,14 +360,16 @@ def make_monitor(
         if settings.kind != "slopes":
             return Monitor(rule, **judging)
         exponent = settings.input_exponent
-        return Monitor(rule, slope=True, slope_limit=settings.level, input_exponent=exponent)
+        return Monitor(rule, slope=True, slope_limit=settings.slope_limit, input_exponent=exponent)
     if settings.cluster is not None:
         from likewise.sharding.open_cluster import open_cluster
 
         with _cluster_lock:
             return open_cluster(settings.ledger, rule, settings.cluster, options, **judging)
     engine = partial(Engine, **judging)
-    slopes = read_slope_options(settings.kind == "slopes", settings.level, settings.input_exponent)
+    slopes = read_slope_options(
+        settings.kind == "slopes", settings.slope_limit, settings.input_exponent
+    )
     return opening.open_ledger(settings.ledger, rule, options, slope_options=slopes, engine=engine)
 
 

@@ -13,7 +13,7 @@ import traceback
 from collections import Counter
 from typing import Any, NamedTuple, TextIO
 
-from likewise.runtime.log import logger
+from likewise.runtime.log import log_event, logger
 from likewise.service.http_errors import Refusal
 from likewise.service.monitor_counts import BUCKET_SECONDS
 from likewise.service.served_monitor import ServedMonitor
@@ -63,7 +63,9 @@ def record_action(served: ServedMonitor, actor: Actor, what: str, **more: Any) -
         "%s of %s, asked by %s", what, served.name, actor.name or "a client without a token"
     )
     if served.monitor.durable:
-        served.monitor.record_administration(actor.name, what, verified=actor.verified, **more)
+        served.monitor.ledger.record_administration(
+            actor.name, what, verified=actor.verified, **more
+        )
 
 
 FORMATS = ("text", "json")
@@ -144,12 +146,14 @@ class LogReporter:
         self._reported: dict[str, Counter[tuple[str, str]]] = {}
         service.on_open.append(self._report_opened)
         monitors, tokens = len(service.settings.monitors), len(service.settings.tokens)
-        _log("started", f"{monitors} monitors are being opened", monitors=monitors, tokens=tokens)
+        log_event(
+            "started", f"{monitors} monitors are being opened", monitors=monitors, tokens=tokens
+        )
 
     def report_ready(self) -> None:
         """Log that every monitor that can be opened is open."""
         monitors = len(self._service.monitors)
-        _log("ready", f"{monitors} monitors are open", monitors=monitors)
+        log_event("ready", f"{monitors} monitors are open", monitors=monitors)
 
     async def run(self) -> None:
         """Log what is new, every few seconds, until cancelled."""
@@ -162,25 +166,24 @@ class LogReporter:
         denied, self._service.denied = self._service.denied, Counter()
         for (status, peer, route), count in denied.items():
             message = f"{count} requests were answered with {status}: {peer} {route}".rstrip()
-            fields: dict[str, Any] = {
-                "event": "denied",
-                "status": int(status),
-                "peer": peer,
-                "route": route,
-            }
-            logger.warning(message, extra={"fields": fields | {"count": count}})
+            fields: dict[str, Any] = {"status": int(status), "peer": peer, "route": route}
+            log_event("denied", message, logging.WARNING, **fields, count=count)
         for name, served in self._service.monitors.items():
             before, now = self._reported.get(name, Counter()), _collect_counts(served)
             self._reported[name] = now
             for (event, reason), count in (now - before).items():
-                fields = {"event": event, "monitor": name, "count": count}
+                message, fields = f"{count} {event}: {reason}", {"reason": reason}
                 if event == "slow commits":
                     message = f"{count} commits took more than {SLOW_SECONDS:g} s"
-                    fields["seconds"] = SLOW_SECONDS
-                else:
-                    message = f"{count} {event}: {reason}"
-                    fields["reason"] = reason
-                logger.warning("%s: %s", name, message, extra={"fields": fields})
+                    fields = {"seconds": SLOW_SECONDS}
+                log_event(
+                    event,
+                    f"{name}: {message}",
+                    logging.WARNING,
+                    monitor=name,
+                    count=count,
+                    **fields,
+                )
 
     def report_end(self) -> None:
         """Log what remains, and the counts of each monitor at the end."""
@@ -188,7 +191,7 @@ class LogReporter:
         for name, served in self._service.monitors.items():
             counts = served.counts
             judged, violations = counts.decisions.total(), counts.violations.total()
-            _log(
+            log_event(
                 "drained",
                 f"{name}: {judged} decisions were judged, with {violations} violations",
                 monitor=name,
@@ -198,13 +201,13 @@ class LogReporter:
 
     def _report_opened(self, served: ServedMonitor) -> None:
         monitor = served.monitor
-        rows, missing = monitor.rows, monitor.missing
-        _log(
+        rows, missing = monitor.rows, monitor.missing_decisions
+        log_event(
             "opened",
             f"{served.name}: open, with {rows} rows",
             monitor=served.name,
             rows=rows,
-            missing=missing,
+            missing_decisions=missing,
             durable=monitor.durable,
         )
 
@@ -217,7 +220,3 @@ def _collect_counts(served: ServedMonitor) -> Counter[tuple[str, str]]:
             notable[event, reason] = count
     notable["slow commits", ""] = sum(counts.commit_durations.buckets[_SLOW:])
     return notable
-
-
-def _log(event: str, message: str, **fields: Any) -> None:
-    logger.info(message, extra={"fields": {"event": event} | fields})

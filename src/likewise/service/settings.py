@@ -37,7 +37,7 @@
     [monitors.scores]
     rule = "scores.toml"
     kind = "slopes"               # names the steepest past decision
-    level = 3.0                   # a steeper slope is a violation
+    slope_limit = 3.0             # a steeper slope is a violation
 
     [otlp]                        # with the extra `otlp`
     endpoint = "http://127.0.0.1:4318"
@@ -104,7 +104,7 @@ class Limits(SettingsTable, frozen=True):
     labels: Count = 10_000
     """Distinct labels, categories, models and sources of one history."""
     witnesses: CountOrZero = 100
-    """Witnesses in one verdict; `omitted` says how many more there are."""
+    """Witnesses in one verdict; `omitted_witnesses` says how many more there are."""
     waiting_rows: Count = 65_536
     """Decisions of one monitor that may wait to be judged; beyond, 429."""
     requests: Count = 1_000
@@ -283,7 +283,7 @@ class MonitorSettings(SettingsTable, frozen=True):
     """"slopes" finds the past decision with the steepest slope."""
     input_exponent: float | None = None
     """For slopes: p in output distance / input distance ** p; 1 unless given."""
-    level: float | None = None
+    slope_limit: float | None = None
     """For slopes: a steeper one is a violation; None: nothing is."""
 
     def __post_init__(self) -> None:
@@ -293,8 +293,10 @@ class MonitorSettings(SettingsTable, frozen=True):
             raise BadRule("burst is about contradictions, and the kind is slopes: leave it out")
         if self.kind == "slopes" and self.source is not None:
             raise BadRule("source is about contradictions, and the kind is slopes: leave it out")
-        if self.kind != "slopes" and (self.level is not None or self.input_exponent is not None):
-            raise BadRule('level and input_exponent are about slopes: say kind = "slopes"')
+        if self.kind != "slopes" and (
+            self.slope_limit is not None or self.input_exponent is not None
+        ):
+            raise BadRule('slope_limit and input_exponent are about slopes: say kind = "slopes"')
         if self.cluster is not None and self.ledger is None:
             raise BadRule("a cluster needs a ledger, from which its shards are made; there is none")
 

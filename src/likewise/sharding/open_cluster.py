@@ -34,7 +34,7 @@ COMPILED = ("auto", "live", "flat")
 ShardBackendFactory = Callable[[str, ClusterSettings], ShardBackend]
 """Makes the shards of a cluster, from its name and settings."""
 
-_UNSUPPORTED_SETTINGS = {"slope", "slope_limit", "input_exponent", "rows"}
+_UNSUPPORTED_SETTINGS = {"slope", "slope_limit", "input_exponent", "inputs"}
 """Settings of `lw.open` that shards do not have."""
 
 
@@ -142,7 +142,7 @@ def open_cluster(
                 rule,
                 keeping,
                 models=models,
-                rows="disk",
+                inputs="disk",
                 engine=partial(Engine, burst=burst, comparable=comparable),
                 index=take_over,
             )
@@ -150,7 +150,7 @@ def open_cluster(
         for factory in factories:
             factory.fleet.backend.close()
         raise
-    monitor.use_shards(MonitorShards(factories[0]))
+    monitor.core.use_shards(MonitorShards(factories[0]))
     return monitor
 
 

@@ -8,7 +8,6 @@ Cost: one call of each shard with rows for `batch_rows` decisions. Not here: fai
 """
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,8 +16,7 @@ import numpy as np
 from likewise.search.engine.row_engine import Answers
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.python_index import state_over
-from likewise.search.indexes.workers import Found, KernelRunner
-from likewise.search.kernels import propose as task
+from likewise.search.indexes.workers import ALONE, Found, KernelRunner, Threads
 from likewise.search.kernels import table as t
 from likewise.search.kernels.propose import propose
 from likewise.sharding.fleet import Fleet, ShardCall, ShardRequest, read_outputs
@@ -63,7 +61,7 @@ class ShardedIndex:
         """Judge and remember what is in row TOTAL, or `input`, and `given`."""
         found = self._judge_one(remember=True)
         if found >= 0:
-            self.workers.run_task(task.REMEMBER)
+            self.workers.run_task(t.REMEMBER)
         return found
 
     def check(self) -> int:
@@ -71,7 +69,7 @@ class ShardedIndex:
         return self._judge_one(remember=False)
 
     def _judge_one(self, *, remember: bool) -> int:
-        bad = self.workers.run_task(task.ADMIT)
+        bad = self.workers.run_task(t.ADMIT)
         if bad == t.FULL:
             self.state.ensure(1, 0)
             return self._judge_one(remember=remember)
@@ -90,9 +88,9 @@ class ShardedIndex:
 
     def find_comparable(self, row: int, since: int) -> int:
         """Return a comparable row, from `since` on, of the one judged last; -1 for none."""
-        likes = np.full(1, -1, np.int64)
-        self.find_comparable_many(row, likes, np.array([since], np.int64), 1, None)
-        return int(likes[0])
+        comparable_rows = np.full(1, -1, np.int64)
+        self.find_comparable_many(row, comparable_rows, np.array([since], np.int64))
+        return int(comparable_rows[0])
 
     def find_near_rows(self, row: int) -> Rows:
         """Return all rows before a written one that are near it, whatever their outputs."""
@@ -123,9 +121,7 @@ class ShardedIndex:
             left, _TOGETHER, self._fleet.placement.count_left_in_segment(self._history.total)
         )
 
-    def judge(
-        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
-    ) -> tuple[Rows, Found]:
+    def judge(self, first: int, size: int, threads: Threads = ALONE) -> tuple[Rows, Found]:
         """Have shards search for written rows, and one of them remember these."""
         outputs = read_outputs(self._history, np.arange(first, first + size))
         return self._search_shards(first, size, outputs, remember=True)
@@ -205,17 +201,12 @@ class ShardedIndex:
         return Verdicts(first, np.concatenate([[0], np.cumsum(counts)]), witnesses)
 
     def find_comparable_many(
-        self,
-        first: int,
-        likes: Rows,
-        sinces: Rows,
-        threads: int,
-        pool: ThreadPoolExecutor | None,
+        self, first: int, comparable_rows: Rows, sinces: Rows, threads: Threads = ALONE
     ) -> None:
-        """Find a comparable row of each row judged last, where `likes` has none yet."""
-        if (likes >= 0).all():
+        """Find a comparable row of each row judged last that has none in `comparable_rows` yet."""
+        if (comparable_rows >= 0).all():
             return
-        fleet, placement, size = self._fleet, self._fleet.placement, len(likes)
+        fleet, placement, size = self._fleet, self._fleet.placement, len(comparable_rows)
         inputs, outputs = self._points(first, size)
         stop = self._sent_rows
         owner = placement.shard_of(first) if stop > first else -1
@@ -227,7 +218,7 @@ class ShardedIndex:
                 calls: dict[int, ShardCall] = {}
                 for shard in sorted(shards):
                     own = placement.count_rows(shard, first) + start if shard == owner else None
-                    found = np.where(likes[part] >= 0, 0, -1)
+                    found = np.where(comparable_rows[part] >= 0, 0, -1)
                     since = placement.to_local(shard, sinces[part])
                     points = inputs[part], outputs[part]
                     calls[shard] = ("find_comparable", *points, found, since, own)
@@ -236,13 +227,13 @@ class ShardedIndex:
         done = 0
         with self._mark_unsound():
             for _, answers in fleet.exchange(requests()):
-                rows = likes[done : done + self._batch_rows]
+                rows = comparable_rows[done : done + self._batch_rows]
                 for shard, local in answers.items():
                     new = (rows < 0) & (local >= 0)
                     rows[new] = placement.to_global(shard, local[new])
                 done += self._batch_rows
 
-    def insert(self, first: int, size: int, threads: int, pool: Any) -> None:
+    def insert(self, first: int, size: int, threads: Threads = ALONE) -> None:
         """Have shards remember written rows without judging them."""
         history, placement = self._history, self._fleet.placement
 

@@ -63,10 +63,6 @@ class Address:
         """Where to begin if nothing was read yet: with the first record there, or with new ones."""
         return self.parameters.get("start", "first")
 
-    @property
-    def first_host(self) -> tuple[str, int]:
-        return self.hosts[0]
-
     def read_password(self) -> str | None:
         """Read the password from the file or the environment variable that the address names."""
         if "password_file" in self.parameters:
@@ -98,8 +94,8 @@ def is_address(text: str) -> bool:
 def parse_address(text: str) -> Address:
     """Read an address; BadRule, which repeats no password, if it makes no sense.
 
-    >>> parse_address("redis://127.0.0.1?stream=decisions").first_host
-    ('127.0.0.1', 6379)
+    >>> parse_address("redis://127.0.0.1?stream=decisions").hosts
+    (('127.0.0.1', 6379),)
     """
     scheme, _, rest = text.partition("://")
     kind = _SCHEMES.get(scheme)

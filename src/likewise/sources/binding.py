@@ -96,14 +96,8 @@ class Binding:
         return table.drop(self.extra_columns)
 
 
-def _no_settings(rows: Chunk) -> dict[str, Any]:
-    return {}
-
-
 def make_judge(
-    monitor: Any,
-    binding: Binding,
-    settings: Callable[[Chunk], dict[str, Any]] = _no_settings,
+    monitor: Any, binding: Binding, settings: Callable[[Chunk], dict[str, Any]]
 ) -> Callable[[Chunk], Any]:
     """Return a function that has a monitor judge rows.
 

@@ -63,7 +63,7 @@ class ByteStream:
         self.is_packed = self._bytes is not self._raw
         for magic, what in _FOREIGN.items():
             if self.peek(len(magic)) == magic:
-                raise BadFile(f"{self.name} is {what}.", path=self.name)
+                raise self.make_error(f" is {what}.")
         self._recode()
 
     def _recode(self) -> None:
@@ -106,10 +106,7 @@ class ByteStream:
         except Exception as error:
             raise self._read_error(error) from None
         if changed:
-            raise BadFile(
-                f"{self.name} was changed while it was read. Copy it; read the copy.",
-                path=self.name,
-            )
+            raise self.make_error(" was changed while it was read. Copy it; read the copy.")
         return self._hashed.digest()
 
     @property
@@ -135,23 +132,23 @@ class ByteStream:
 
     def _read_error(self, error: Exception) -> BadFile:
         if isinstance(error, EOFError):
-            return BadFile(
-                f"{self.name} ends too early: it is packed, and its end is missing. Copy or"
-                " download it again.",
-                path=self.name,
+            return self.make_error(
+                " ends too early: it is packed, and its end is missing. Copy or download it again."
             )
         if isinstance(error, UnicodeError):
-            return BadFile(
-                f"{self.name} is not {self.encoding} ({error}). Say another --encoding, such as"
-                " cp1252, or copy the file again.",
-                path=self.name,
+            return self.make_error(
+                f" is not {self.encoding} ({error}). Say another --encoding, such as cp1252, or"
+                " copy the file again."
             )
         if isinstance(error, OSError) and error.strerror:
-            return BadFile(f"{self.name} cannot be read: {error.strerror}.", path=self.name)
-        return BadFile(
-            f"{self.name} is damaged and cannot be unpacked ({error}). Copy or download it again.",
-            path=self.name,
+            return self.make_error(f" cannot be read: {error.strerror}.")
+        return self.make_error(
+            f" is damaged and cannot be unpacked ({error}). Copy or download it again."
         )
+
+    def make_error(self, text: str) -> BadFile:
+        """Return an error about this file; `text` follows its name."""
+        return BadFile(f"{self.name}{text}", path=self.name)
 
     def close(self) -> None:
         """Let go of the file; standard input stays open."""
@@ -330,10 +327,9 @@ def read_blocks(stream: ByteStream, *, quoted: bool) -> Iterator[RecordBlock]:
         stop = int(ends[-1]) + 1 if len(ends) else 0
         if last and stop < len(data):
             opened = line + int(np.searchsorted(feeds, stop))
-            raise BadFile(
-                f"{stream.name}, line {opened}: a quotation mark is opened and never closed. Close"
-                " it; a mark inside a quoted field is doubled.",
-                path=stream.name,
+            raise stream.make_error(
+                f", line {opened}: a quotation mark is opened and never closed. Close it; a mark"
+                " inside a quoted field is doubled."
             )
         if len(data) - stop > LONGEST:
             raise _too_long_error(stream, line + int(np.searchsorted(feeds, stop)), len(quotes) > 0)
@@ -359,8 +355,7 @@ def _is_blank(block: RecordBlock) -> npt.NDArray[np.bool_]:
 
 def _too_long_error(stream: ByteStream, line: int, quotes: bool) -> BadFile:
     why = " Perhaps a quotation mark is opened there and never closed." if quotes else ""
-    return BadFile(
-        f"{stream.name}, line {line} is longer than {LONGEST >> 20} MB, which no decision is.{why}"
-        " Check that this is a text file with one decision on each line.",
-        path=stream.name,
+    return stream.make_error(
+        f", line {line} is longer than {LONGEST >> 20} MB, which no decision is.{why} Check that"
+        " this is a text file with one decision on each line."
     )

@@ -41,10 +41,8 @@ class ColumnarFile(ChunkReader):
             path = self._copy.name
         self.by_name = self._copy is None
         with translate_polars_errors(stream.name, format):
-            if format == "Parquet":
-                self._frame = pl.scan_parquet(path, glob=False, hive_partitioning=False)
-            else:
-                self._frame = pl.scan_ipc(path, glob=False, hive_partitioning=False)
+            scan: Any = pl.scan_parquet if format == "Parquet" else pl.scan_ipc
+            self._frame: pl.LazyFrame = scan(path, glob=False, hive_partitioning=False)
             self.columns = self._frame.collect_schema().names()
             self.rows = int(self._frame.select(pl.len()).collect().item())
 

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from likewise.errors import BadFile
 from likewise.sources.byte_streams import ByteStream, RecordBlock, read_blocks
 from likewise.sources.chunk_reader import ChunkReader
 from likewise.sources.file_layout import detect_layout, without_spaces
@@ -79,29 +78,26 @@ class DelimitedFile(ChunkReader):
 
     def _read_first_block(self) -> RecordBlock:
         """Return the first block, which has the header; raise BadFile if it is not text."""
-        name = self.stream.name
         first = next((block for block in self._blocks if len(block)), None)
         if first is None:
-            raise BadFile(
-                f"{name} is empty; expected a header and one decision on each line.", path=name
+            raise self.stream.make_error(
+                " is empty; expected a header and one decision on each line."
             )
         record, line = first.record(0), int(first.lines[0])
         if b"\x00" in record:
-            raise BadFile(
-                f"{name} is not text; expected CSV, TSV, JSON lines, Parquet, Arrow or Excel. If it"
-                " is UTF-16 without a mark, say --encoding utf-16-le.",
-                path=name,
+            raise self.stream.make_error(
+                " is not text; expected CSV, TSV, JSON lines, Parquet, Arrow or Excel. If it is"
+                " UTF-16 without a mark, say --encoding utf-16-le."
             )
         if b"\r" in record:
-            raise BadFile(
-                f"{name}, line {line}: lines end in a carriage return alone; convert the file:"
-                " tr '\\r' '\\n'.",
-                path=name,
+            raise self.stream.make_error(
+                f", line {line}: lines end in a carriage return alone; convert the file:"
+                " tr '\\r' '\\n'."
             )
         try:
             record.decode()
         except UnicodeDecodeError as error:
-            raise BadFile(f"{name}, line {line}: {_not_utf8(error)}", path=name) from None
+            raise self.stream.make_error(f", line {line}: {_not_utf8(error)}") from None
         return first
 
     def _read_sample(self) -> pl.DataFrame:

@@ -15,7 +15,6 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
-from likewise.errors import BadFile
 from likewise.sources.byte_streams import ByteStream
 from likewise.sources.chunk_reader import ChunkReader
 from likewise.sources.file_layout import LOOKED_AT, detect_layout_of_records
@@ -53,10 +52,9 @@ class ExcelSheet(ChunkReader):
         beginning = self._load(workbook, skip_rows=0, n_rows=LOOKED_AT, dtypes="string")
         filled = [i for i, row in enumerate(beginning.rows()) if any(map(_has_text, row))]
         if not filled:
-            raise BadFile(
-                f"{stream.name}: the sheet {self._sheet!r} is empty; expected a header and one"
-                " decision in each row. For another sheet, say --sheet.",
-                path=stream.name,
+            raise stream.make_error(
+                f": the sheet {self._sheet!r} is empty; expected a header and one decision in each"
+                " row. For another sheet, say --sheet."
             )
         records = [[cell or "" for cell in beginning.row(i)] for i in filled]
         layout = detect_layout_of_records(
@@ -79,10 +77,9 @@ class ExcelSheet(ChunkReader):
         try:
             import fastexcel
         except ModuleNotFoundError:
-            raise BadFile(
-                f"{self.stream.name} is a workbook, which fastexcel reads: pip install '.[excel]'"
-                " in the clone of likewise; or save the sheet as CSV.",
-                path=self.stream.name,
+            raise self.stream.make_error(
+                " is a workbook, which fastexcel reads: pip install '.[excel]' in the clone of"
+                " likewise; or save the sheet as CSV."
             ) from None
         whole = self.stream.path == "-" or self.stream.is_packed
         self.by_name = not whole
@@ -91,10 +88,9 @@ class ExcelSheet(ChunkReader):
                 return fastexcel.read_excel(self.stream.read(1 << 31))
             return fastexcel.read_excel(self.stream.path)
         except fastexcel.FastExcelError:
-            raise BadFile(
-                f"{self.stream.name} is a zip archive, or a workbook that is damaged or locked;"
-                " expected decisions. Unpack it, or open it in Excel and save the sheet as CSV.",
-                path=self.stream.name,
+            raise self.stream.make_error(
+                " is a zip archive, or a workbook that is damaged or locked; expected decisions."
+                " Unpack it, or open it in Excel and save the sheet as CSV."
             ) from None
 
     def _choose_sheet(self, sheets: list[str], sheet: str | None) -> str:
@@ -103,10 +99,8 @@ class ExcelSheet(ChunkReader):
             what = f"the first sheet, {sheets[0]!r}, is read; there are {others} as well"
             self._remarks.append(Remark(what, do="For another, say --sheet"))
         if sheet is not None and sheet not in sheets:
-            raise BadFile(
-                f"{self.stream.name} has no sheet {sheet!r}; it has"
-                f" {', '.join(map(repr, sheets))}.",
-                path=self.stream.name,
+            raise self.stream.make_error(
+                f" has no sheet {sheet!r}; it has {', '.join(map(repr, sheets))}."
             )
         return sheets[0] if sheet is None else sheet
 
@@ -117,10 +111,9 @@ class ExcelSheet(ChunkReader):
             sheet = workbook.load_sheet(self._sheet, header_row=None, **settings)
         except fastexcel.FastExcelError as error:
             first = str(error).splitlines()[0]
-            raise BadFile(
-                f"{self.stream.name}: the sheet {self._sheet!r} cannot be read ({first}). Open the"
-                " workbook in Excel and save it again.",
-                path=self.stream.name,
+            raise self.stream.make_error(
+                f": the sheet {self._sheet!r} cannot be read ({first}). Open the workbook in Excel"
+                " and save it again."
             ) from None
         return cast(pl.DataFrame, sheet.to_polars())
 

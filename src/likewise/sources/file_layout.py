@@ -49,10 +49,6 @@ class FileLayout:
     def columns(self) -> list[str]:
         return [name for name in self.names if name is not None and name not in self.left_out]
 
-    def field_index(self, column: str) -> int:
-        """Return which field of a record a column is."""
-        return self.names.index(column)
-
 
 def detect_layout(
     block: RecordBlock,

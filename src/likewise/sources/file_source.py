@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from likewise.errors import BadFile, BadRule
+from likewise.errors import BadRule
 from likewise.sources.address import is_address, parse_address
 from likewise.sources.byte_streams import ByteStream
 from likewise.sources.chunk_reader import ChunkReader
@@ -193,7 +193,7 @@ def open_source(
 def _detect_format(stream: ByteStream, requested: str | None) -> str:
     start = stream.peek(_PEEK_BYTES)
     if not start:
-        raise BadFile(f"{stream.name} is empty; expected decisions.", path=stream.name)
+        raise stream.make_error(" is empty; expected decisions.")
     if start.startswith(b"PAR1"):
         return "parquet"
     if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
@@ -201,9 +201,8 @@ def _detect_format(stream: ByteStream, requested: str | None) -> str:
     if start.startswith(_WORKBOOKS):
         return "excel"
     if requested is not None:
-        raise BadFile(
-            f"{stream.name} is not {requested}, which --format says; leave that out, or mend it.",
-            path=stream.name,
+        raise stream.make_error(
+            f" is not {requested}, which --format says; leave that out, or mend it."
         )
     path = PurePath(stream.path)
     suffix = path.suffix.lower()
@@ -211,17 +210,14 @@ def _detect_format(stream: ByteStream, requested: str | None) -> str:
         suffix = PurePath(path.stem).suffix.lower()
     named = BY_NAME.get(suffix)
     if named in ("parquet", "arrow", "excel"):
-        raise BadFile(
-            f"{stream.name} is not {named}, though it is called so: it begins with"
-            f" {start[:8]!r}. Copy or write it again, or give it the name of what it is.",
-            path=stream.name,
+        raise stream.make_error(
+            f" is not {named}, though it is called so: it begins with {start[:8]!r}. Copy or write"
+            " it again, or give it the name of what it is."
         )
     text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     if suffix == ".json" and text.startswith(b"["):
-        raise BadFile(
-            f"{stream.name} is one JSON array; expected an object on each line. Convert it:"
-            " jq -c '.[]'",
-            path=stream.name,
+        raise stream.make_error(
+            " is one JSON array; expected an object on each line. Convert it: jq -c '.[]'"
         )
     if named is not None:
         return named

@@ -42,9 +42,9 @@ class FollowerCounts:
 
     rows: int = 0
     comparable: int = 0
-    flagged: int = 0
+    violations: int = 0
     alarms: int = 0
-    known: int = 0
+    repeated: int = 0
     bad: int = 0
     lost: int = 0
     at_least: bool = False
@@ -180,12 +180,12 @@ class Follower:
 
     def _report_verdicts(self, messages: Messages, verdicts: Verdicts) -> None:
         """Count verdicts, and hand them to the sink."""
-        known = verdicts.known
+        known = verdicts.repeated
         repeated, fresh = int(known.sum()), ~known
         counts = self.counts
         counts.rows += len(verdicts) - repeated
-        counts.known += repeated
-        counts.flagged += int(verdicts.violations[fresh].sum())
+        counts.repeated += repeated
+        counts.violations += int(verdicts.violations[fresh].sum())
         counts.alarms += int(verdicts.alarms[fresh].sum())
         if verdicts.comparable is not None:
             counts.comparable += int(verdicts.comparable[fresh].sum())
@@ -248,5 +248,5 @@ class Follower:
             or to_position_numbers(position) > to_position_numbers(self._stored_positions[name])
         }
         if ahead:
-            self._call_monitor(lambda: self._judge.monitor.skip_positions(ahead), 0)
+            self._call_monitor(lambda: self._judge.monitor.ledger.skip_positions(ahead), 0)
             self._stored_positions |= ahead

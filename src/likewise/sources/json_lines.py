@@ -67,6 +67,42 @@ def _make_record(source: str, position: Position, line: bytes | None) -> Record 
     return Record(source, position, body) if body.strip() else None
 
 
+class LineSplitter:
+    """Splits pieces of a text into its lines; a line that is too long becomes None."""
+
+    def __init__(self, most: int) -> None:
+        """most: bytes of a line"""
+        self._most = most
+        self._pieces: list[bytes] = []  # of the line that has not ended yet
+        self._size = 0  # bytes in these pieces
+        self._skipping = False  # whether the rest of a line that is too long is still to come
+
+    def feed(self, piece: bytes) -> list[bytes | None]:
+        """Return the lines that end in a piece, and None as soon as a line is too long."""
+        *ends, rest = piece.split(b"\n")
+        lines: list[bytes | None] = []
+        for end in ends:
+            lines += self._extend(end)
+            lines += [] if self._skipping else [b"".join(self._pieces)]
+            self._pieces, self._size, self._skipping = [], 0, False
+        return lines + (self._extend(rest) if rest else [])
+
+    def _extend(self, piece: bytes) -> list[None]:
+        """Add a piece to the current line; the pieces are joined once, at its end."""
+        if self._skipping:
+            return []
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size <= self._most:
+            return []
+        self._pieces, self._size, self._skipping = [], 0, True
+        return [None]
+
+    def end(self) -> list[bytes | None]:
+        """Return the last line, if it has no line break and is not too long."""
+        return [b"".join(self._pieces)] if self._pieces else []
+
+
 class PipeLines:
     """Reads the lines of a pipe, until it ends or somebody calls `stop`.
 
@@ -80,9 +116,7 @@ class PipeLines:
         self._descriptor = descriptor
         self._wake_reader, self._wake_writer = os.pipe()
         self._stopped = False
-        self._line_pieces: list[bytes] = []  # pieces of the line that has not ended yet
-        self._size = 0  # bytes in these pieces
-        self._skipping = False  # whether the rest of a line that is too long is still to come
+        self._lines = LineSplitter(LONGEST)
         self._number = 0  # of the last line that was returned
         self._waiting: deque[bytes | None] = deque()  # lines that were read, not returned yet
         self._ended = False
@@ -91,10 +125,6 @@ class PipeLines:
         """Return no more lines; signal handlers and other threads may call it."""
         self._stopped = True
         os.write(self._wake_writer, b"x")
-
-    @property
-    def is_stopped(self) -> bool:
-        return self._stopped
 
     def owns(self, source: str) -> bool:
         return source == self.name
@@ -114,7 +144,7 @@ class PipeLines:
             if self._stopped or self._wake_reader in ready or not ready:
                 break
             piece = os.read(self._descriptor, _PIECE)
-            self._waiting += self._split_lines(piece) if piece else self._take_last_line()
+            self._waiting += self._lines.feed(piece) if piece else self._lines.end()
             self._ended = not piece
         records: list[Record] = []
         while self._waiting and len(records) < most and not self._stopped:
@@ -123,31 +153,6 @@ class PipeLines:
             if record is not None:
                 records.append(record)
         return make_poll_result(records, ended=self._stopped or (self._ended and not self._waiting))
-
-    def _split_lines(self, piece: bytes) -> list[bytes | None]:
-        """Return the lines that end in a piece, and None as soon as a line is too long."""
-        *ends, rest = piece.split(b"\n")
-        lines: list[bytes | None] = []
-        for end in ends:
-            lines += self._extend_line(end)
-            lines += [] if self._skipping else [b"".join(self._line_pieces)]
-            self._line_pieces, self._size, self._skipping = [], 0, False
-        return lines + (self._extend_line(rest) if rest else [])
-
-    def _extend_line(self, piece: bytes) -> list[None]:
-        """Add a piece to the current line; the pieces are joined once, at its end."""
-        if self._skipping:
-            return []
-        self._line_pieces.append(piece)
-        self._size += len(piece)
-        if self._size <= LONGEST:
-            return []
-        self._line_pieces, self._size, self._skipping = [], 0, True
-        return [None]
-
-    def _take_last_line(self) -> list[bytes | None]:
-        """Return the line without an end when the pipe ends; none if it was too long."""
-        return [b"".join(self._line_pieces)] if self._line_pieces else []
 
     def close(self) -> None:
         os.close(self._wake_reader)
@@ -325,16 +330,14 @@ class JsonLinesFile(ChunkReader):
         self._blocks = read_blocks(stream, quoted=False)
         first = next((block for block in self._blocks if len(block)), None)
         if first is None:
-            raise BadFile(
-                f"{stream.name} is empty; expected a JSON object on each line.", path=stream.name
-            )
+            raise stream.make_error(" is empty; expected a JSON object on each line.")
         self._first: RecordBlock | None = first
         sample = self._read_chunk(first, range(min(_SAMPLE, len(first))))
         self.columns = list(dict.fromkeys(name for row in sample.table for name in row))
         if not self.columns:
             no_columns = RefusedRow(int(first.lines[0]), "no columns", "no-columns")
             refused = (*sample.refused, no_columns)[0]
-            raise BadFile(f"{stream.name}, line {refused.place}: {refused.why}.", path=stream.name)
+            raise stream.make_error(f", line {refused.place}: {refused.why}.")
 
     def chunks(self, types: ColumnTypes, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
         """Yield all columns, with the types that they have."""

@@ -125,7 +125,7 @@ class LineNumbers:
         """Go on with the numbers in a monitor's ledger, if it has one."""
         if not monitor.durable or monitor.rule.key_column is not None:
             return cls()
-        with closing(Ledger(monitor.path)) as ledger:
+        with closing(Ledger(monitor.ledger.path)) as ledger:
             last = ledger.entry(ledger.rows - 1).key if ledger.rows > ledger.first else None
         return cls(last if isinstance(last, int) else 0, resume=resume)
 
@@ -194,7 +194,7 @@ class StreamJudge:
         """Return where earlier runs ended, by sequence."""
         if self._lines is not None:
             return {STANDARD_INPUT: self._lines.lines_before}
-        return self.monitor.positions if self.monitor.durable else {}
+        return self.monitor.ledger.positions if self.monitor.durable else {}
 
     def judge(self, messages: Messages) -> Verdicts:
         """Judge messages and store them with their positions, or raise BadDecision."""
@@ -242,17 +242,15 @@ def make_binder(
     *,
     output_column: str | None = None,
     model_column: str | None = None,
-    ignore: Sequence[str] = (),
 ) -> BindColumns:
     """Return a function that binds a rule to the columns of messages.
 
-    output_column, ignore   for a rule about vectors: the field with the output, and fields that are
-                            no part of the input
-    model_column            the field that says which model decided
+    output_column   for a rule about vectors: the field with the output
+    model_column    the field that says which model decided
     """
     extra_columns = () if model_column is None else (model_column,)
     vectors = rule.features is None
-    if vectors == (output_column is None) or (ignore and not vectors):
+    if vectors == (output_column is None):
         what = "is about vectors, and does not say" if vectors else "has features, and says"
         raise BadRule(f"the rule {what} which field is the output (output_column).")
     if rule.compare != "all" and model_column is None:
@@ -268,7 +266,6 @@ def make_binder(
                 rule,
                 own_columns,
                 output_column or "",
-                ignore=ignore,
                 source="the stream",
                 rule_name="the rule",
                 named_by="output_column",

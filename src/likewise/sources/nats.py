@@ -27,35 +27,23 @@ _NO_ROOM_CODES = (10002, 10026)  # of an account, or of consumers: there may be 
 _T = TypeVar("_T")
 
 
-class _LoopThread:
-    """Runs an event loop in a thread."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever, daemon=True, name="likewise-nats")
-        self._thread.start()
-
-    def run(self, call: Coroutine[Any, Any, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
 class _Connection:
-    """Keeps a connection, which ends with the first failure; the next call makes another."""
+    """Keeps a connection, which ends with the first failure; the next call makes another.
+
+    Its event loop runs in a thread.
+    """
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._loop = _LoopThread()
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, daemon=True, name="likewise-nats")
+        self._thread.start()
         self.client: Any = None
         self.lost = asyncio.Event()
 
     def run(self, call: Coroutine[Any, Any, _T]) -> _T:
         with _translate_errors(self.address):
-            return self._loop.run(call)
+            return asyncio.run_coroutine_threadsafe(call, self._loop).result()
 
     async def jetstream(self) -> Any:
         """Return the client of streams; connect if there is no connection."""
@@ -89,7 +77,9 @@ class _Connection:
 
     def close(self) -> None:
         with suppress(Exception):
-            self._loop.run(self.end())
+            asyncio.run_coroutine_threadsafe(self.end(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
         self._loop.close()
 
 

@@ -234,7 +234,7 @@ def _connect(address: Address) -> Any:
         from redis.retry import Retry
     except ModuleNotFoundError as error:
         raise missing_extra(error, "redis") from None
-    host, port = address.first_host
+    host, port = address.hosts[0]
     files = address.parameters
     tls = {
         "ssl": True,

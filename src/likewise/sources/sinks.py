@@ -171,7 +171,7 @@ class StreamSink:
 
     def take(self, messages: Messages, verdicts: Verdicts) -> None:
         """Send the lines of new verdicts; those of known decisions were sent before."""
-        new = np.flatnonzero(~verdicts.known)
+        new = np.flatnonzero(~verdicts.repeated)
         if self._target is None or not len(new):
             return
         lines = self._make_lines(messages, verdicts, new)
@@ -233,12 +233,12 @@ class StreamSink:
         """Yield the verdict lines of rows in batches, each with its first row."""
         if first >= stop:
             return
-        with closing(Ledger(self._judge.monitor.path)) as ledger:
+        with closing(Ledger(self._judge.monitor.ledger.path)) as ledger:
             lines: list[bytes] = []
             for entry in ledger.entries(max(first, ledger.first), stop):
                 verdict = ledger.verdict_of(entry)
                 body = write_body(
-                    verdict, self._witnesses, keys=self._judge.has_key_column, over=False
+                    verdict, self._witnesses, keys=self._judge.has_key_column, compared_with=False
                 )
                 lines.append(_encode_line(entry.source, entry.position, body))
                 if len(lines) == _BATCH:

@@ -42,13 +42,14 @@ class TextColumns:
         self._readings = settle_columns(
             {name: examine(_drop_missing(sample[name]), decimal) for name in sample.columns}
         )
-        self._words = MissingWords()
+        self.words = MissingWords()
+        """The words for missing values in the columns read so far."""
         self._remarks: dict[str, Remark] = {}
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """What was noticed in the columns read so far."""
-        return (*self._remarks.values(), *self._words.remarks)
+        return (*self._remarks.values(), *self.words.remarks)
 
     def get_column_reading(self, column: str) -> ColumnReading:
         """Return how a column is read if it holds numbers."""
@@ -58,14 +59,6 @@ class TextColumns:
         """Set the remark about a column."""
         if remark is not None:
             self._remarks[column] = remark
-
-    def count_missing(self, column: str, words: pl.Series) -> None:
-        """Count words among numbers that were taken as missing."""
-        self._words.add_missing(column, words)
-
-    def count_words(self, column: str, text: pl.Series) -> None:
-        """Count the words of a column that may mean a missing value."""
-        self._words.add_kept_words(column, text)
 
     def prepare(self, types: ColumnTypes, columns: Iterable[str], source: str) -> None:
         """Remark how these columns are read; raise BadFile where that is not clear."""
@@ -99,7 +92,7 @@ class TextColumns:
             text, kind = frame[name], types.get(name, "text")
             if kind == "text" or text.dtype != pl.String:
                 if text.dtype == pl.String and name in types:
-                    self._words.add_kept_words(name, text)
+                    self.words.add_kept_words(name, text)
                 columns.append(text)
                 continue
             reading = self.get_column_reading(name).reading or PLAIN
@@ -108,7 +101,7 @@ class TextColumns:
                 bad = values.is_null() & text.is_not_null() & (text.str.strip_chars() != "")
                 nothing = bad & find_missing_words(text)
                 if nothing.any():
-                    self._words.add_missing(name, text.filter(nothing))
+                    self.words.add_missing(name, text.filter(nothing))
                     bad = bad & ~nothing
                 wrong = bad.to_numpy()
                 for i in np.flatnonzero(wrong & good).tolist():
@@ -116,7 +109,7 @@ class TextColumns:
                     refused.append(RefusedRow(int(lines[i]), why, "unexpected-value", name))
                 good &= ~wrong
             if kind == "number" and values.is_nan().any():
-                self._words.add_missing(name, text.filter(values.is_nan().fill_null(False)))
+                self.words.add_missing(name, text.filter(values.is_nan().fill_null(False)))
             for i in find_rounded(bare, values) if kind in ("number", "listed") else ():
                 if good[i]:
                     why = _describe_too_large(name, text[i])

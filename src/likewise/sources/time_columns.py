@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -87,32 +88,6 @@ class _NotATime(ValueError):
     """Says why a value is no time, in words for people."""
 
 
-def parse_times(
-    values: Sequence[Any],
-    *,
-    column: str = "time",
-    source: str = "the table",
-    unit: str = "row",
-    places: Sequence[int] | None = None,
-    dates: DayOrder | None = None,
-) -> list[datetime.datetime | None]:
-    """Return the moments of a whole column, None where a value is missing; raise BadFile.
-
-    source, unit, places   what messages call the file, and where in it each value is
-    dates                  the order of 03/04/2024, where the values do not show it
-
-    >>> parse_times(["31.01.2024", "01.02.2024 09:30"])[1].isoformat()
-    '2024-02-01T09:30:00+00:00'
-    """
-    form = detect_form(values, column=column, source=source, unit=unit, places=places, dates=dates)
-    moments, unfit = form.parse(values)
-    if unfit:
-        where = unfit[0].at + 1 if places is None else int(places[unfit[0].at])
-        more = f" So are {len(unfit) - 1:,} more." if len(unfit) > 1 else ""
-        raise BadFile(f"{source}, {unit} {where:,}: {unfit[0].why}.{more}", path=source)
-    return moments
-
-
 def detect_form(
     values: Sequence[Any],
     *,
@@ -122,7 +97,15 @@ def detect_form(
     places: Sequence[int] | None = None,
     dates: DayOrder | None = None,
 ) -> TimeForm:
-    """Detect the form of most of a column's first values; raise BadFile if none can be read."""
+    """Detect the form of most of a column's first values; raise BadFile if none can be read.
+
+    source, unit, places   what messages call the file, and where in it each value is
+    dates                  the order of 03/04/2024, where the values do not show it
+
+    >>> values = ["31.01.2024", "01.02.2024 09:30"]
+    >>> detect_form(values, column="time", source="the table").parse(values)[0][1].isoformat()
+    '2024-02-01T09:30:00+00:00'
+    """
     present = [value for value in values if not _is_empty(value)]
     texts = [value.strip() for value in present if isinstance(value, str)]
     if not texts:
@@ -232,7 +215,9 @@ def _parse_iso(text: str) -> datetime.datetime:
     return moment.astimezone(_UTC)
 
 
-def _moment_from_match(match: re.Match[str] | None, day: int, month: int) -> datetime.datetime:
+def _parse_day(pattern: re.Pattern[str], day: int, month: int, text: str) -> datetime.datetime:
+    """Parse a day, and perhaps a time, by a pattern in which day and month have these places."""
+    match = pattern.fullmatch(text.strip())
     if match is None:
         raise ValueError
     hour, minute, second = (int(match[at] or 0) for at in (4, 5, 6))
@@ -245,18 +230,6 @@ def _moment_from_match(match: re.Match[str] | None, day: int, month: int) -> dat
         int(match[3]), int(match[month]), int(match[day]), hour, minute, second, micro
     )
     return _parse_iso(moment.isoformat() + (match[9] or ""))
-
-
-def _parse_dots(text: str) -> datetime.datetime:
-    return _moment_from_match(_DOTS.fullmatch(text.strip()), 1, 2)
-
-
-def _parse_day_first(text: str) -> datetime.datetime:
-    return _moment_from_match(_STROKES.fullmatch(text.strip()), 1, 2)
-
-
-def _parse_month_first(text: str) -> datetime.datetime:
-    return _moment_from_match(_STROKES.fullmatch(text.strip()), 2, 1)
 
 
 def _parse_seconds(text: str) -> datetime.datetime:
@@ -274,9 +247,9 @@ def _moment_from_seconds(seconds: float) -> datetime.datetime:
 
 _READERS: dict[str, Callable[[Any], datetime.datetime]] = {
     "ISO": _parse_iso,
-    "dots": _parse_dots,
-    "day-first": _parse_day_first,
-    "month-first": _parse_month_first,
+    "dots": partial(_parse_day, _DOTS, 1, 2),
+    "day-first": partial(_parse_day, _STROKES, 1, 2),
+    "month-first": partial(_parse_day, _STROKES, 2, 1),
     "seconds": _parse_seconds,
 }
 _NAMES = {

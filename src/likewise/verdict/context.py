@@ -34,18 +34,13 @@ class ComparedRows:
     absent: int
     """How many rows between were erased."""
 
-    @property
-    def is_reduced(self) -> bool:
-        """Whether a part of the past was missing from the comparison."""
-        return self.first > 0 or self.absent > 0
-
 
 class VerdictContext(NamedTuple):
     """What a monitor says about one decision besides its witnesses; see `Verdict`."""
 
     past: "VerdictPast | None" = None
     """The past in which the rows of the verdict can be looked up."""
-    over: ComparedRows | None = None
+    compared_with: ComparedRows | None = None
     neighbours: int | None = None
     alarm: bool = False
     key: Any = None
@@ -55,10 +50,10 @@ class VerdictContext(NamedTuple):
     comparable: bool | None = None
     model: str | None = None
     witness_models: tuple[str | None, ...] | None = None
-    missing: int = 0
-    known: bool = False
-    omitted: int = 0
-    incomplete: int = 0
+    missing_decisions: int = 0
+    repeated: bool = False
+    omitted_witnesses: int = 0
+    not_compared: int = 0
     question: SlopeQuestion | None = None
     """The question of a monitor of slopes: the one witness is the steepest past decision."""
 

@@ -21,7 +21,7 @@ EXACT_CONTENT_TYPE = "application/vnd.likewise+msgpack"
 """The content type of bodies with exact values."""
 _COLUMNS = tuple(field.name for field in fields(Verdicts))
 _NAMES = ("keys", "witness_keys", "models", "witness_models")
-_STRUCTURED = ("past", "over", "witness_keys", "witness_models", "question")
+_STRUCTURED = ("past", "compared_with", "witness_keys", "witness_models", "question")
 _CONTEXT_FIELDS = tuple(name for name in VerdictContext._fields if name not in _STRUCTURED)
 
 
@@ -31,7 +31,7 @@ def exact_body(verdict: Verdict, most: int | None = None) -> dict[str, Any]:
     most    how many witnesses are named, the nearest; None names all
     """
     witnesses, context = verdict.witnesses, verdict.context
-    keys, models, omitted = context.witness_keys, context.witness_models, context.omitted
+    keys, models, omitted = context.witness_keys, context.witness_models, context.omitted_witnesses
     if most is not None and len(witnesses) > most:
         places = sorted(witnesses.nearest_places(most))
         omitted += len(witnesses) - len(places)
@@ -47,16 +47,24 @@ def exact_body(verdict: Verdict, most: int | None = None) -> dict[str, Any]:
         "witnesses": columns | _drop_none({"keys": keys, "models": models}),
     }
     body = write_body(verdict, 0)
-    return body | _drop_none(exact) | {"omitted": omitted, "missing": context.missing}
+    return (
+        body
+        | _drop_none(exact)
+        | {
+            "omitted_witnesses": omitted,
+            "missing_decisions": context.missing_decisions,
+        }
+    )
 
 
 def verdict_of(body: dict[str, Any], past: VerdictPast | None) -> Verdict:
     """Make the verdict of an exact body, whose rows can be looked up in a past."""
-    columns, over, question = body["witnesses"], body.get("over"), body.get("question")
+    columns, question = body["witnesses"], body.get("question")
+    compared = body.get("compared_with")
     keys, models = columns.get("keys"), columns.get("models")
     context = VerdictContext(
         past=past,
-        over=None if over is None else ComparedRows(**over),
+        compared_with=None if compared is None else ComparedRows(**compared),
         witness_keys=None if keys is None else tuple(keys),
         witness_models=None if models is None else tuple(models),
         question=None if question is None else SlopeQuestion.of(question),
@@ -68,7 +76,7 @@ def verdict_of(body: dict[str, Any], past: VerdictPast | None) -> Verdict:
 
 def exact_columns(verdicts: Verdicts, most: int | None = None) -> dict[str, Any]:
     """Write the verdicts of a batch as columns, each with at most so many of its witnesses."""
-    repeats, left_out = verdicts.repeats, verdicts.left_out
+    first_verdicts, left_out = verdicts.first_verdicts, verdicts.left_out
     if most is not None and (np.diff(verdicts.offsets) > most).any():
         before = np.diff(verdicts.offsets)
         verdicts = verdicts.select_witnesses(verdicts.mark_nearest(most))
@@ -76,8 +84,10 @@ def exact_columns(verdicts: Verdicts, most: int | None = None) -> dict[str, Any]
         left_out = cut if left_out is None else cut + left_out
     columns = {name: getattr(verdicts, name) for name in _COLUMNS}
     columns |= {"left_out": left_out, "witnesses": _columns(verdicts.witnesses), "past": None}
-    if repeats is not None:
-        columns["repeats"] = [None if one is None else exact_body(one, most) for one in repeats]
+    if first_verdicts is not None:
+        columns["first_verdicts"] = [
+            None if one is None else exact_body(one, most) for one in first_verdicts
+        ]
     if verdicts.question is not None:
         columns["question"] = verdicts.question.to_dict()
     for name in (*_NAMES, "values"):
@@ -92,9 +102,9 @@ def verdicts_of(columns: dict[str, Any], past: VerdictPast | None) -> Verdicts:
     for name in _NAMES:
         if name in values:
             values[name] = tuple(values[name])
-    if "repeats" in values:
-        values["repeats"] = tuple(
-            None if one is None else verdict_of(one, past) for one in values["repeats"]
+    if "first_verdicts" in values:
+        values["first_verdicts"] = tuple(
+            None if one is None else verdict_of(one, past) for one in values["first_verdicts"]
         )
     if "question" in values:
         values["question"] = SlopeQuestion.of(values["question"])

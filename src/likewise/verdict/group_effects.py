@@ -47,7 +47,7 @@ class GroupSide:
     comparable_people: int
     favourable: float | None
     """The share of favourable outputs among the comparable decisions; for numbers the mean."""
-    like_favourable: float | None
+    similar_favourable: float | None
     """That share among their similar cases: the mean for each decision, averaged over them."""
     got_less: int
     """Decisions that got less than some similar case in the other group."""
@@ -144,7 +144,7 @@ class GroupEffects:
     """The largest first."""
     comparisons: tuple[GroupComparison, ...]
     """Each pair of groups once: supported ones first, then those with the most similar pairs."""
-    missing: int
+    without_group: int
     """Decisions without a group; they are not compared."""
     forgotten: int
     """Decisions that are no longer remembered; they are not compared."""
@@ -191,7 +191,7 @@ class GroupEffects:
             if count == 1
             else f"{count:,} {several} and take no part"
             for count, single, several in (
-                (self.missing, "decision has no group", "decisions have no group"),
+                (self.without_group, "decision has no group", "decisions have no group"),
                 (self.forgotten, "decision is forgotten", "decisions are forgotten"),
                 (self.inconsistent, "person is in several groups", "people are in several groups"),
             )
@@ -230,7 +230,7 @@ def _comparison_lines(comparison: GroupComparison) -> list[str]:
         lines.append(
             f"    {side.comparable:,} of {side.group.decisions:,} {own} have a similar case among"
             f" {others}: favourable {side.favourable:.4g}, their similar cases"
-            f" {side.like_favourable:.4g}; {side.got_less:,} got less than some"
+            f" {side.similar_favourable:.4g}; {side.got_less:,} got less than some"
         )
     test = comparison.test
     if test is None:

@@ -15,35 +15,38 @@ from likewise.errors import UnexpectedValue
 
 @dataclass(frozen=True)
 class Explanation:
-    """The index that a monitor uses, why, and what its decisions cost."""
+    """The index that a monitor uses, why, and what its decisions cost.
 
-    index: str
-    shape: str
-    reason: str
-    remembered: int
-    forgotten: int
-    width: int | None
-    storage: str
-    slack: float | None
-    reach: float | None
-    coordinates: int
-    leaves: int
-    depth: int
-    form: str
+    The defaults describe a monitor before its first decision.
+    """
+
+    index: str = "none"
+    shape: str = "none"
+    reason: str = "nothing observed yet"
+    remembered: int = 0
+    forgotten: int = 0
+    width: int | None = None
+    storage: str = "auto"
+    slack: float | None = None
+    reach: float | None = None
+    coordinates: int = 0
+    leaves: int = 0
+    depth: int = 0
+    form: str = "none"
     """The current form of the index, in one line."""
-    tau: int | None
+    tau: int | None = None
     """Rows between two builds, for a periodic index."""
-    predicted_us: float | None
+    predicted_us: float | None = None
     """The paper's T(tau) for that tau: microseconds per decision."""
-    share_visited: float
+    share_visited: float = 0.0
     """The share of the history that each of the last thousand decisions visited, on average."""
-    rows_read: float
+    rows_read: float = 0.0
     """The rows that each of them read in full, on average."""
-    changes: int
-    planes_lifted: int
-    subtrees_rebuilt: int
-    bytes_per_decision: float
-    bytes_on_disk: float
+    changes: int = 0
+    planes_lifted: int = 0
+    subtrees_rebuilt: int = 0
+    bytes_per_decision: float = 0.0
+    bytes_on_disk: float = 0.0
     """Bytes per decision; 0 where rows are kept in memory."""
     burst: str | None = None
     """What is counted for a burst, and its cost; None without a burst."""

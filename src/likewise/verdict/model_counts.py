@@ -52,7 +52,7 @@ class ModelSide:
     """Whether the rule compares these at all; if not, the counts are 0."""
     comparable: int | None
     """Decisions with such an earlier similar case, whatever its output; None if not counted."""
-    flagged: int
+    violations: int
     """Decisions that contradict such an earlier decision."""
     pairs: int
     """Contradicting pairs with such an earlier decision."""
@@ -67,7 +67,7 @@ class ModelCounts:
     decisions: int
     comparable: int | None
     """Decisions with an earlier similar case; None if not counted."""
-    flagged: int
+    violations: int
     """Decisions that contradict an earlier decision."""
     pairs: int
     """Contradicting pairs with an earlier decision."""

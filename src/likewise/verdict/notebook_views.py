@@ -1,50 +1,16 @@
 """Shows verdicts as small tables in notebooks; without Jinja2 a notebook shows their text."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from likewise.tables.array_types import Rows
 from likewise.tables.printing import format_value, missing_in_words
 from likewise.verdict.context import AnyVerdict
 from likewise.verdict.html import format_count, render_in_notebook
 
 MOST_SHOWN = 10
 """How many witnesses of a verdict, or verdicts of a batch, a table has."""
-
-
-class AnyVerdicts(Protocol):
-    """A batch of verdicts as its table reads it."""
-
-    @property
-    def keys(self) -> tuple[Any, ...] | None: ...
-
-    @property
-    def models(self) -> tuple[str | None, ...] | None: ...
-
-    @property
-    def neighbours(self) -> Rows | None: ...
-
-    @property
-    def values(self) -> Any: ...
-
-    @property
-    def missing(self) -> int: ...
-
-    @property
-    def incomplete(self) -> Rows | None: ...
-
-    @property
-    def violations(self) -> npt.NDArray[np.bool_]: ...
-
-    @property
-    def alarms(self) -> npt.NDArray[np.bool_]: ...
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, place: int) -> AnyVerdict: ...
 
 
 def html_of_verdict(verdict: AnyVerdict) -> str | None:
@@ -65,8 +31,11 @@ def html_of_verdict(verdict: AnyVerdict) -> str | None:
     return _table(_title(verdict), columns, len(witnesses))
 
 
-def html_of_verdicts(verdicts: AnyVerdicts) -> str | None:
-    """Return a table of the first decisions of a batch that violate or raise an alarm."""
+def html_of_verdicts(verdicts: Any) -> str | None:
+    """Return a table of the first decisions of a batch that violate or raise an alarm.
+
+    verdicts: a `Verdicts`, whose module imports this one
+    """
     flagged = np.flatnonzero(verdicts.violations | verdicts.alarms)
     shown = [verdicts[i] for i in flagged[:MOST_SHOWN].tolist()]
     title = (
@@ -74,8 +43,8 @@ def html_of_verdicts(verdicts: AnyVerdicts) -> str | None:
     )
     if verdicts.neighbours is not None:
         title += f", {int(verdicts.alarms.sum()):,} raising an alarm"
-    incomplete = 0 if verdicts.incomplete is None else int(verdicts.incomplete.max())
-    title += missing_in_words(verdicts.missing, incomplete)
+    incomplete = 0 if verdicts.not_compared is None else int(verdicts.not_compared.max())
+    title += missing_in_words(verdicts.missing_decisions, incomplete)
     columns: dict[str, Sequence[Any]] = {"row": [verdict.row for verdict in shown]}
     if verdicts.values is not None:  # decisions that were only checked have no rows
         columns = {"place": flagged[:MOST_SHOWN].tolist()}
@@ -103,7 +72,7 @@ def _title(verdict: AnyVerdict) -> str:
     if context.neighbours is not None:
         title += f", has {format_count(context.neighbours, 'neighbour')}"
         title += " and raises an alarm" if context.alarm else ""
-    return title + missing_in_words(context.missing, context.incomplete)
+    return title + missing_in_words(context.missing_decisions, context.not_compared)
 
 
 def _table(title: str, columns: dict[str, Sequence[Any]], count: int) -> str | None:

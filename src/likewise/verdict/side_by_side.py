@@ -66,7 +66,7 @@ class Pair:
             "columns": [
                 {
                     "column": name,
-                    "this": json_value(self.mine[name]),
+                    "decision": json_value(self.mine[name]),
                     "witness": json_value(self.other[name]),
                     "differs": self.differs(name),
                     "gap": json_value(self.gaps.get(name)),
@@ -109,7 +109,7 @@ class SideBySide:
 
     pairs: tuple[Pair, ...]
     witnesses: int
-    missing: int = 0
+    missing_decisions: int = 0
     """Decisions that were known to be missing when this one was judged."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -121,13 +121,13 @@ class SideBySide:
 
     def __str__(self) -> str:
         if not self.pairs:
-            return f"nothing contradicts it{missing_in_words(self.missing)}"
+            return f"nothing contradicts it{missing_in_words(self.missing_decisions)}"
         return "\n\n".join([*map(str, self.pairs), *filter(None, [self._more()])])
 
     def _repr_html_(self) -> str | None:
         return render_in_notebook(
             "explaining/notebook.html",
             pairs=self.pairs,
-            missing=missing_in_words(self.missing),
+            missing=missing_in_words(self.missing_decisions),
             more=self._more(),
         )

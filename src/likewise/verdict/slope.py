@@ -58,7 +58,7 @@ class SlopeQuestion:
         return {
             "kind": _KIND,
             "input_exponent": self.input_exponent,
-            "level": self.finite_limit,
+            "slope_limit": self.finite_limit,
         }
 
     @property
@@ -71,5 +71,5 @@ class SlopeQuestion:
         """Read an event of a ledger; raise BadRule if it asks another question."""
         if not isinstance(event, dict) or event.get("kind") != _KIND:
             raise BadRule(f"the question is {event!r}; expected one of kind {_KIND!r}")
-        level = event.get("level")
-        return cls(event.get("input_exponent"), math.inf if level is None else level)  # type: ignore[arg-type]
+        limit = event.get("slope_limit")
+        return cls(event.get("input_exponent"), math.inf if limit is None else limit)  # type: ignore[arg-type]

@@ -45,7 +45,7 @@ class VerdictBody:
 
     row: int | None
     """The decision's row in the history; None if it was only checked."""
-    known: bool = False
+    repeated: bool = False
     """Whether the decision was sent before, under its key; this is the answer of that time."""
     key: Any = None
     """The caller's own key, if the decision has one."""
@@ -56,7 +56,7 @@ class VerdictBody:
     """Whether there was a near past input, whatever its output; None where that is not asked."""
     count: int
     """How many witnesses there are, including omitted ones."""
-    omitted: int = 0
+    omitted_witnesses: int = 0
     """How many witnesses are not listed."""
     witnesses: list[WitnessBody]
     """The nearest witnesses, nearest first; equally near ones by row."""
@@ -64,11 +64,11 @@ class VerdictBody:
     """How many of the last decisions had a near input, where a burst is counted."""
     alarm: bool | None = None
     """Whether the neighbours raise the burst's alarm; None where no burst is counted."""
-    over: ComparedBody | None = None
+    compared_with: ComparedBody | None = None
     """The rows that it was compared with, where a ledger records them."""
-    missing: int = 0
+    missing_decisions: int = 0
     """Decisions that were known to be missing from the history at that time."""
-    incomplete: int = 0
+    not_compared: int = 0
     """Past decisions that were not compared, since their shards were down."""
     slope: float | None = None
     """The slope to its witness, for a monitor of slopes; None if infinite or destroyed."""
@@ -79,20 +79,20 @@ def write_body(
     witnesses: int | None = None,
     *,
     keys: bool = True,
-    over: bool = True,
+    compared_with: bool = True,
 ) -> dict[str, Any]:
     """Write the body of a verdict: the fields of `VerdictBody`, without those that are unknown.
 
-    witnesses   how many witnesses are listed; None lists all
-    keys        whether to write keys
-    over        whether to write the rows that it was compared with
+    witnesses      how many witnesses are listed; None lists all
+    keys           whether to write keys
+    compared_with  whether to write the rows that it was compared with
     """
     context = verdict.context
     near = len(verdict.witnesses)
-    count = near + context.omitted
+    count = near + context.omitted_witnesses
     body: dict[str, Any] = {"row": verdict.row}
-    if context.known:
-        body["known"] = True
+    if context.repeated:
+        body["repeated"] = True
     if keys and context.key is not None:
         body["key"] = json_value(context.key)
     if context.model is not None:
@@ -103,17 +103,18 @@ def write_body(
     body["count"] = count
     listed = _nearest_fields(verdict, witnesses, keys) if near else []
     if count > len(listed):
-        body["omitted"] = count - len(listed)
+        body["omitted_witnesses"] = count - len(listed)
     body["witnesses"] = listed
     if context.neighbours is not None:
         body["neighbours"], body["alarm"] = context.neighbours, context.alarm
-    if over and context.over is not None:
-        rows = context.over
-        body["over"] = {"first": rows.first, "stop": rows.stop, "absent": rows.absent}
-    if context.missing:
-        body["missing"] = context.missing
-    if context.incomplete:
-        body["incomplete"] = context.incomplete
+    if compared_with and context.compared_with is not None:
+        rows = context.compared_with
+        compared = {"first": rows.first, "stop": rows.stop, "absent": rows.absent}
+        body["compared_with"] = compared
+    if context.missing_decisions:
+        body["missing_decisions"] = context.missing_decisions
+    if context.not_compared:
+        body["not_compared"] = context.not_compared
     if context.question is not None and verdict.slope is not None:
         body["slope"] = _if_finite(verdict.slope)
     return body
@@ -142,7 +143,7 @@ def _finite(column: Any) -> list[float | None]:
 def write_bodies(
     verdicts: Any, witnesses: int, places: Rows, *, keys: bool = True
 ) -> list[dict[str, Any]]:
-    """Write the bodies of the verdicts at some places of a batch, without `over`.
+    """Write the bodies of the verdicts at some places of a batch, without `compared_with`.
 
     This makes no `Verdict`, which would take ten times as long.
 
@@ -161,7 +162,7 @@ def write_bodies(
     stops = sizes.cumsum()
     own_keys = (verdicts.keys if keys else None) or (None,) * len(verdicts)
     models = verdicts.models or (None,) * len(verdicts)
-    repeats, missing = verdicts.repeats, verdicts.missing
+    first_verdicts, missing = verdicts.first_verdicts, verdicts.missing_decisions
     bodies: list[dict[str, Any]] = []
     for place, row, violation, count, comparable, start, stop, near, alarm, lacking, slope in zip(
         places.tolist(),
@@ -173,13 +174,13 @@ def write_bodies(
         _at(stops, places),
         _at(verdicts.neighbours, places),
         _at(verdicts.alarms, places),
-        _at(verdicts.incomplete, places),
+        _at(verdicts.not_compared, places),
         _at(None if verdicts.question is None else verdicts.slopes, places),
         strict=True,
     ):
-        before = None if repeats is None else repeats[place]
+        before = None if first_verdicts is None else first_verdicts[place]
         if before is not None:
-            bodies.append(write_body(before, witnesses, keys=keys, over=False))
+            bodies.append(write_body(before, witnesses, keys=keys, compared_with=False))
             continue
         body: dict[str, Any] = {"row": row}
         if own_keys[place] is not None:
@@ -191,15 +192,15 @@ def write_bodies(
             body["comparable"] = comparable
         body["count"] = count
         if count > stop - start:
-            body["omitted"] = count - stop + start
+            body["omitted_witnesses"] = count - stop + start
         body["witnesses"] = listed[start:stop]
         if near is not None:
             body["neighbours"] = near
             body["alarm"] = alarm
         if missing:
-            body["missing"] = missing
+            body["missing_decisions"] = missing
         if lacking:
-            body["incomplete"] = lacking
+            body["not_compared"] = lacking
         if slope is not None:
             body["slope"] = _if_finite(slope)
         bodies.append(body)

@@ -59,7 +59,7 @@ class Verdict:
         question = self.context.question
         if question is not None:
             return (self.slope or 0.0) > question.limit
-        return len(self.witnesses) > 0 or self.context.omitted > 0
+        return len(self.witnesses) > 0 or self.context.omitted_witnesses > 0
 
     @property
     def slope(self) -> float | None:
@@ -76,20 +76,20 @@ class Verdict:
     @property
     def count(self) -> int:
         """How many witnesses there are, including omitted ones."""
-        return len(self.witnesses) + self.context.omitted
+        return len(self.witnesses) + self.context.omitted_witnesses
 
     @property
-    def known(self) -> bool:
+    def repeated(self) -> bool:
         """Whether the decision was sent before, under its key; this is the answer of that time.
 
-        A ledger stores only the nearest witnesses; `omitted` says how many more there were.
+        A ledger stores only the nearest witnesses; `omitted_witnesses` counts the others.
         """
-        return self.context.known
+        return self.context.repeated
 
     @property
-    def omitted(self) -> int:
+    def omitted_witnesses(self) -> int:
         """How many witnesses are counted but not listed."""
-        return self.context.omitted
+        return self.context.omitted_witnesses
 
     @property
     def comparable(self) -> bool | None:
@@ -100,43 +100,43 @@ class Verdict:
         return self.context.comparable
 
     @property
-    def missing(self) -> int:
+    def missing_decisions(self) -> int:
         """How many decisions were known to be missing from the history when it was judged.
 
         A missing decision cannot contradict anything, so a verdict without a witness says less.
         """
-        return self.context.missing
+        return self.context.missing_decisions
 
     @property
-    def incomplete(self) -> int:
+    def not_compared(self) -> int:
         """How many past decisions were not compared, since their shards of a cluster were down.
 
         That happens with `lw.cluster(when_down="incomplete")`; `late()` returns what was missed.
         """
-        return self.context.incomplete
+        return self.context.not_compared
 
     @property
     def clean(self) -> bool:
         """Whether nothing contradicts it, and the comparison was complete.
 
-        That is: no violation, no alarm, nothing missing or incomplete, and `comparable` is not
+        That is: no violation, no alarm, nothing missing or not compared, and `comparable` is not
         False (None, which means that it was not asked, does not count against it). Rows that a
-        window or an erasure excluded do not count either; `over` says which were compared.
+        window or an erasure excluded do not count either; `compared_with` says which were compared.
         """
         context = self.context
         return (
             not self.violation
             and (context.question is None or not isnan(self.slope or 0.0))
             and not context.alarm
-            and context.missing == 0
-            and context.incomplete == 0
+            and context.missing_decisions == 0
+            and context.not_compared == 0
             and context.comparable is not False
         )
 
     @property
-    def over(self) -> ComparedRows | None:
+    def compared_with(self) -> ComparedRows | None:
         """The rows that it was compared with; None without a ledger: all that were remembered."""
-        return self.context.over
+        return self.context.compared_with
 
     @property
     def neighbours(self) -> int | None:
@@ -244,16 +244,16 @@ class Verdicts:
     """The model of each decision, None for one without; None if the monitor has no models."""
     witness_models: tuple[str | None, ...] | None = None
     """The model of each of `witnesses`, None for one without."""
-    missing: int = 0
+    missing_decisions: int = 0
     """How many decisions were known to be missing from the history when these were judged."""
     left_out: Rows | None = None
     """How many witnesses of each a service has counted but not sent; None if it sent all."""
-    repeats: tuple[Verdict | None, ...] | None = None
+    first_verdicts: tuple[Verdict | None, ...] | None = None
     """The first answer for each decision that was sent before, under its key; None for the others,
     and None if there are only others."""
     row_numbers: Rows | None = None
     """The row of each, if some were sent before; else rows count from `first_row` on."""
-    incomplete: Rows | None = None
+    not_compared: Rows | None = None
     """How many past decisions were not compared with each, since shards were down; None for 0."""
     question: SlopeQuestion | None = None
     """The question of a monitor of slopes: the one witness of each is the steepest decision."""
@@ -265,7 +265,7 @@ class Verdicts:
 
     def __post_init__(self) -> None:
         counted = (self.firsts, self.absent, self.neighbours, self.comparable, self.left_out)
-        for array in (self.offsets, self.row_numbers, self.incomplete, *counted):
+        for array in (self.offsets, self.row_numbers, self.not_compared, *counted):
             if array is not None:
                 array.flags.writeable = False
 
@@ -291,12 +291,12 @@ class Verdicts:
         comparable: whether each says if it was comparable
         """
         contexts = [verdict.context for verdict in checks]
-        overs = [one.over for one in contexts if one.over is not None]
+        overs = [one.compared_with for one in contexts if one.compared_with is not None]
         near = [one.neighbours for one in contexts if one.neighbours is not None]
         keys = [one.witness_keys for one in contexts if one.witness_keys is not None]
         models = [one.witness_models for one in contexts if one.witness_models is not None]
         alarms = [one.neighbours or 0 for one in contexts if one.alarm]
-        incomplete = np.array([one.incomplete for one in contexts], np.int64)
+        not_compared = np.array([one.not_compared for one in contexts], np.int64)
         common = contexts[0] if contexts else EMPTY_CONTEXT
         return cls.of(
             first_row,
@@ -312,9 +312,9 @@ class Verdicts:
             witness_keys=tuple(chain.from_iterable(keys)) if keys else None,
             models=tuple(one.model for one in contexts) if models else None,
             witness_models=tuple(chain.from_iterable(models)) if models else None,
-            missing=common.missing,
+            missing_decisions=common.missing_decisions,
             question=common.question,
-            incomplete=incomplete if incomplete.any() else None,
+            not_compared=not_compared if not_compared.any() else None,
             past=common.past,
             values=[one.values for one in contexts],
         )
@@ -323,7 +323,7 @@ class Verdicts:
     def with_repeats(
         cls, first_row: int, each: "Sequence[Verdict]", new_verdicts: "Verdicts | None"
     ) -> "Verdicts":
-        """Join a batch of which some decisions were sent before (`known`).
+        """Join a batch of which some decisions were sent before (`repeated`).
 
         `new_verdicts` are those of the other decisions. Counts of decisions that were sent before
         are 0 if they are not known.
@@ -331,15 +331,18 @@ class Verdicts:
         contexts = [verdict.context for verdict in each]
         more: dict[str, Any] = {}
         if new_verdicts is not None:
-            more = {"alarm_from": new_verdicts.alarm_from, "missing": new_verdicts.missing}
+            more = {
+                "alarm_from": new_verdicts.alarm_from,
+                "missing_decisions": new_verdicts.missing_decisions,
+            }
             if new_verdicts.firsts is not None:
-                overs = [one.over or ComparedRows(0, 0, 0) for one in contexts]
+                overs = [one.compared_with or ComparedRows(0, 0, 0) for one in contexts]
                 more["firsts"] = np.array([over.first for over in overs], np.int64)
                 more["absent"] = np.array([over.absent for over in overs], np.int64)
             if new_verdicts.neighbours is not None:
                 more["neighbours"] = np.array([one.neighbours or 0 for one in contexts], np.int64)
-        if any(one.incomplete for one in contexts):
-            more["incomplete"] = np.array([one.incomplete for one in contexts], np.int64)
+        if any(one.not_compared for one in contexts):
+            more["not_compared"] = np.array([one.not_compared for one in contexts], np.int64)
         if all(one.comparable is not None for one in contexts):
             more["comparable"] = np.array([one.comparable for one in contexts], np.bool_)
         if any(one.witness_models is not None for one in contexts):
@@ -351,7 +354,7 @@ class Verdicts:
             [verdict.witnesses for verdict in each],
             keys=tuple(one.key for one in contexts),
             witness_keys=tuple(key for verdict in each for key in verdict.witness_keys),
-            repeats=tuple(verdict if verdict.known else None for verdict in each),
+            first_verdicts=tuple(verdict if verdict.repeated else None for verdict in each),
             row_numbers=np.array([verdict.row for verdict in each], np.int64),
             past=contexts[0].past,
             question=contexts[0].question,
@@ -396,19 +399,21 @@ class Verdicts:
         return np.arange(len(self), dtype=np.int64).repeat(self._listed_counts)
 
     @property
-    def known(self) -> npt.NDArray[np.bool_]:
+    def repeated(self) -> npt.NDArray[np.bool_]:
         """Whether each was sent before, under its key; then this is the answer of that time."""
-        each = self.repeats or (None,) * len(self)
+        each = self.first_verdicts or (None,) * len(self)
         return np.array([first is not None for first in each], np.bool_)
 
     @property
-    def omitted(self) -> Rows:
+    def omitted_witnesses(self) -> Rows:
         """How many witnesses of each are counted but not listed."""
         left_out = np.zeros(len(self), np.int64) if self.left_out is None else self.left_out
-        if self.repeats is None:
+        if self.first_verdicts is None:
             return left_out
-        each = zip(self.repeats, left_out.tolist(), strict=True)
-        return np.array([own if one is None else one.omitted for one, own in each], np.int64)
+        each = zip(self.first_verdicts, left_out.tolist(), strict=True)
+        return np.array(
+            [own if one is None else one.omitted_witnesses for one, own in each], np.int64
+        )
 
     @property
     def alarms(self) -> npt.NDArray[np.bool_]:
@@ -427,9 +432,9 @@ class Verdicts:
     @property
     def counts(self) -> Rows:
         """Witnesses per decision, including omitted ones."""
-        if self.repeats is None and self.left_out is None:
+        if self.first_verdicts is None and self.left_out is None:
             return self._listed_counts
-        return self._listed_counts + self.omitted
+        return self._listed_counts + self.omitted_witnesses
 
     @property
     def _listed_counts(self) -> Rows:
@@ -460,12 +465,12 @@ class Verdicts:
         clean: npt.NDArray[np.bool_] = ~(self.violations | self.alarms)
         if self.comparable is not None:
             clean &= self.comparable
-        clean &= self.missing == 0
-        if self.incomplete is not None:
-            clean &= self.incomplete == 0
+        clean &= self.missing_decisions == 0
+        if self.not_compared is not None:
+            clean &= self.not_compared == 0
         if self.question is not None:
             clean &= ~np.isnan(self.slopes)
-        for i, one in enumerate(self.repeats or ()):
+        for i, one in enumerate(self.first_verdicts or ()):
             if one is not None:
                 clean[i] = one.clean
         return clean
@@ -507,7 +512,7 @@ class Verdicts:
         if not -n <= i < n:
             raise IndexError(f"this batch has {n} verdicts, there is no number {i}")
         i %= n
-        first = None if self.repeats is None else self.repeats[i]
+        first = None if self.first_verdicts is None else self.first_verdicts[i]
         if first is not None:
             return first
         part = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
@@ -539,9 +544,9 @@ class Verdicts:
             None if self.comparable is None else bool(self.comparable[i]),
             None if self.models is None else self.models[i],
             None if self.witness_models is None else self.witness_models[part],
-            self.missing,
-            omitted=0 if self.left_out is None else int(self.left_out[i]),
-            incomplete=0 if self.incomplete is None else int(self.incomplete[i]),
+            self.missing_decisions,
+            omitted_witnesses=0 if self.left_out is None else int(self.left_out[i]),
+            not_compared=0 if self.not_compared is None else int(self.not_compared[i]),
             question=self.question,
         )
 

@@ -4,7 +4,7 @@ Invariant: frozen, including the arrays.
 Not here: the context of a verdict (context.py), the verdict itself (verdicts.py).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, dataclass
 from struct import Struct
 from typing import Any
@@ -100,12 +100,6 @@ class Witnesses:
         return Witness(
             int(self.rows[i]), float(self.input_distances[i]), float(self.output_distances[i])
         )
-
-    def pick(self, places: Sequence[int]) -> list[Witness]:
-        """Return the witnesses at these places, faster than one by one."""
-        if len(places) == 0:
-            return []
-        return list(map(Witness, *(column[places].tolist() for column in self.columns())))
 
     @property
     def first(self) -> tuple[int, float, float]:

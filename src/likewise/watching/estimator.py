@@ -7,13 +7,18 @@ Not here: `score` and the rest are forwarded and not watched: measuring a model 
 """
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any, Self
 
 from likewise.errors import BadRule
 from likewise.rule.rule import Rule
 from likewise.watching.predictor import WatcherView
-from likewise.watching.settings import KEEP, WAIT_SECONDS, WatchSettings, WatchTarget
+from likewise.watching.settings import (
+    KEEP,
+    WAIT_SECONDS,
+    WATCH_SETTINGS,
+    WatchSettings,
+    WatchTarget,
+)
 from likewise.watching.watcher import Watcher
 
 try:
@@ -30,7 +35,7 @@ except ImportError:
 
 _FITTING_METHODS = ("fit_predict", "fit_transform", "partial_fit")
 """Methods that would change the fitted estimator without beginning a new history."""
-_SETTINGS = [field.name for field in fields(WatchSettings) if field.name != "key"]
+_SETTINGS = [name for name in WATCH_SETTINGS if name != "key"]
 
 
 def _require_method(name: str) -> Callable[[Any], bool]:
@@ -121,13 +126,12 @@ class WatchedEstimator(WatcherView, MetaEstimatorMixin, BaseEstimator):  # type:
         cls, fitted: Any, rule_or_monitor: Any, settings: dict[str, Any], choices: WatchSettings
     ) -> Self:
         """Wrap an estimator that is fitted already."""
-        keywords = choices.to_keywords()
-        key = keywords.pop("key")
         target, rule = WatchTarget.from_argument(rule_or_monitor), rule_or_monitor
         if target is not None and target.monitor is not None:  # ask no service for its rule yet
             rule = target.monitor if target.monitor.remote is not None else target.monitor.rule
+        keywords = {name: getattr(choices, name) for name in _SETTINGS}
         watched = cls(fitted, rule, monitor_settings=settings or None, **keywords)
-        watched._watcher = watched._new_watcher(rule_or_monitor, key)
+        watched._watcher = watched._new_watcher(rule_or_monitor, choices.key)
         watched.estimator_ = fitted
         return watched
 

@@ -109,7 +109,9 @@ class CallJudge:
 
     def __init__(self, monitor: AnyMonitor, *, batched: bool, skip: bool, keep: int | None) -> None:
         self._monitor = monitor
-        self._accepting = monitor.accepting
+        core = monitor.core
+        self._joining = None if core is None or core.ledger is None else core
+        """Where consecutive decisions share a transaction; None if there is no ledger."""
         self._batched = batched
         self._skip = skip
         self._keep = keep
@@ -139,7 +141,7 @@ class CallJudge:
         """
         singles: list[tuple[Decision, Any, WatchedCall]] = []
         for call in calls:
-            decision = self._only_decision(call) if self._accepting is not None else None
+            decision = self._only_decision(call) if self._joining is not None else None
             if decision is not None:
                 singles.append(decision)
                 continue
@@ -165,12 +167,12 @@ class CallJudge:
     def _judge_together(
         self, singles: Sequence[tuple[Decision, Any, WatchedCall]]
     ) -> Iterator[CallOutcome | Exception]:
-        if len(singles) < 2 or self._accepting is None:
+        if len(singles) < 2 or self._joining is None:
             yield from (self._try_judge(call) for _, _, call in singles)
             return
         answers: Sequence[Verdict | Exception]
         try:
-            answers = self._accepting.observe_each([decision for decision, _, _ in singles])
+            answers = self._joining.observe_each([decision for decision, _, _ in singles])
         except Exception as error:  # none of them was taken
             answers = [error] * len(singles)
         for (_, output, call), answer in zip(singles, answers, strict=True):
@@ -210,8 +212,8 @@ class CallJudge:
         observe_many = self._monitor.observe_many
         verdicts = observe_many(x, z) if keys is None else observe_many(x, z, keys=keys)
         violating, alarming, repeated = verdicts.violations, verdicts.alarms, 0
-        if verdicts.repeats is not None:
-            violating, repeated = violating & ~verdicts.known, int(verdicts.known.sum())
+        if verdicts.first_verdicts is not None:
+            violating, repeated = violating & ~verdicts.repeated, int(verdicts.repeated.sum())
         at = np.flatnonzero(violating | alarming).tolist()
         latest = at if self._keep is None else at[-self._keep :]
         return CallOutcome(
@@ -284,7 +286,7 @@ class CallJudge:
 
 def outcome_of(verdict: Verdict, answer: Any) -> CallOutcome:
     """Return the outcome of a call that has one verdict."""
-    if verdict.known:
+    if verdict.repeated:
         return REPEATED
     violation, alarm = verdict.violation, verdict.alarm
     if not violation and not alarm:

@@ -99,9 +99,15 @@ class WatchSettings:
             if not isinstance(number, int) or number < 1:
                 raise BadRule(f"{name} is {number!r}; expected a whole number from 1", setting=name)
 
-    def to_keywords(self) -> dict[str, Any]:
-        """Return the settings by name, as `lw.watch` takes them."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+WATCH_SETTINGS = tuple(field.name for field in fields(WatchSettings))
+"""The names of the settings of a watch."""
+
+
+def split_settings(settings: dict[str, Any]) -> tuple[WatchSettings, dict[str, Any]]:
+    """Return the settings of a watch, checked, and those that are left for its monitor."""
+    own = {name: settings[name] for name in WATCH_SETTINGS if name in settings}
+    return WatchSettings(**own), {name: settings[name] for name in settings if name not in own}
 
 
 class WatchTarget(NamedTuple):
@@ -126,7 +132,7 @@ class WatchTarget(NamedTuple):
             return cls(rule=argument)
         if isinstance(argument, DecisionBuffer):
             return cls(monitor=argument.monitor, buffer=argument)
-        names = ("observe", "observe_many", "remote", "accepting")
+        names = ("observe", "observe_many", "remote", "core")
         return cls(monitor=argument) if all(hasattr(argument, name) for name in names) else None
 
 

@@ -17,16 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeV
 from likewise.errors import BadRule, HintWarning
 from likewise.runtime.log import logger
 from likewise.watching.predictor import WatchedModel, WatchedPredictor
-from likewise.watching.settings import (
-    KEEP,
-    WAIT_SECONDS,
-    OnBadRow,
-    OnFailure,
-    OnViolation,
-    WatchKeywords,
-    WatchSettings,
-    WhenUnknown,
-)
+from likewise.watching.settings import WatchKeywords, split_settings
 from likewise.watching.warnings import warn
 from likewise.watching.watcher import CapturedInput, Watcher
 
@@ -221,19 +212,8 @@ def watch(
     model: Any = None,
     rule: Any = None,
     *,
-    on_violation: OnViolation = "record",
-    on_failure: OnFailure = "warn",
-    on_bad_row: OnBadRow = "fail",
     batched: bool | None = None,
-    input: Callable[..., Any] | None = None,
-    output: Callable[[Any], Any] | None = None,
-    key: Callable[..., Any] | None = None,
-    keep: int = KEEP,
-    background: bool = False,
-    queue_calls: int | None = None,
-    wait_seconds: float = WAIT_SECONDS,
-    when_unknown: WhenUnknown = "pass",
-    **monitor_settings: Any,
+    **settings: Any,
 ) -> Any:
     """Watch a model: tell a monitor of every decision that it makes.
 
@@ -252,20 +232,21 @@ def watch(
 
     model         a callable (a function, a bound method), a fitted scikit-learn estimator, a
                   booster or anything else with `predict`, or a torch module (in eval mode)
-    rule          a Rule, for which a Monitor is made, with `monitor_settings`; or a monitor, such
-                  as lw.open(…), which stays open when the watch ends; or a client (lw.connect) or a
-                  buffer (lw.buffered): then decisions are queued, and the model never waits for a
-                  service. The verdicts of a buffer come from the buffer, not from the watch
-    on_violation  "record" keeps and counts it; "warn" warns as well (ViolationWarning); "raise"
-                  raises Violation, which holds the answer, once the decision is remembered; a
-                  callable gets a record with `.verdict`, `.answer`, `.key` and `.witness_keys` of
-                  each violation. The same happens for a decision that raises the alarm of a Burst
-                  (`.verdict.alarm`)
+    rule          a Rule, for which a Monitor is made; or a monitor, such as lw.open(…), which stays
+                  open when the watch ends; or a client (lw.connect) or a buffer (lw.buffered): then
+                  decisions are queued, and the model never waits for a service. The verdicts of a
+                  buffer come from the buffer, not from the watch
+    on_violation  "record" (the default) keeps and counts it; "warn" warns as well
+                  (ViolationWarning); "raise" raises Violation, which holds the answer, once the
+                  decision is remembered; a callable gets a record with `.verdict`, `.answer`,
+                  `.key` and `.witness_keys` of each violation. The same happens for a decision that
+                  raises the alarm of a Burst (`.verdict.alarm`)
     on_failure    if watching fails, the model still answers: "record" keeps and counts the failure;
-                  "warn" warns as well (FailureWarning); a callable gets a record with `.call`,
-                  `.place`, `.error` and `.traceback`; only "raise" raises the error instead
-    on_bad_row    in a batch with rows that cannot be judged, such as one with a NaN: "fail" judges
-                  none; "skip" judges the good ones, and each bad one is a failure with its `.place`
+                  "warn" (the default) warns as well (FailureWarning); a callable gets a record with
+                  `.call`, `.place`, `.error` and `.traceback`; only "raise" raises the error
+    on_bad_row    in a batch with rows that cannot be judged, such as one with a NaN: "fail" (the
+                  default) judges none; "skip" judges the good ones, and each bad one is a failure
+                  with its `.place`
     batched       whether a call takes a batch and answers one output for each row; by default yes
                   for estimators, boosters, their bound `predict`, and modules, and no for other
                   callables
@@ -273,37 +254,26 @@ def watch(
     output        makes the output from the answer; by default it is the answer itself
     key           makes your own key (for a batch, keys) from the call's arguments, for lw.open; a
                   decision whose key the ledger has is counted as repeated and not judged again
-    keep          how many of the latest violations, and failures, are kept
+    keep          how many of the latest violations, and failures, are kept; by default 100
     background    whether the caller (an event loop) never waits: all decisions are judged in a
                   thread, in their order; `flush` and `close` wait for it. Your callables are
                   called in that thread
     queue_calls   how many calls may wait for the thread, or decisions for a service (by default
                   65,536); one that finds the queue full is counted as dropped, and is a failure
-    wait_seconds  how long a call waits at most for its verdict: for the thread, which judges what
-                  may take long, as with a ledger; or for a service, if "raise" was chosen
-    when_unknown  what happens if the verdict did not come in that time: "pass" counts it
-                  (`counts.unknown`) and goes on, "raise" raises Unreachable
+    wait_seconds  how long a call waits at most for its verdict (by default 0.05): for the thread,
+                  which judges what may take long, as with a ledger; or for a service, if "raise"
+                  was chosen
+    when_unknown  what happens if the verdict did not come in that time: "pass" (the default) counts
+                  it (`counts.unknown`) and goes on, "raise" raises Unreachable
+    settings      all others are those of the Monitor that is made for a rule
     """
     if rule is None:
         raise TypeError(
             "there is no rule; expected lw.watch(model, rule), or for a function that is defined"
             " here @lw.watch(rule=…)"
         )
-    choices = WatchSettings(
-        on_violation=on_violation,
-        on_failure=on_failure,
-        on_bad_row=on_bad_row,
-        input=input,
-        output=output,
-        key=key,
-        keep=keep,
-        background=background,
-        queue_calls=queue_calls,
-        wait_seconds=wait_seconds,
-        when_unknown=when_unknown,
-    )
+    choices, monitor_settings = split_settings(settings)
     if model is None:
-        settings = {**choices.to_keywords(), **monitor_settings}
         return functools.partial(watch, rule=rule, batched=batched, **settings)
     module = is_module(model)
     if not module and is_estimator(model):

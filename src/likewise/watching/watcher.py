@@ -218,7 +218,8 @@ class Watcher:
         self, captured: CapturedInput, answer: Any, handled: BaseException | None
     ) -> bool:
         """Judge a call if that is quick and nothing waits; return whether it was judged."""
-        lock, backlog = self.monitor.call_lock, self._backlog
+        core, backlog = self.monitor.core, self._backlog
+        lock = None if core is None else core.call_lock
         x, key, _ = captured
         rows = len(x) if self.batched and hasattr(x, "__len__") else 1
         if (
@@ -309,8 +310,9 @@ class Watcher:
                     most_bytes=MAX_BYTES,
                     batch=_BATCH_CALLS,
                 )
-                if self.monitor.accepting is not None:
-                    self.monitor.accepting.drain_before_close(backlog.drain)
+                core = self.monitor.core
+                if core is not None and core.ledger is not None:
+                    core.ledger.drain_before_close(backlog.drain)
                 self._backlog = backlog
             return self._backlog
 

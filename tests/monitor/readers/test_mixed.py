@@ -133,7 +133,7 @@ def test_mixed_rows_are_near_as_the_rule_says(block):
         for i, verdict in enumerate(verdicts, half):
             assert_verdict(verdict, known[i])
         pairs += sum(map(len, known))
-        assert [monitor.values(i) for i in range(len(rows))] == rows
+        assert [monitor.past.values(i) for i in range(len(rows))] == rows
     assert pairs > 200, "hardly anything was near"
 
 

@@ -171,7 +171,11 @@ def test_table_of_every_sort_means_the_same(table_of):
     rows = people(150)
     monitor, twin = lw.Monitor(RULE), lw.Monitor(RULE)
     assert_same(monitor.observe_many(table_of(rows)), twin.observe_many(rows))
-    assert [monitor.values(i) for i in range(150)] == [twin.values(i) for i in range(150)] == rows
+    assert (
+        [monitor.past.values(i) for i in range(150)]
+        == [twin.past.values(i) for i in range(150)]
+        == rows
+    )
     later = people(60, seed=1)
     monitor.load(table_of(later[:30]))
     twin.load(later[:30])
@@ -381,7 +385,7 @@ BAD = {
 def assert_no_trace(monitor: lw.Monitor, twin: lw.Monitor) -> None:
     """Both know the same, and say the same of a following stream."""
     assert len(monitor) == len(twin)
-    known, same = monitor._reader.encoder, twin._reader.encoder
+    known, same = monitor.core.reader.encoder, twin.core.reader.encoder
     for name, vocabulary in known.vocabularies.items():
         assert vocabulary.values == same.vocabularies[name].values
     assert known._combinations == same._combinations
@@ -395,7 +399,7 @@ def assert_no_trace(monitor: lw.Monitor, twin: lw.Monitor) -> None:
     mine, theirs = monitor.observe_many(later[20:]), twin.observe_many(later[20:])
     assert mine.witnesses == theirs.witnesses
     assert theirs.pairs > 5
-    assert monitor.values(len(monitor) - 1) == later[-1]
+    assert monitor.past.values(len(monitor) - 1) == later[-1]
 
 
 @each("past", [0, 40])
@@ -469,7 +473,7 @@ def test_key_of_a_forgotten_row_is_free_again():
     assert monitor.row_of(7) == 7
     monitor.forget([7])
     assert monitor.row_of(7) is None
-    assert set(monitor.values(7).values()) == {None}
+    assert set(monitor.past.values(7).values()) == {None}
     monitor.observe({**closed(1, seed=1)[0], "id": 7})
     assert monitor.row_of(7) == 40
 
@@ -590,7 +594,7 @@ def test_outputs_of_every_type_are_compared():
     assert monitor.observe_many(frame).counts.tolist() == [0, 0, 2]
     checked = monitor.check({"x": 1.5, "no": 0.0, "yes": 1.0})
     assert checked.witnesses.rows.tolist() == [0, 1, 2]
-    assert monitor.values(1) == {"x": 1, "no": 0.6, "yes": 0.4}
+    assert monitor.past.values(1) == {"x": 1, "no": 0.6, "yes": 0.4}
 
 
 def test_columns_of_a_table_come_by_the_names_that_it_has():

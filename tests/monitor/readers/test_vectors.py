@@ -140,7 +140,7 @@ def test_a_cut_off_call_leaves_no_names(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(monitor.memory.models), "add", interrupt)
+        patch.setattr(type(monitor.core.memory.models), "add", interrupt)
         with pytest.raises(KeyboardInterrupt):
             monitor.observe_many(reordered("pandas"), ["yes"] * 5)
     assert monitor.rows == 1

@@ -25,6 +25,7 @@ from likewise.search.history.reserved_memory import Region
 from likewise.search.indexes import rotation, sketch
 from likewise.search.indexes.flat_index import FlatScan
 from likewise.search.indexes.live_tree import LiveTree
+from likewise.search.indexes.workers import ALONE
 from tests.search.indexes.audit import audit
 from tests.search.indexes.shapes import random
 from tests.support.oracle import assert_same_verdict, assert_same_verdicts
@@ -182,10 +183,10 @@ def feeds(monkeypatch) -> list[Fed]:
         for verb in ("insert", "judge"):
             do = getattr(kind, verb)
 
-            def noting(self, first, size, threads, pool, do=do):
-                if pool is None:  # judged by the index in use, there is a pool
+            def noting(self, first, size, threads=ALONE, do=do):
+                if threads is ALONE:  # judged by the index in use, they are the call's own
                     handed.append(size)
-                return do(self, first, size, threads, pool)
+                return do(self, first, size, threads)
 
             monkeypatch.setattr(kind, verb, noting)
     return seen
@@ -213,8 +214,8 @@ class Watched:
 
     @property
     def chooser(self) -> Chooser:
-        assert self.monitor._engine.chooser is not None
-        return self.monitor._engine.chooser
+        assert self.monitor.core.engine.chooser is not None
+        return self.monitor.core.engine.chooser
 
     def observe(self, start: int, size: int) -> None:
         """Some decisions, one by one or as a batch."""
@@ -474,10 +475,10 @@ def test_without_room_for_a_challenger_the_index_in_use_stays(
                         raise error("no room")
                     make(self, *given)
 
-                def failing(self, first, size, threads, pool, insert=insert):
-                    if pool is None and first + size > 100:
+                def failing(self, first, size, threads=ALONE, insert=insert):
+                    if threads is ALONE and first + size > 100:
                         raise error("no room left")
-                    insert(self, first, size, threads, pool)
+                    insert(self, first, size, threads)
 
                 monkeypatch.setattr(kind, "__init__", refusing)
                 monkeypatch.setattr(kind, "insert", failing)

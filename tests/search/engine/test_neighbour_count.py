@@ -1,6 +1,5 @@
 """Counting neighbours in bounded memory, and what makes the tree anew."""
 
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -12,6 +11,7 @@ import likewise as lw
 from likewise.search.engine import near_pairs as crowd
 from likewise.search.indexes.index_state import IndexState
 from likewise.search.kernels import table as t
+from tests.support.programs import run_python
 
 STATM = Path("/proc/self/statm")
 MEGABYTE = 1 << 20
@@ -27,7 +27,7 @@ def resident() -> int:
 
 
 def tree_of(monitor: lw.Monitor):
-    return monitor._engine._neighbours.index_up_to(monitor.rows)
+    return monitor.core.engine._neighbours.index_up_to(monitor.rows)
 
 
 def growth_in_a_window(verb: str, width: int, rows: int) -> int:
@@ -118,10 +118,7 @@ print(most() - before)
 @pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts in kilobytes")
 def test_a_batch_of_copies_is_counted_in_bounded_memory():
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(DENSE)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", textwrap.dedent(DENSE))
     assert int(done.stdout) < 128, "megabytes"
 
 
@@ -133,7 +130,7 @@ def test_the_tree_follows_the_sketch_of_the_index_in_use():
     monitor = lw.Monitor(rule, burst=lw.Burst(200))
     found = [monitor.observe(x, i % 2).neighbours for i, x in enumerate(X)]
     assert monitor.explain().changes > 0
-    assert tree_of(monitor).coordinates is monitor._engine.index.coordinates
+    assert tree_of(monitor).coordinates is monitor.core.engine.index.coordinates
     near = [np.abs(X[max(0, i - 200) : i] - X[i]).max(axis=1, initial=0) for i in range(3_000)]
     assert found == [int((one <= 0.05 * (1 + 1e-9)).sum()) for one in near]
 

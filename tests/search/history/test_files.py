@@ -132,9 +132,9 @@ def test_what_was_begun_and_cut_off_is_begun_again(tmp_path):
 
 
 def test_a_file_is_one_monitors_from_the_beginning(tmp_path):
-    first = lw.Monitor(lw.Rule("linf", 0.1), rows=tmp_path / "rows")
+    first = lw.Monitor(lw.Rule("linf", 0.1), row_file=tmp_path / "rows")
     with raises(lw.errors.BadFile):
-        lw.Monitor(lw.Rule("linf", 0.1), rows=tmp_path / "rows")
+        lw.Monitor(lw.Rule("linf", 0.1), row_file=tmp_path / "rows")
     first.observe([0.5], "yes")
     first.close()
     assert (tmp_path / "rows").read_bytes() == np.array([0.5]).tobytes()

@@ -160,8 +160,8 @@ def test_forgotten_decisions_are_zero_in_memory(metric, storage):
     gone = np.zeros(n, dtype=bool)
     gone[:PAGE] = True  # a whole page of rows, and here and there one
     gone[PAGE + 1 :: 7] = True
-    reserved_memory = monitor._engine.index.state
-    size = monitor._engine.history.row_bytes
+    reserved_memory = monitor.core.engine.index.state
+    size = monitor.core.engine.history.row_bytes
     rows = reserved_memory.region(t.ROWS).view(np.uint8, n * size).reshape(n, size)
     outputs = reserved_memory.region(t.OUTPUTS).view(np.float64, 3 * n).reshape(n, 3)
     kept_rows, kept_outputs = rows[~gone].copy(), outputs[~gone].copy()
@@ -180,7 +180,7 @@ def test_forgotten_decisions_are_zero_in_memory(metric, storage):
     [
         (2, "auto", {t.ROWS: 16, t.OUTPUTS: 8, t.NORMS: 8}),
         (40, "live", {t.ROWS: 320, t.OUTPUTS: 8, t.NORMS: 8, t.PLACES: 24 * 8}),
-        (40, "flat", {t.ROWS: 320, t.OUTPUTS: 8, t.NORMS: 8, t.SEATS: 8}),
+        (40, "flat", {t.ROWS: 320, t.OUTPUTS: 8, t.NORMS: 8, t.BLOCK_PLACES: 8}),
     ],
     ids=["a tree", "a sketch", "a flat scan"],
 )
@@ -196,9 +196,9 @@ def test_pages_forgotten_bit_by_bit_are_given_back_once(width, index, arrays, mo
     rng = np.random.default_rng(3)
     monitor = lw.Monitor(lw.Rule("cosine", 0.001), index=index)
     monitor.load(rng.random((3 * PAGE, width)), ["past"] * (3 * PAGE))
-    assert not monitor._engine.chooser.busy
+    assert not monitor.core.engine.chooser.busy
     monkeypatch.setattr(Region, "release", noting)
-    state = monitor._engine.index.state
+    state = monitor.core.engine.index.state
     for part in np.array_split(rng.permutation(PAGE) + PAGE, 7):
         assert not released
         monitor.forget(part)

@@ -37,12 +37,12 @@ class Below:
 
 def audit(monitor: lw.Monitor) -> None:
     """Every invariant, or an AssertionError that says which one fails and where."""
-    chooser = monitor._engine.chooser
+    chooser = monitor.core.engine.chooser
     if chooser is None:
-        assert monitor._engine.index is None and len(monitor) == 0
+        assert monitor.core.engine.index is None and len(monitor) == 0
         return
     history = chooser.history
-    assert monitor._engine.history is history and monitor._engine.index is chooser.index
+    assert monitor.core.engine.history is history and monitor.core.engine.index is chooser.index
     assert history.table is chooser.index.state.table, "the index in use counts the rows"
     assert monitor.rows == history.total and len(monitor) == history.live
     audit_history(history)

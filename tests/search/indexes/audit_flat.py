@@ -32,7 +32,7 @@ class _Audit:
         self.alive = self.history.remembered_flags()[:known]
         width = self.history.out_width
         self.outputs = self.array(t.OUTPUTS, np.float64, known * width).reshape(known, width)
-        self.seats = self.array(t.SEATS, np.int64, known)
+        self.seats = self.array(t.BLOCK_PLACES, np.int64, known)
         self.count = self.array(t.COUNT, np.int64, self.blocks)
         self.next = self.array(t.NEXT, np.int64, self.blocks)
         self.open = self.array(t.LEFT, np.int64, self.groups)

@@ -21,7 +21,7 @@ class Beside:
 
     @property
     def table(self) -> np.ndarray:
-        return self.monitor._engine.index.state.table
+        return self.monitor.core.engine.index.state.table
 
     def observe(self, X: np.ndarray, Z: Any = None) -> None:
         Z = ["past"] * len(X) if Z is None else Z

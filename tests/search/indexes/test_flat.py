@@ -6,6 +6,12 @@ import pytest
 import likewise as lw
 from likewise.search.kernels import table as t
 from likewise.search.kernels.table import BLOCK
+from tests.search.indexes.arrivals import (
+    ORDERS,
+    arrivals,
+    choose_outputs,
+    forget_everything,
+)
 from tests.search.indexes.beside import Beside
 from tests.search.indexes.shapes import random, wide
 
@@ -33,31 +39,11 @@ SHAPES = {
 every_shape = pytest.mark.parametrize(("rule", "make"), SHAPES.values(), ids=SHAPES)
 
 
-def observed(both: Beside, X: np.ndarray) -> None:
-    for part in np.array_split(X, 3):
-        both.observe(part)
-        both.audit()
-
-
-def observed_in_batches(both: Beside, X: np.ndarray) -> None:
-    start = 0
-    for size in (1, 23, 24, 600, 1_100, len(X)):
-        both.observe_many(X[start : start + size], threads=2)
-        both.audit()
-        start += size
-
-
-def loaded_on_top(both: Beside, X: np.ndarray) -> None:
-    both.observe(X[:300])
-    both.load(X[300:2_000])
-    both.audit()
-    both.load(X[2_000:2_100])  # too few to build anew
-    both.observe(X[2_100:])
-    both.audit()
+ARRIVALS = arrivals((1, 23, 24, 600, 1_100), 300, 2_000)
 
 
 @every_shape
-@pytest.mark.parametrize("arrive", [observed, observed_in_batches, loaded_on_top])
+@pytest.mark.parametrize("arrive", ARRIVALS.values(), ids=ARRIVALS)
 def test_every_row_has_its_seat_however_the_past_arrives(rule, make, arrive):
     both = Beside(rule, "flat")
     arrive(both, make(N))
@@ -65,21 +51,12 @@ def test_every_row_has_its_seat_however_the_past_arrives(rule, make, arrive):
     assert both.ask_some(random(), 40) > 40
 
 
-def outputs_for(output: str, n: int) -> list | np.ndarray:
-    rng = random(8)
-    if output == "label":
-        return rng.integers(0, 14, n).tolist()  # more labels than there are groups
-    if output == "number":
-        return np.sin(np.arange(n) / 300) + 0.01 * rng.normal(size=n)
-    return rng.dirichlet([0.3] * (3 if output == "probabilities" else 17), n)
-
-
 @pytest.mark.parametrize("output", ["label", "number", "probabilities", "many probabilities"])
 @pytest.mark.parametrize("batch", [0, 400])
 def test_ranges_hold_every_output(output, batch):
     kind = output.removeprefix("many ")
     rule = lw.Rule("l2", 0.3, output=kind, delta=0.1)
-    both, X, Z = Beside(rule, "flat"), wide(1_600), outputs_for(output, 1_600)
+    both, X, Z = Beside(rule, "flat"), wide(1_600), choose_outputs(output, 1_600)
     for start in range(0, 1_600, 400):
         part = slice(start, start + 400)
         if batch:
@@ -105,23 +82,13 @@ def test_every_row_has_its_seat_in_a_window(rule, make):
     assert used <= 2 * window / BLOCK + 8, f"{used} blocks were made for a window of {window}"
 
 
-@pytest.mark.parametrize("order", ["oldest first", "newest first", "in any order"])
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 def test_forgetting_everything_leaves_every_block_open(order):
     both, X = Beside(lw.Rule("l2", 0.1), "flat"), wide(1_000)
     made = 0
     for _ in range(2):
         both.observe(X[:400])
         both.observe_many(X[400:])
-        total = len(both.oracle.outputs)
-        rows = {
-            "oldest first": np.arange(1_000),
-            "newest first": np.arange(1_000)[::-1],
-            "in any order": random().permutation(1_000),
-        }[order]
-        for part in np.array_split(rows + total - 1_000, 5):
-            both.forget(part)
-            both.audit()
-        assert len(both.monitor) == 0
-        assert both.ask_some(random(), 5) == 0
+        forget_everything(both, 1_000, order)
         made = made or int(both.table[t.BLOCKS])
     assert int(both.table[t.BLOCKS]) <= made + 1, "blocks left empty were not used again"

@@ -84,7 +84,7 @@ def test_more_witnesses_than_a_thread_can_hold_are_all_named(output, threads, mo
     pairs = sum(len(one.rows) for one in expected)
     monitor = lw.Monitor(rule)
     verdicts = monitor.observe_many(X, Z, threads=threads)
-    room = int(monitor._engine.index.state.table[t.RESULT_CAPACITY])
+    room = int(monitor.core.engine.index.state.table[t.RESULT_CAPACITY])
     assert pairs > 30 * room, "the results were never full"
     assert_same_verdicts(verdicts, expected)
 

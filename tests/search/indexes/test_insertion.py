@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.search.indexes import live_tree
-from likewise.search.indexes import live_tree as insertion
 from likewise.search.indexes.live_tree import pieces_of
 from likewise.search.kernels import add
+from tests.search.indexes.arrivals import choose_outputs
 from tests.search.indexes.beside import Beside
 from tests.search.indexes.shapes import random
-from tests.search.indexes.test_tree import every_shape, outputs_for
+from tests.search.indexes.test_tree import every_shape
 from tests.support.oracle import Oracle, assert_same_verdicts
 
 pytestmark = pytest.mark.pairwise
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.pairwise
 def shared(monkeypatch):
     """Let even short batches be inserted together; what became of each."""
     seen = []
-    together = insertion.insert_together
+    together = live_tree.insert_together
 
     def noting(workers, pieces, *others):
         left, splits = together(workers, pieces, *others)
         seen.append((len(pieces), left, sum(map(len, splits))))
         return left, splits
 
-    monkeypatch.setattr(insertion, "_LEAST_ROWS", 16)
+    monkeypatch.setattr(live_tree, "_LEAST_ROWS", 16)
     monkeypatch.setattr(live_tree, "insert_together", noting)
     return seen
 
@@ -50,7 +50,7 @@ def test_insertion_by_threads_keeps_the_tree_and_the_verdicts(rule, make, thread
 
 @pytest.mark.parametrize("output", ["label", "number", "probabilities"])
 def test_verdicts_do_not_depend_on_threads_that_insert(output, shared):
-    X, Z = random().random((3_000, 3)), outputs_for(output, 3_000)
+    X, Z = random().random((3_000, 3)), choose_outputs(output, 3_000)
     rule = lw.Rule("linf", 0.06, output=output, delta=0.1)
     expected = Oracle(rule).observe_many(X, Z)
     assert sum(len(one.rows) for one in expected) > 3_000
@@ -63,8 +63,8 @@ def test_verdicts_do_not_depend_on_threads_that_insert(output, shared):
 
 
 def test_a_thread_without_room_leaves_the_rest_to_be_inserted(shared, monkeypatch):
-    monkeypatch.setattr(insertion, "_SPLIT_ROWS", 1 << 20)
-    monkeypatch.setattr(insertion, "_SPARE", add._ROOM + 2)  # one more split, then none
+    monkeypatch.setattr(live_tree, "_SPLIT_ROWS", 1 << 20)
+    monkeypatch.setattr(live_tree, "_SPARE", add._ROOM + 2)  # one more split, then none
     X = random().random((6_000, 3))
     for _ in range(50):  # the first thread has room, and may be done before another begins
         both = Beside(lw.Rule("linf", 0.05))

@@ -455,7 +455,7 @@ def test_an_object_cannot_forget_and_says_so(wrap):
             monitor.forget(rows)
     assert monitor.forget([]) == 0
     assert monitor.explain().forgotten == 0
-    assert monitor.inputs(range(30)).tolist() == X.tolist()
+    assert monitor.past.inputs(range(30)).tolist() == X.tolist()
     assert_goes_on(monitor, oracle)
     assert index.rows == list(range(90))
 

@@ -46,7 +46,7 @@ def finish(both: Beside, budget: int = 5_000) -> None:
     for _ in range(FAR_TOO_MANY):
         if phase(both) == add.IDLE:
             return
-        both.monitor._engine.index.state.ensure(0, 256)
+        both.monitor.core.engine.index.state.ensure(0, 256)
         maintain_tree(both.table.ctypes.data, budget)
     raise AssertionError("the rebuild does not end")
 
@@ -82,7 +82,7 @@ def rule_for(metric: str) -> lw.Rule:
 
 def keep_the_index(both: Beside) -> None:
     """No other may take over from now on: it would have no part in the rebuild."""
-    chooser = both.monitor._engine.chooser
+    chooser = both.monitor.core.engine.chooser
     chooser._job = chooser._challenger = None
     chooser._next_challenge = lambda: None
     both.monitor._busy = False
@@ -290,7 +290,7 @@ def test_a_subtree_below_the_root_is_rebuilt_in_its_place():
         both.observe(duplicates(5_000))
         node = 0
         for _ in range(node_depth):
-            node = int(both.monitor._engine.index.state.nodes(t.LEFT)[node])
+            node = int(both.monitor.core.engine.index.state.nodes(t.LEFT)[node])
         begin(both, node)
         both.observe(duplicates(300) + 0.001)
         both.forget(range(0, 5_000, 7))
@@ -302,7 +302,7 @@ def test_a_subtree_below_the_root_is_rebuilt_in_its_place():
 
 def blocks_with(both: Beside, row: int) -> list[np.ndarray]:
     """The rows of each block of the chain that begins with the block of `row`."""
-    state = both.monitor._engine.index.state
+    state = both.monitor.core.engine.index.state
     blocks = int(state.table[t.BLOCKS])
     ids = state.region(t.IDS).view(np.int64, blocks * BLOCK).reshape(blocks, BLOCK)
     count = state.region(t.COUNT).view(np.int64, blocks)
@@ -322,7 +322,7 @@ def test_equal_points_forgotten_during_a_rebuild_elsewhere_do_not_mislead_a_late
     both = Beside(lw.Rule(metric, 1e-3 if metric == "cosine" else 0.1))
     both.observe(there + 0.1 * random().random((500, 2)))  # to be rebuilt
     both.observe(np.tile(here, (400, 1)))  # chains
-    state = both.monitor._engine.index.state
+    state = both.monitor.core.engine.index.state
     assert state.nodes(t.AXIS)[0] >= 0, "the two groups lie apart"
     begin(both, int(state.nodes(t.LEFT)[0]))
     chain = blocks_with(both, 899)

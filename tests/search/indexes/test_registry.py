@@ -1,13 +1,11 @@
 """What may be asked for as an index; what is refused, and what the refusal says."""
 
-import subprocess
-import sys
-
 import pytest
 
 import likewise as lw
 from likewise.search.indexes.registry import METRICS
 from tests.support.index_cases import Scan, scan_of
+from tests.support.programs import run_python
 
 pytestmark = pytest.mark.pairwise
 
@@ -136,7 +134,7 @@ def test_parts_are_a_whole_number_from_one_or_auto(parts):
 def test_a_refused_index_is_refused_before_there_is_a_monitor(index, tmp_path):
     rows = tmp_path / "rows"
     with pytest.raises(lw.errors.BadRule):
-        lw.Monitor(lw.Rule("l2", 0.1), index=index, rows=rows)
+        lw.Monitor(lw.Rule("l2", 0.1), index=index, row_file=rows)
     assert not rows.exists()
 
 
@@ -171,10 +169,7 @@ for name in ("brute", "kdtree", "bdd", "snn", "live"):
 
 def test_a_missing_package_is_named_with_the_line_that_installs_it():
     """In an interpreter that cannot import them; what needs none of them works as ever."""
-    done = subprocess.run(
-        [sys.executable, "-c", MISSING], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", MISSING)
     said = done.stdout.splitlines()
     brute, kdtree, bdd = (
         f"index {name!r} needs the package {package}, which is not installed."

@@ -7,6 +7,12 @@ import pytest
 
 import likewise as lw
 from likewise.search.kernels import table as t
+from tests.search.indexes.arrivals import (
+    ORDERS,
+    arrivals,
+    choose_outputs,
+    forget_everything,
+)
 from tests.search.indexes.audit import audit
 from tests.search.indexes.beside import Beside
 from tests.search.indexes.shapes import drift, duplicates, line, random, shells, wide
@@ -54,52 +60,20 @@ SHAPES = {
 every_shape = pytest.mark.parametrize(("rule", "make"), SHAPES.values(), ids=SHAPES)
 
 
-def observed(both: Beside, X: np.ndarray) -> None:
-    for part in np.array_split(X, 4):
-        both.observe(part)
-        both.audit()
-
-
-def observed_in_batches(both: Beside, X: np.ndarray) -> None:
-    start = 0
-    for size in (1, 500, 1_500, len(X)):
-        both.observe_many(X[start : start + size], threads=2)
-        both.audit()
-        start += size
-
-
 def loaded(both: Beside, X: np.ndarray) -> None:
     both.load(X)
     both.audit()
 
 
-def loaded_on_top(both: Beside, X: np.ndarray) -> None:
-    both.observe(X[:1_000])
-    both.load(X[1_000:6_000])
-    both.audit()
-    both.load(X[6_000:6_100])  # too few to build anew
-    both.observe(X[6_100:])
-    both.audit()
-
-
-WAYS = [observed, observed_in_batches, loaded, loaded_on_top]
+ARRIVALS = arrivals((1, 500, 1_500), 1_000, 6_000) | {"loaded": loaded}
 
 
 @every_shape
-@pytest.mark.parametrize("arrive", WAYS)
+@pytest.mark.parametrize("arrive", ARRIVALS.values(), ids=ARRIVALS)
 def test_tree_keeps_its_invariants_however_the_past_arrives(rule, make, arrive):
     both = Beside(rule)
     arrive(both, make(N))
     assert both.ask_some(random(), 40) > 40
-
-
-def outputs_for(output: str, n: int) -> list | np.ndarray:
-    rng = random(8)
-    if output == "label":
-        return rng.integers(0, 14, n).tolist()  # more labels than there are trees
-    if output == "number":
-        return np.sin(np.arange(n) / 300) + 0.01 * rng.normal(size=n)
-    return rng.dirichlet([0.3] * 3, n)
 
 
 @pytest.mark.parametrize("output", ["label", "number", "probabilities"])
@@ -108,7 +82,7 @@ def outputs_for(output: str, n: int) -> list | np.ndarray:
 def test_ranges_hold_every_output(output, shape, batch):
     rule, make = SHAPES[shape]
     rule = lw.Rule(rule.metric, rule.epsilon, output=output, delta=0.1)
-    both, X, Z = Beside(rule), make(4_000), outputs_for(output, 4_000)
+    both, X, Z = Beside(rule), make(4_000), choose_outputs(output, 4_000)
     for start in range(0, 4_000, batch or 1_000):
         part = slice(start, start + (batch or 1_000))
         if batch:
@@ -150,15 +124,8 @@ def test_nothing_piles_up_when_each_arrival_replaces_the_oldest():
     explanation, half_full = monitor.explain(), window / 64
     assert explanation.subtrees_rebuilt > 0, "nothing disturbed the window"
     assert explanation.leaves <= 1.5 * half_full
-    assert int(monitor._engine.index.state.table[t.BLOCKS]) <= 2.5 * half_full
+    assert int(monitor.core.engine.index.state.table[t.BLOCKS]) <= 2.5 * half_full
     assert explanation.depth <= 5 * math.log2(window)
-
-
-ORDERS = {
-    "oldest first": np.arange,
-    "newest first": lambda n: np.arange(n)[::-1],
-    "in any order": lambda n: random().permutation(n),
-}
 
 
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
@@ -168,17 +135,11 @@ def test_forgetting_everything_frees_every_block(rule, make, order):
     for _ in range(2):
         both.observe(X[:1_000])
         both.observe_many(X[1_000:])
-        total = len(both.oracle.outputs)
-        rows = order(2_000) + total - 2_000
-        for part in np.array_split(rows, 5):
-            both.forget(part)
-            both.audit()
-        assert len(both.monitor) == 0
+        forget_everything(both, 2_000, order)
         explanation = both.monitor.explain()
         if not explanation.subtrees_rebuilt:  # one under way keeps its leaves until it is done
             assert explanation.leaves == both.table[t.TREES]
             assert explanation.depth == 1
-        assert both.ask_some(random(), 5) == 0
 
 
 def test_forgetting_between_arrivals_keeps_the_invariants():

@@ -29,7 +29,7 @@ PLACES = st.sampled_from(("origin", "one", "offset", "far away", "huge", "tiny",
 KINDS = ("learnt", "arbitrary", "unlearnt", "askew", "far centre")
 METRICS = ("l2", "cosine")
 DIGITS = Context(prec=60, Emax=10**6, Emin=-(10**6))
-UNSEEN = 1e-15  # of the reach, by what squares that vanish may err; TURNED_REACH has 1e-9 to spare
+UNSEEN = 1e-15  # of the reach, by what squares that vanish may err; ROTATED_REACH has 1e-9 to spare
 
 turn = compiled(rotate_encode.rotate_row)
 scan = compiled(flat._scan)
@@ -261,7 +261,7 @@ def test_a_rotated_row_lies_within_its_error_of_where_it_should(metric):
         values = points(rng, place, 6, width, metric)
         index = flat_for(rule, width, rotation_for(rng, how, rule, values))
         write(index, values, [0] * 6)
-        turned, errors = index._batch.turned, index._batch.errors
+        turned, errors = (index._batch.others[slot] for slot in (t.ROTATED, t.ROTATED_ERROR))
         for row in range(6):
             turn(index.state.table, row, 3)
             exact = exactly_turned(index, values[row])
@@ -380,7 +380,7 @@ def test_neither_one_scan_nor_a_batch_rules_out_anything_near(metric, storage):
         rule = lw.Rule(metric, epsilon, weights=listed, slack=0)
         index = flat_for(rule, width, rotation_for(rng, how, rule, others), storage)
         write(index, others, [0] * BLOCK)
-        index.insert(0, BLOCK, 1, None)
+        index.insert(0, BLOCK)
         write(index, among, [1] * queries)
         near = distances <= epsilon
         for query in range(0, queries, 7):
@@ -388,7 +388,7 @@ def test_neither_one_scan_nor_a_batch_rules_out_anything_near(metric, storage):
             lost = set(np.flatnonzero(near[query])) - kept
             assert not lost, f"{among[query]} and {others[min(lost)]} within {epsilon}"
             seen["ruled out"] += BLOCK - len(kept)
-        counts, (rows, found, apart, *_) = index.judge(BLOCK, queries, 1, None)
+        counts, (rows, found, apart, *_) = index.judge(BLOCK, queries)
         assert counts.tolist() == near.sum(axis=1).tolist()
         assert rows.tolist() == np.nonzero(near)[1].tolist()
         assert found.tobytes() == distances[near].tobytes()
@@ -409,7 +409,7 @@ def test_what_is_clearly_out_of_reach_is_ruled_out(metric):
         rule = lw.Rule(metric, 0.1 if metric == "l2" else 1e-9, slack=0)
         index = flat_for(rule, width, rotation_for(rng, "learnt", rule, others))
         write(index, others, [0] * 2 * BLOCK)
-        index.insert(0, 2 * BLOCK, 1, None)
+        index.insert(0, 2 * BLOCK)
         write(index, others[5:6], [1])
         assert scanned_for(index, 2 * BLOCK, 1) == {5}
         assert scanned_for(index, 2 * BLOCK, 0) == set(), "equal outputs are no witnesses"
@@ -427,7 +427,7 @@ def test_a_point_that_leaves_is_replaced_by_the_last_of_its_block():
     index = flat_for(rule, width, rotation_for(rng, "learnt", rule, values))
     labels = rng.integers(0, 2, 400)
     write(index, values, labels)
-    index.insert(0, 400, 1, None)
+    index.insert(0, 400)
     table, alive = index.state.table, index.state.history.remembered_flags()
     remembered = set(range(400))
     for _ in range(30):
@@ -440,7 +440,7 @@ def test_a_point_that_leaves_is_replaced_by_the_last_of_its_block():
         if rng.random() < 0.5 and table[t.TOTAL] < 500:
             row = int(table[t.TOTAL])
             write(index, rng.normal(size=(3, width)), rng.integers(0, 2, 3))
-            index.insert(row, 3, 1, None)
+            index.insert(row, 3)
             remembered |= {row, row + 1, row + 2}
             audit_flat(index)
     assert table[t.BLOCKS] <= 16, "room that was left is used again"

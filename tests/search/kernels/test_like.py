@@ -53,7 +53,7 @@ def remembered(rule, X, Z, make):
     half = COUNT // 2
     for part in (slice(0, half), slice(half, COUNT)):
         assert index.workers.write(X[part], Z[part]) == (0, 0)
-        index.insert(part.start, part.stop - part.start, 1, None)
+        index.insert(part.start, part.stop - part.start)
         history.join(part.stop - part.start)
     gone = np.arange(3, COUNT, 10)
     index.remove(gone)
@@ -107,7 +107,7 @@ def test_likes_of_many_rows_are_those_of_each(metric):
     known = np.arange(0, size, 4)
     likes[known] = 1_000_000  # found before: left as it is
     assert sorted(batch.order[:size].tolist()) == list(range(size))
-    index.find_comparable_many(first, likes, sinces, 1, None)
+    index.find_comparable_many(first, likes, sinces)
     assert (likes[known] == 1_000_000).all()
     for i in np.setdiff1d(np.arange(size), known).tolist():
         near = twin(rule, X, first + i, sinces[i], alive)

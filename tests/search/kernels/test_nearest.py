@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
+from likewise.monitor.monitor import assemble_monitor
 from likewise.monitor.readers.vector_reader import VectorReader
 from likewise.search.engine.engine import Engine
 from likewise.search.indexes.best_index import NearestTree
@@ -111,7 +112,7 @@ def decisions(metric, output, width=3, n=170):
 def hunting_monitor(rule, **question):
     """A monitor whose trees answer the question."""
     tree = partial(NearestTree, **question)
-    return lw.Monitor.from_parts(VectorReader(rule), Engine(rule, index="live", tree=tree))
+    return assemble_monitor(VectorReader(rule), Engine(rule, index="live", tree=tree))
 
 
 @pytest.mark.parametrize("question", ["nearest", "steepest", "steepest in squares"])
@@ -195,4 +196,4 @@ def test_tree_is_measured_anew_where_the_unit_does_not_fit():
     monitor = hunting_monitor(rule)
     for x, z, answer in zip(X, Z, expected, strict=True):
         assert found(monitor.observe(x, z)) == answer
-    assert 0.01 < monitor._engine.index._unit < 1
+    assert 0.01 < monitor.core.engine.index._unit < 1

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 from likewise.search.kernels import building, native
 from likewise.search.kernels.building import linker
 from likewise.search.kernels.compile import way
+from tests.support.programs import run_python
 
 HERE = Path(__file__).parent
 V3, V2 = native.LEVELS["x86-64-v3"], native.LEVELS["x86-64-v2"]
@@ -31,14 +31,12 @@ JIT_LINE = (
 
 def run(arguments: list[str], **settings: str) -> subprocess.CompletedProcess[str]:
     plain = {"NUMBA_DISABLE_JIT": "0", "LIKEWISE_KERNELS": "", "PYTHONWARNINGS": "ignore"}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env={**os.environ, **plain, **settings},
-        cwd=HERE.parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
+    return run_python(
+        *arguments,
+        code=None,
         timeout=900,
+        cwd=HERE.parents[2],
+        env={**os.environ, **plain, **settings},
     )
 
 
@@ -138,7 +136,7 @@ def test_compiling_at_run_time_is_said_once(tmp_path):
     code = (
         "from likewise.search.kernels.jit import compile_entry\nfor name in {}: compile_entry(name)"
     )
-    program = code.format(("erase_rows", "unseat_rows"))
+    program = code.format(("erase_rows", "take_from_blocks"))
     settings = {"LIKEWISE_KERNELS": "jit", "NUMBA_CACHE_DIR": str(tmp_path)}
     assert run(["-c", program], **settings).stderr.splitlines() == [JIT_LINE]
     assert run(["-c", program], **settings).stderr == ""  # found on disk
@@ -193,7 +191,7 @@ def test_a_mark_is_of_the_text_that_an_entry_is_made_of(tmp_path, monkeypatch):
         with (tmp_path / "distance.py").open("a") as file:  # which others import
             file.write("# more\n")
         changed = {name for name, mark in marks().items() if mark != second[name]}
-        assert {"decide", "flat", "search_best"} <= changed and "unseat_rows" not in changed
+        assert {"decide", "flat", "search_best"} <= changed and "take_from_blocks" not in changed
     finally:
         monkeypatch.undo()
         native.text_mark.cache_clear()

@@ -49,7 +49,7 @@ def test_a_rate_that_rose_while_nobody_looked_is_told_with_its_counts(loans, tmp
         assert watched.look(VerdictSignals())
         (alert,) = outbox.find_alerts("loans")
         assert alert.kind == "violation_rate"
-        assert alert.began >= START + 21 * HOUR  # when its window had closed
+        assert alert.started >= START + 21 * HOUR  # when its window had closed
         assert alert.ended is not None
         assert alert.details["finding"] == "above"
         assert (alert.details["violations"], alert.details["comparable"]) == (50, 250)

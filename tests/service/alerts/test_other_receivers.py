@@ -26,7 +26,7 @@ def alert(**changes):
             "id": "0123456789abcdef",
             "kind": "violation_rate",
             "monitor": "loans",
-            "began": time.time() - 60,
+            "started": time.time() - 60,
             "details": {
                 "finding": "above",
                 "violations": 41,

@@ -92,10 +92,10 @@ def test_too_little_is_said_rather_than_guessed():
     many = [RateWindow(i, 1000, 10) for i in range(12)]
     few = conclude(RateWindow(12, 99, 99), many, band)
     assert few.finding == "cannot be concluded"
-    assert few.because == "99 comparable decisions of at least 100"
+    assert few.reason == "99 comparable decisions of at least 100"
     young = conclude(RateWindow(12, 1000, 999), many[1:], band)
     assert young.finding == "cannot be concluded"
-    assert young.because == "11 earlier windows of at least 12"
+    assert young.reason == "11 earlier windows of at least 12"
     assert conclude(RateWindow(12, 100, 99), many, band).finding == "above"
 
 

@@ -27,19 +27,11 @@ from tests.service.cloudevents.payloads import (
     structured,
     with_raw,
 )
+from tests.support.rule_texts import rule_text
 
-TABLE = """
-metric = "linf"
-epsilon = 1.0
-[output]
-column = "approved"
-[features.age]
-kind = "number"
-tolerance = 5
-[features.income]
-kind = "number"
-tolerance = 200
-"""
+TABLE = rule_text(
+    {"age": 5, "income": 200}, output={"column": "approved"}, metric="linf", epsilon=1.0
+)
 
 
 def run(coroutine):
@@ -72,14 +64,14 @@ def test_pair_becomes_decisions_in_either_order(tmp_path, order, ledger):
             answers = [await post(app, kind, bodies[kind]) for kind in order]
             assert [one.status for one in answers] == [200, 200]
             assert [one.json["decisions"] for one in answers] == [0, 2]
-            assert monitor.keys([0, 1]) == [f"{ID}/0", f"{ID}/1"]
-            assert monitor.inputs([0]).tolist() == [[6.8, 2.8, 4.8, 1.4]]
+            assert monitor.past.keys([0, 1]) == [f"{ID}/0", f"{ID}/1"]
+            assert monitor.past.inputs([0]).tolist() == [[6.8, 2.8, 4.8, 1.4]]
             # again, near the first and decided differently: two violations, of this model
             other = V1_RESPONSE.replace(b"1, 1", b"1, 2")
             answer = await both(app, V1_REQUEST, other, "second")
             assert answer.json["violations"] == 1
             assert served_monitor(app).counts.violations == {"sklearn-iris": 1}
-            assert monitor.missing == 0
+            assert monitor.missing_decisions == 0
 
     run(scenario())
 
@@ -161,7 +153,11 @@ def test_events_of_the_cloudevents_package_are_read(tmp_path):
             answer = await call(app, "POST", PATH, f"[{','.join(texts)}]".encode(), kind)
             assert answer.status == 200, answer.body
             assert served_monitor(app).counts.decisions == {"größe 7": 6}
-            assert served_monitor(app).monitor.keys([0, 3, 5]) == ["e 0%/0", "e 1%/1", "e 2%/1"]
+            assert served_monitor(app).monitor.past.keys([0, 3, 5]) == [
+                "e 0%/0",
+                "e 1%/1",
+                "e 2%/1",
+            ]
 
     run(scenario())
 
@@ -315,7 +311,7 @@ def test_decisions_of_a_table_come_as_objects_columns_or_named_lists(tmp_path):
             ):
                 answer = await both(app, request, response, f"id{i}", path)
                 assert (answer.status, answer.json["decisions"]) == (200, 2), answer.body
-                told = monitor.values(2 * i)
+                told = monitor.past.values(2 * i)
                 assert told == {"age": 41, "income": 3100, "approved": "no"}, told
             assert served_monitor(app).counts.decisions == {"loans:7": 2, "sklearn-iris": 6}
             assert served_monitor(app).counts.violations.total() == 7, (
@@ -412,9 +408,9 @@ def test_lost_halves_are_counted_and_chained(tmp_path, unpaired):
             await post(app, "response", b'{"predictions": [7]}', "no request")
             for _ in range(200):
                 await asyncio.sleep(0.05)
-                if served.monitor.missing == chained:
+                if served.monitor.missing_decisions == chained:
                     break
-            assert served.monitor.missing == chained
+            assert served.monitor.missing_decisions == chained
             assert served.counts.unpaired == {"request": 1, "response": 1}
             assert served.counts.dropped == (
                 {"unpaired request": 2, "unpaired response": 1}
@@ -425,12 +421,12 @@ def test_lost_halves_are_counted_and_chained(tmp_path, unpaired):
             late = await post(app, "response", V1_RESPONSE, "no response")
             assert (late.status, late.json["late"]) == (200, 1)
             assert served.counts.unpaired == {"request": 1, "response": 2}
-            assert served.monitor.missing == chained
+            assert served.monitor.missing_decisions == chained
             # and what waits when the service ends is lost then
             await post(app, "response", V1_RESPONSE, "at the end")
         with lw.open(tmp_path / "ledger") as monitor:
-            assert monitor.missing == chained + 2
-            assert monitor.verify().rows == 0
+            assert monitor.missing_decisions == chained + 2
+            assert monitor.ledger.verify().rows == 0
 
     run(scenario())
 
@@ -442,11 +438,11 @@ def test_halves_that_find_no_room_are_lost_oldest_first(tmp_path):
                 assert (await post(app, "request", V1_REQUEST, f"id{i}")).status == 200
             served = served_monitor(app)
             async with asyncio.timeout(30):
-                while served.monitor.missing < 30:
+                while served.monitor.missing_decisions < 30:
                     await asyncio.sleep(0.01)
             assert served.counts.waiting_events == 5
             assert served.counts.unpaired == {"request": 15}
-            assert served.monitor.missing == 30
+            assert served.monitor.missing_decisions == 30
             assert (await post(app, "response", V1_RESPONSE, "id19")).json["decisions"] == 2
 
     run(scenario())
@@ -474,7 +470,7 @@ def test_pair_that_finds_no_room_in_the_queue_may_be_sent_again(tmp_path):
             assert served.monitor.rows == 0
             again = await post(app, "response", V1_RESPONSE)
             assert (again.status, again.json["decisions"]) == (200, 2)
-            assert served.monitor.missing == 0
+            assert served.monitor.missing_decisions == 0
 
     run(scenario())
 

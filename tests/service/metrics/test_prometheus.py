@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-import subprocess
-import sys
 import time as clock
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +24,7 @@ from tests.service.asgi_calls import call, serving
 from tests.service.cloudevents.payloads import PATH, V1_REQUEST, headers
 from tests.service.promtool import promtool
 from tests.support.oracle import Oracle
+from tests.support.programs import run_python
 from tests.support.refusals import raises
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
@@ -199,7 +198,7 @@ def test_scrape_does_not_wait_for_a_busy_monitor(tmp_path):
             await busy(app)
             await call(app, "GET", "/metrics")  # whose time is in the next one
             first = values((await call(app, "GET", "/metrics")).body)
-            with app.service.monitors["default"].monitor._lock:  # as a long batch would hold it
+            with app.service.monitors["default"].monitor.core.lock:  # as a long batch would hold it
                 begin = clock.monotonic()
                 second = values((await call(app, "GET", "/metrics")).body)
                 assert clock.monotonic() - begin < 30
@@ -316,7 +315,5 @@ print((resident() - before) / read_monitor(monitor).bytes)
 
 @pytest.mark.long
 def test_bytes_of_a_history_are_about_what_the_process_grew_by():
-    done = subprocess.run(
-        [sys.executable, "-c", GROWTH], capture_output=True, text=True, timeout=120, check=True
-    )
+    done = run_python("-c", GROWTH)
     assert 0.6 < float(done.stdout) < 1.6

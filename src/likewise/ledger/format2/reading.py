@@ -115,10 +115,6 @@ def groups(reader: FormatReader, inputs: Any) -> dict[str, Rows]:
     return {name: columns[name].astype(np.int64) for name in reader.protected_columns}
 
 
-def find_flagged(reader: FormatReader, first: int, stop: int) -> list[int]:
-    return [row for (row,) in reader.all(f"SELECT row FROM verdict WHERE {_SPAN}", first, stop)]
-
-
 def decisions(
     reader: FormatReader, first: int, stop: int, *, keys: bool, witnesses: bool
 ) -> StoredDecisions:

@@ -75,7 +75,7 @@ class Chooser:
         self,
         history: History,
         requested_index: Any,
-        tree: "MakeTree" = LiveTree,
+        tree: MakeTree = LiveTree,
         *,
         wants_comparable: bool = False,
     ) -> None:
@@ -108,17 +108,12 @@ class Chooser:
         if self.requested_index == "flat":
             self.reason = "asked for; a scan of leading rotated coordinates"
             return FlatScan(history, rotation.initial_rotation(history.width))
-        if history.width <= sketch.UNSKETCHED_WIDTH:
-            self.reason = (
-                f"inputs have at most {sketch.UNSKETCHED_WIDTH} coordinates: all of"
-                " them are indexed"
-            )
-            return self._tree(history, None)
+        long = history.width > sketch.UNSKETCHED_WIDTH
+        width, part = ("more than", "a few") if long else ("at most", "all")
         self.reason = (
-            f"inputs have more than {sketch.UNSKETCHED_WIDTH} coordinates: a few of"
-            " them are indexed"
+            f"inputs have {width} {sketch.UNSKETCHED_WIDTH} coordinates: {part} of them are indexed"
         )
-        return self._tree(history, sketch.first_coordinates(history))
+        return self._tree(history, sketch.first_coordinates(history) if long else None)
 
     @property
     def busy(self) -> bool:
@@ -302,10 +297,10 @@ class Chooser:
                 continue
             challenger.state.follow()
             if caught_up:
-                challenger.judge(self._challenger_rows, rows, 1, None)
+                challenger.judge(self._challenger_rows, rows)
                 racing += rows
             else:
-                challenger.insert(self._challenger_rows, rows, 1, None)
+                challenger.insert(self._challenger_rows, rows)
             history.note_touched(rows)
             self._challenger_rows += rows
             caught_up = caught_up or self._challenger_rows == history.total
@@ -361,7 +356,7 @@ class Chooser:
         if history.total - history.first >= BULK_BUILD_ROWS:
             self.build()
         elif history.total > history.first:
-            self.index.insert(history.first, history.total - history.first, 1, None)
+            self.index.insert(history.first, history.total - history.first)
 
     def build(self) -> None:
         """Choose an index by the data after a large load, and build it at once."""

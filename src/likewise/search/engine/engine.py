@@ -7,9 +7,7 @@ Not here: checking and storing decisions (admission.py), finding neighbours (sea
 is near (search/kernels/distance.py), locks: one caller at a time (monitor/monitor.py).
 """
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, cast
@@ -19,6 +17,7 @@ import numpy.typing as npt
 
 from likewise.errors import BadDecision, BadRule, LikewiseError
 from likewise.rule.rule import Rule
+from likewise.runtime.machine import count_cores
 from likewise.search.engine.admission import Admission
 from likewise.search.engine.chooser import (
     BULK_BUILD_ROWS,
@@ -30,6 +29,7 @@ from likewise.search.engine.chooser import (
 from likewise.search.engine.protocol import ReportsMissingRows
 from likewise.search.engine.wildcards import WildcardMask
 from likewise.search.indexes.protocol import RebuiltIndex
+from likewise.search.indexes.workers import Threads
 from likewise.search.kernels import table as t
 from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.context import VerdictContext
@@ -41,30 +41,7 @@ from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
 def explanation_of(rule: Rule, storage: str, chooser: Chooser | None) -> Explanation:
     """Return the explanation of an engine; `chooser` is None before the first decision."""
     if chooser is None:
-        return Explanation(
-            index="none",
-            shape="none",
-            reason="nothing observed yet",
-            remembered=0,
-            forgotten=0,
-            width=None,
-            storage=storage,
-            slack=None,
-            reach=None,
-            coordinates=0,
-            leaves=0,
-            depth=0,
-            form="none",
-            tau=None,
-            predicted_us=None,
-            share_visited=0.0,
-            rows_read=0.0,
-            changes=0,
-            planes_lifted=0,
-            subtrees_rebuilt=0,
-            bytes_per_decision=0.0,
-            bytes_on_disk=0.0,
-        )
+        return Explanation(storage=storage)
     history, index = chooser.history, chooser.index
     table = index.state.table
     slack = rule.slack_for(storage)
@@ -216,7 +193,7 @@ class Engine(Admission):
             alarm = self._alarm is not None and near >= self._alarm
             context = context._replace(neighbours=near, alarm=alarm)
         for missing in self._missing_row_counts():
-            context = context._replace(incomplete=int(missing[0]))
+            context = context._replace(not_compared=int(missing[0]))
         return Verdict(row, witnesses, context)
 
     def _select_from(self, first: int, row: int, witnesses: Witnesses) -> Witnesses:
@@ -232,24 +209,22 @@ class Engine(Admission):
         self, witnesses: Witnesses, near: int, first: int, left_open: WildcardMask, row: int | None
     ) -> tuple[Witnesses, int]:
         """Return witnesses and neighbour count of a decision, rows with wildcards included."""
-        assert self.history is not None and self.index is not None
+        assert self.index is not None
         place = self.rows if row is None else row
         if self._neighbours is not None and (left_open.any() or len(self.wildcards)):
-            index = self._neighbours.index_up_to(self.history.total)
+            index = self._neighbours.index_up_to(self.index.state.history.total)
             begin = int(self._neighbours.bounds(place, 1, first)[0])
-            near = self.wildcards.count(self.history, index, place, left_open, begin)
-        return self.wildcards.judge(self.history, self.index, place, left_open, witnesses), near
+            near = self.wildcards.count(index, place, left_open, begin)
+        return self.wildcards.judge(self.index, place, left_open, witnesses), near
 
     def _find_comparable_with_wildcards(
         self, row: int, witnesses: Witnesses, first: int, left_open: WildcardMask, similar: int
     ) -> int:
         """Return a near row, rows with wildcards included; `similar` is the one the index found."""
-        assert self.history is not None and self.index is not None
+        assert self.index is not None
         if len(witnesses) and witnesses.rows[-1] >= first:
             return int(witnesses.rows[-1])
-        return self.wildcards.find_comparable(
-            self.history, self.index, row, left_open, first, similar
-        )
+        return self.wildcards.find_comparable(self.index, row, left_open, first, similar)
 
     def find_near_rows(self, row: int, first: int, left_open: WildcardMask | None) -> Rows:
         """Return all rows from `first` on that are near a row, or the decision checked last.
@@ -260,7 +235,7 @@ class Engine(Admission):
         rows = self.index.find_near_rows(row)
         self.history.note_touched(len(rows))
         if left_open is not None:
-            rows = self.wildcards.find_near(self.history, self.index, row, left_open, rows)
+            rows = self.wildcards.find_near(self.index, row, left_open, rows)
         return rows[rows.searchsorted(first) :]
 
     # Many decisions
@@ -277,7 +252,7 @@ class Engine(Admission):
 
         threads: how many cores may share the work; None for all
         """
-        count_threads = threads_of(threads)
+        thread_count = threads_of(threads)
         inputs, outputs = self.batch(x, z)
         if len(inputs) == 1 and self._neighbours is None and left_open is None:
             alone = self._observe_alone(inputs, outputs, firsts)
@@ -299,9 +274,9 @@ class Engine(Admission):
         comparable_rows = np.full(count, -1, np.int64) if self.comparable else _NONE
         sinces = np.zeros(count, np.int64) if firsts is None else np.array(firsts, np.int64)
         self.in_doubt = True
-        with nullcontext() if count_threads == 1 else ThreadPoolExecutor(count_threads) as pool:
+        with Threads(thread_count) as pool:
             if self._neighbours is not None:  # first, as for one decision
-                near = self._neighbours.judge(first, count, begins, count_threads, pool)
+                near = self._neighbours.judge(first, count, begins, pool)
             done = 0
             while done < count:
                 index = self.index
@@ -309,14 +284,14 @@ class Engine(Admission):
                 size = index.next_batch_size(count - done)
                 if self._filed and not self._has_fixed_index:
                     size = min(size, t.RECENT_MOST)  # so that mapped pages are released in time
-                judged, columns = index.judge(first + done, size, count_threads, pool)
+                judged, columns = index.judge(first + done, size, pool)
                 counts.append(judged)
                 found.append(columns)
                 if self.comparable:
                     part = slice(done, done + size)
                     comparable_rows[part] = _last_witnesses(judged, columns[0], sinces[part])
                     index.find_comparable_many(
-                        first + done, comparable_rows[part], sinces[part], count_threads, pool
+                        first + done, comparable_rows[part], sinces[part], pool
                     )
                 missing += self._missing_row_counts()
                 self.history.join(size)
@@ -355,7 +330,7 @@ class Engine(Admission):
             offsets,
             verdict.witnesses,
             comparable=self._has_comparable(),
-            missing=self.verdict_context.missing,
+            missing_decisions=self.verdict_context.missing_decisions,
             past=self.verdict_context.past,
             question=self.verdict_context.question,
         )
@@ -365,22 +340,22 @@ class Engine(Admission):
     ) -> tuple[Verdicts, Rows | None]:
         """Extend the verdicts and neighbour counts of a batch, which the history already has."""
         assert self.history is not None and self.index is not None
-        first, history, index = verdicts.first_row, self.history, self.index
+        first, index = verdicts.first_row, self.index
         self.add_wildcards(first, left_open)
         if not len(self.wildcards):
             return verdicts, near
         if self._neighbours is not None:
-            counted = self._neighbours.index_up_to(history.total)
+            counted = self._neighbours.index_up_to(self.history.total)
             bounds = self._neighbours.bounds(first, len(verdicts), begins).tolist()
             near = np.array(
                 [
-                    self.wildcards.count(history, counted, first + i, left_open[i], bound)
+                    self.wildcards.count(counted, first + i, left_open[i], bound)
                     for i, bound in enumerate(bounds)
                 ],
                 dtype=np.int64,
             )
         each = [
-            self.wildcards.judge(history, index, first + i, left_open[i], verdict.witnesses)
+            self.wildcards.judge(index, first + i, left_open[i], verdict.witnesses)
             for i, verdict in enumerate(verdicts)
         ]
         if self.comparable:
@@ -422,8 +397,8 @@ class Engine(Admission):
             neighbours=near,
             alarm_from=self._alarm,
             comparable=self._has_comparable(),
-            missing=self.verdict_context.missing,
-            incomplete=np.concatenate(missing) if any(part.any() for part in missing) else None,
+            missing_decisions=self.verdict_context.missing_decisions,
+            not_compared=np.concatenate(missing) if any(part.any() for part in missing) else None,
             past=self.verdict_context.past,
             question=self.verdict_context.question,
         )
@@ -463,9 +438,8 @@ class Engine(Admission):
         large &= not self._has_fixed_index  # it may raise: insert before rows are counted
         self.in_doubt = True
         if not large:
-            with ThreadPoolExecutor(1) as pool:
-                for start in range(0, count, _LOAD):
-                    index.insert(first + start, min(_LOAD, count - start), 1, pool)
+            for start in range(0, count, _LOAD):
+                index.insert(first + start, min(_LOAD, count - start))
         self.history.join(count)
         if large:
             self.chooser.build()
@@ -523,8 +497,7 @@ def _last_witnesses(counts: Rows, rows: Rows, sinces: Rows) -> Rows:
 def threads_of(threads: int | None) -> int:
     """Return how many threads to use: the number given, or one for each core if it is None."""
     if threads is None:
-        available = getattr(os, "sched_getaffinity", None)
-        return len(available(0)) if available else os.cpu_count() or 1
+        return count_cores()
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise BadRule(
             f"threads is {threads!r}; expected a whole number from 1, or None for all",

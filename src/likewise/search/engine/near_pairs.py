@@ -8,7 +8,6 @@ history has rows, whichever is more; from a flat scan, up to _FEW times as many 
 
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -20,10 +19,10 @@ from likewise.search.engine.wildcards import Wildcards
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.flat_index import FlatScan
 from likewise.search.indexes.index_state import ThreadScratch
-from likewise.search.indexes.live_tree import BatchArrays, LiveTree
+from likewise.search.indexes.live_tree import LiveTree
 from likewise.search.indexes.rotation import Rotation
 from likewise.search.indexes.sketch import UNSKETCHED_WIDTH, first_coordinates
-from likewise.search.kernels import decide as task
+from likewise.search.indexes.workers import Threads
 from likewise.search.kernels import table as t
 from likewise.tables.array_types import Floats, Rows
 
@@ -126,14 +125,7 @@ class NeighbourCount:
 
     # Many decisions
 
-    def judge(
-        self,
-        first: int,
-        size: int,
-        firsts: Rows | int,
-        threads: int,
-        pool: ThreadPoolExecutor | None,
-    ) -> Rows:
+    def judge(self, first: int, size: int, firsts: Rows | int, threads: Threads) -> Rows:
         """Count for written rows that an index will remember; call `confirm` when it does.
 
         firsts: where the window of each begins
@@ -146,7 +138,7 @@ class NeighbourCount:
         start = 0
         while start < size:
             count = min(step, index.next_batch_size(size - start))
-            found, (rows, *_) = index.judge(first + start, count, threads, pool)
+            found, (rows, *_) = index.judge(first + start, count, threads)
             owners = np.repeat(np.arange(count), found)
             owners = owners[rows >= bounds[start + owners]]
             counts[start : start + count] = np.bincount(owners, minlength=count)
@@ -177,7 +169,7 @@ class NeighbourCount:
         self._sure = False
         while self._next < row:
             count = min(_MOST, row - self._next)
-            index.insert(self._next, count, 1, None)
+            index.insert(self._next, count)
             history.note_touched(count)
             self._next += count
             self._drop_old_rows()
@@ -294,7 +286,7 @@ def find_near_pairs(
     is_open = wildcards.mask(history.total)
     for chunk in chunks:
         yield chunk.select(~(is_open[chunk.later] | is_open[chunk.earlier]))
-    yield from _compare_wildcard_rows(history, index, wildcards, most)
+    yield from _compare_wildcard_rows(index, wildcards, most)
 
 
 def _search_tree(history: History, tree: LiveTree, most: int, threads: int) -> Iterator[NearPairs]:
@@ -303,13 +295,8 @@ def _search_tree(history: History, tree: LiveTree, most: int, threads: int) -> I
     if total - first >= BULK_BUILD_ROWS:
         tree.build()
     else:
-        tree.insert(first, total - first, 1, None)
-    batch = BatchArrays(total - first)
-    table = tree.state.table
-    table[t.FIRST], table[t.START], table[t.STOP] = first, 0, total - first
-    batch.lay_out(table, first)
-    tree.workers.run_task(task.ROUTE)
-    tree.workers.run_task(task.SORT)
+        tree.insert(first, total - first)
+    batch = tree.sort_by_leaf(first, total - first)
     alive = history.remembered_flags()[first:] != 0
     order = batch.order[: total - first]
     remembered = order[alive[order]]
@@ -326,17 +313,17 @@ def _search_tree(history: History, tree: LiveTree, most: int, threads: int) -> I
         """Return how far the work on a piece has come, and the pairs that it found."""
         start, scratch.table[t.STOP] = piece
         scratch.table[t.START] = start
-        stop = tree.workers.run_task_on(scratch, task.SEARCH)
+        stop = tree.workers.run_task_on(scratch, t.SEARCH)
         rows, near, _, _ = scratch.results(int(scratch.table[t.FOUND]))
         done = order[start:stop]
         return stop, NearPairs(first + np.repeat(done, batch.counts[done]), rows, near)
 
     count = len(remembered)
     waiting = deque((start, min(start + _PIECE, count)) for start in range(0, count, _PIECE))
-    with ThreadPoolExecutor(threads) as pool:
+    with Threads(threads) as pool:
         while waiting:
             pieces = [waiting.popleft() for _ in range(min(threads, len(waiting)))]
-            results = list(pool.map(search, scratches, pieces))
+            results = pool.map(search, scratches, pieces)
             for (_, stop), (reached, _) in zip(reversed(pieces), reversed(results), strict=True):
                 if reached < stop:
                     waiting.appendleft((reached, stop))
@@ -349,10 +336,10 @@ def _search_flat(history: History, scan: FlatScan, most: int, threads: int) -> I
     """Yield the pairs that a flat scan finds."""
     start, total = history.first, history.total
     alive = history.remembered_flags() != 0
-    with ThreadPoolExecutor(threads) as pool:
+    with Threads(threads) as pool:
         while start < total:
             size = min(max(most // total, _FEW), scan.next_batch_size(total - start))
-            counts, (rows, near, *_) = scan.judge(start, size, threads, pool)
+            counts, (rows, near, *_) = scan.judge(start, size, pool)
             later = start + np.repeat(np.arange(size), counts)
             history.note_touched(size + len(rows))
             yield NearPairs(later, rows, near).select(alive[later])
@@ -360,12 +347,12 @@ def _search_flat(history: History, scan: FlatScan, most: int, threads: int) -> I
 
 
 def _compare_wildcard_rows(
-    history: History, index: LiveTree | FlatScan, wildcards: Wildcards, most: int
+    index: LiveTree | FlatScan, wildcards: Wildcards, most: int
 ) -> Iterator[NearPairs]:
     """Yield the pairs of which one row, or both, have wildcards."""
     waiting: list[NearPairs] = []
     pair_count = 0
-    for row, rows, near in wildcards.near_pairs(history, index):
+    for row, rows, near in wildcards.near_pairs(index):
         waiting.append(NearPairs(np.full(len(rows), row), rows, near))
         pair_count += len(rows)
         if pair_count >= most:

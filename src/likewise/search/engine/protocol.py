@@ -6,12 +6,11 @@ Invariant: an index names every remembered row before a decision that is near an
 other. Rows from the history's `total` on are invisible to it until they are inserted.
 """
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.index_state import IndexState
-from likewise.search.indexes.workers import Found, KernelRunner
+from likewise.search.indexes.workers import ALONE, Found, KernelRunner, Threads
 from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.witnesses import Witnesses
 
@@ -67,24 +66,17 @@ class EngineIndex(Protocol):
     def next_batch_size(self, left: int) -> int:
         """Return how many of the next rows of a batch to take together."""
 
-    def judge(
-        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
-    ) -> tuple[Rows, Found]:
+    def judge(self, first: int, size: int, threads: Threads = ALONE) -> tuple[Rows, Found]:
         """Insert and search written rows.
 
         Return the number of witnesses of each, and all witnesses in order.
         """
 
-    def insert(self, first: int, size: int, threads: int, pool: Any) -> None:
+    def insert(self, first: int, size: int, threads: Threads = ALONE) -> None:
         """Insert written rows; leave forgotten ones out."""
 
     def find_comparable_many(
-        self,
-        first: int,
-        comparable_rows: Rows,
-        sinces: Rows,
-        threads: int,
-        pool: ThreadPoolExecutor | None,
+        self, first: int, comparable_rows: Rows, sinces: Rows, threads: Threads = ALONE
     ) -> None:
         """Fill in a near row for each row judged last that has none in `comparable_rows` yet."""
 

@@ -7,6 +7,7 @@ sees it, and overwritten by the next.
 Not here: which rows another shard has (sharding/placement.py).
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,7 @@ import numpy.typing as npt
 from likewise.errors import BadDecision
 from likewise.search.engine.chooser import BULK_BUILD_ROWS
 from likewise.search.engine.engine import Engine
-from likewise.search.indexes.flat_index import FlatScan
-from likewise.search.indexes.live_tree import LiveTree
+from likewise.search.indexes.compiled_index import CompiledIndex
 from likewise.search.indexes.workers import Found
 from likewise.tables.array_types import Floats, Rows
 
@@ -70,7 +70,7 @@ class RowEngine(Engine):
             chooser.build()
         else:
             for start in range(first, stop, _TOGETHER):
-                self._compiled_index().insert(start, min(_TOGETHER, stop - start), 1, None)
+                self._compiled_index().insert(start, min(_TOGETHER, stop - start))
         self._run_chooser(1)
         self._unindexed_rows = 0
         self.in_doubt = False
@@ -89,31 +89,27 @@ class RowEngine(Engine):
     def judge(self, inputs: Inputs, outputs: Floats) -> Answers:
         """Return the witnesses of each row among the rows before it, and remember all."""
         self._write_points(inputs, outputs)
+        assert self.history is not None
         first, count = self.rows, len(inputs)
         parts = []
         self.in_doubt = True
-        done = 0
-        while done < count:
-            index, history = self._compiled_index(), self.history
-            assert history is not None
-            size = index.next_batch_size(count - done)
-            parts.append(index.judge(first + done, size, 1, None))
-            history.join(size)
+        for index, done, size in self._batches(count):
+            parts.append(index.judge(first + done, size))
+            self.history.join(size)
             self._run_chooser(size)
-            done += size
         self._count_written(count)
         return _join_answers(parts)
 
     def search(self, inputs: Inputs, outputs: Floats, before: Rows | None = None) -> Answers:
         """Return the witnesses of each point among all rows, or among those below `before`."""
         self._write_points(inputs, outputs)
-        index, count, parts = self._compiled_index(), len(inputs), []
-        done = 0
-        while done < count:
-            size = index.next_batch_size(count - done)
-            parts.append(index.search_unindexed(self.rows + done, size, 1, None))
-            done += size
-        answers = _join_answers(parts)
+        count = len(inputs)
+        answers = _join_answers(
+            [
+                index.search_unindexed(self.rows + done, size)
+                for index, done, size in self._batches(count)
+            ]
+        )
         if before is None:
             return answers
         counts, rows, near, far = answers
@@ -138,21 +134,16 @@ class RowEngine(Engine):
             self._write_points(inputs, outputs)
             first = self.rows
         completed, sinces = comparable_rows.copy(), np.ascontiguousarray(sinces, dtype=np.int64)
-        index, done = self._compiled_index(), 0
-        while done < len(completed):
-            size = index.next_batch_size(len(completed) - done)
+        for index, done, size in self._batches(len(completed)):
             part = slice(done, done + size)
-            index.arrange_rows(first + done, size, 1, None)
-            index.find_comparable_many(first + done, completed[part], sinces[part], 1, None)
-            done += size
+            index.arrange_rows(first + done, size)
+            index.find_comparable_many(first + done, completed[part], sinces[part])
         return completed
 
     def find_near_points(self, inputs: Inputs, outputs: Floats, before: int) -> Rows:
         """Return all rows below `before` that are near a point, whatever their outputs."""
         self._write_points(inputs, outputs)
-        index = self._compiled_index()
-        index.arrange_rows(self.rows, 1, 1, None)
-        rows = index.find_near_rows(self.rows)
+        rows = self._compiled_index().find_near_rows(self.rows)
         return rows[: rows.searchsorted(before)]
 
     def _write_points(self, inputs: Inputs, outputs: Floats) -> None:
@@ -164,9 +155,18 @@ class RowEngine(Engine):
         assert self.history is not None
         self._inputs = self.history.rows
 
-    def _compiled_index(self) -> LiveTree | FlatScan:
-        assert isinstance(self.index, LiveTree | FlatScan)
+    def _compiled_index(self) -> CompiledIndex:
+        assert isinstance(self.index, CompiledIndex)
         return self.index
+
+    def _batches(self, count: int) -> Iterator[tuple[CompiledIndex, int, int]]:
+        """Yield the index in use, and the start and the size of each part of `count` rows."""
+        done = 0
+        while done < count:
+            index = self._compiled_index()
+            size = index.next_batch_size(count - done)
+            yield index, done, size
+            done += size
 
 
 def _bad_point_error(at: int) -> BadDecision:

@@ -13,11 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.search.engine.chooser import Index
-from likewise.search.history.stored_decisions import History
-from likewise.search.indexes.live_tree import outputs_ignored
-from likewise.search.kernels import propose as task
+from likewise.search.indexes.compiled_index import WitnessColumns, decide_among, outputs_ignored
 from likewise.search.kernels import table as t
-from likewise.search.kernels.propose import propose
 from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.witnesses import Witnesses
 
@@ -67,44 +64,38 @@ class Wildcards:
             for pattern, rows in self._rows.items()
         ]
 
-    def judge(
-        self, history: History, index: Index, row: int, left_open: WildcardMask, found: Witnesses
-    ) -> Witnesses:
+    def judge(self, index: Index, row: int, left_open: WildcardMask, found: Witnesses) -> Witnesses:
         """Return all witnesses of a written row; `found` are those among rows without wildcards."""
         has_wildcards = bool(left_open.any())
         if not has_wildcards and not self._rows:
             return found
-        by_mask = self._masks_in(0, row)
-        if has_wildcards:
-            others = np.flatnonzero(~self.mask(row))
-            parts = [_witnesses_among(history, index, row, others, left_open)]
-        else:
-            with_wildcards = np.concatenate([rows for _, rows in by_mask])
-            parts = [found.select(~np.isin(found.rows, with_wildcards)).columns()]
-        for mask, rows in by_mask:
-            parts.append(_witnesses_among(history, index, row, rows, left_open | mask))
+        parts = list(self._compare(index, row, left_open, 0, others=has_wildcards))
+        if not has_wildcards:
+            with_wildcards = np.concatenate([rows for _, rows in self._masks_in(0, row)])
+            parts.append(found.select(~np.isin(found.rows, with_wildcards)).columns())
         rows, near, far = (np.concatenate(part) for part in zip(*parts, strict=True))
         order = np.argsort(rows)
         return Witnesses(rows[order], near[order], far[order])
 
-    def count(
-        self, history: History, index: Index, row: int, left_open: WildcardMask, first: int
-    ) -> int:
-        """Return how many rows from `first` on are near a written row; outputs are ignored."""
-        others = first + np.flatnonzero(~self.mask(row)[first:])
-        count = len(_witnesses_among(history, index, row, others, left_open)[0])
+    def _compare(
+        self, index: Index, row: int, left_open: WildcardMask, first: int, *, others: bool = True
+    ) -> Iterator[WitnessColumns]:
+        """Yield the witnesses of a written row among the rows from `first` on, in several parts.
+
+        others: whether rows without wildcards are compared, too, after those with wildcards
+        """
         for mask, rows in self._masks_in(first, row):
-            count += len(_witnesses_among(history, index, row, rows, left_open | mask)[0])
-        return count
+            yield _witnesses_among(index, row, rows, left_open | mask)
+        if others:
+            rows = first + np.flatnonzero(~self.mask(row)[first:])
+            yield _witnesses_among(index, row, rows, left_open)
+
+    def count(self, index: Index, row: int, left_open: WildcardMask, first: int) -> int:
+        """Return how many rows from `first` on are near a written row; outputs are ignored."""
+        return sum(len(rows) for rows, _, _ in self._compare(index, row, left_open, first))
 
     def find_comparable(
-        self,
-        history: History,
-        index: Index,
-        row: int,
-        left_open: WildcardMask,
-        first: int,
-        found: int,
+        self, index: Index, row: int, left_open: WildcardMask, first: int, found: int
     ) -> int:
         """Return a row from `first` on that is near a written one; -1 if there is none.
 
@@ -113,27 +104,19 @@ class Wildcards:
         has_wildcards = bool(left_open.any())
         if not has_wildcards and (not self._rows or (found >= 0 and not self._is_open(found))):
             return found
+        # If `found` has wildcards, or the index could not place this row, all are compared.
+        others = has_wildcards or found >= 0
         with outputs_ignored(index.state):
-            for mask, rows in self._masks_in(first, row):
-                near = _witnesses_among(history, index, row, rows, left_open | mask)[0]
-                if len(near):
-                    return int(near[0])
-            if not has_wildcards and found < 0:
-                return -1
-            # `found` has wildcards, or the index could not place this row: compare with all others
-            others = first + np.flatnonzero(~self.mask(row)[first:])
-            near = _witnesses_among(history, index, row, others, left_open)[0]
-            return int(near[0]) if len(near) else -1
+            for rows, _, _ in self._compare(index, row, left_open, first, others=others):
+                if len(rows):
+                    return int(rows[0])
+        return -1
 
-    def find_near(
-        self, history: History, index: Index, row: int, left_open: WildcardMask, found: Rows
-    ) -> Rows:
+    def find_near(self, index: Index, row: int, left_open: WildcardMask, found: Rows) -> Rows:
         """Return all rows near a written one; `found` are those among rows without wildcards."""
         distances = np.zeros(len(found))
         with outputs_ignored(index.state):
-            return self.judge(
-                history, index, row, left_open, Witnesses(found, distances, distances)
-            ).rows
+            return self.judge(index, row, left_open, Witnesses(found, distances, distances)).rows
 
     def _is_open(self, row: int) -> bool:
         places = ((rows, bisect_left(rows, row)) for rows in self._rows.values())
@@ -146,11 +129,12 @@ class Wildcards:
             mask[rows[: bisect_left(rows, row_count)]] = True
         return mask
 
-    def near_pairs(self, history: History, index: Index) -> Iterator[tuple[int, Rows, Floats]]:
+    def near_pairs(self, index: Index) -> Iterator[tuple[int, Rows, Floats]]:
         """Yield rows with the earlier rows near them and their distances; outputs are ignored.
 
         At least one row of each pair has wildcards.
         """
+        history = index.state.history
         by_mask = self._masks_in(0, history.total)
         masks = {row: mask for mask, rows in by_mask for row in rows.tolist()}
         alive = np.flatnonzero(history.remembered_flags())
@@ -161,35 +145,21 @@ class Wildcards:
             parts = []
             if row in masks:
                 earlier = others[: others.searchsorted(row)]
-                parts.append(_witnesses_among(history, index, row, earlier, left_open))
+                parts.append(_witnesses_among(index, row, earlier, left_open))
             for mask, rows in by_mask:
                 earlier = rows[: rows.searchsorted(row)]
                 if len(earlier):
                     both = left_open | mask
-                    parts.append(_witnesses_among(history, index, row, earlier, both))
+                    parts.append(_witnesses_among(index, row, earlier, both))
             if parts:
                 near_rows, near = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
                 order = np.argsort(near_rows)
                 yield row, near_rows[order], near[order]
 
 
-def _witnesses_among(
-    history: History, index: Index, row: int, rows: Rows, left_open: WildcardMask
-) -> tuple[Rows, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _witnesses_among(index: Index, row: int, rows: Rows, left_open: WildcardMask) -> WitnessColumns:
     """Return the witnesses of a written row among others, some coordinates left out."""
-    table, scratch = index.state.table, index.state.scratch
+    history = index.state.history
     weights = history.weights.copy()
     weights[: history.width][left_open] = 0.0
-    outputs = history.region(t.OUTPUTS).view(np.float64, (row + 1) * history.out_width)
-    given = scratch.small[t.GIVEN].copy()
-    if row < history.total:
-        scratch.small[t.GIVEN][:] = outputs[row * history.out_width :]
-    scratch.set_candidates(rows)
-    table[t.FIRST], table[t.STOP], table[t.WEIGHTS] = row, len(rows), weights.ctypes.data
-    table[t.TASK] = task.DECIDE
-    try:
-        found = propose(index.state.address)
-    finally:
-        table[t.WEIGHTS], table[t.TASK] = history.weights.ctypes.data, 0
-        scratch.small[t.GIVEN][:] = given
-    return scratch.results(found)[:3]
+    return decide_among(index.state, row, rows, t.WEIGHTS, weights)

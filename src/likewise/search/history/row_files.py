@@ -47,7 +47,7 @@ class RowFile:
             self._file = open_private(self.path)
         except OSError as error:
             raise BadFile(
-                f"rows is {str(path)!r}, which cannot be written: {explain_os_error(error)}."
+                f"row_file is {str(path)!r}, which cannot be written: {explain_os_error(error)}."
                 " Nothing was stored.",
                 path=path,
             ) from None
@@ -56,8 +56,8 @@ class RowFile:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise BadFile(
-                f"rows is {str(self.path)!r}, which another monitor uses for its rows; expected the"
-                " name of a new file. Nothing was changed.",
+                f"row_file is {str(self.path)!r}, which another monitor uses for its rows; expected"
+                " the name of a new file. Nothing was changed.",
                 path=self.path,
             ) from None
         if os.fstat(self._file).st_size > 0:
@@ -65,7 +65,7 @@ class RowFile:
 
     def _in_use(self) -> BadFile:
         return BadFile(
-            f"rows is {str(self.path)!r}, which exists already and is not empty;"
+            f"row_file is {str(self.path)!r}, which exists already and is not empty;"
             " expected the name of a new file. Nothing was changed.",
             path=self.path,
         )

@@ -191,9 +191,12 @@ class History:
 
     def outputs(self, staged: int = 0) -> npt.NDArray[np.float64]:
         """Return the outputs of all rows, as numbers, and of `staged` rows written behind them."""
-        total = int(self.table[t.TOTAL]) + staged
-        numbers = self._regions[t.OUTPUTS].view(np.float64, total * self.out_width)
-        return numbers.reshape(total, self.out_width)
+        return self.written_outputs(0, self.total + staged)
+
+    def written_outputs(self, first: int, stop: int) -> npt.NDArray[np.float64]:
+        """Return the outputs of written rows, as numbers; they may lie behind the history."""
+        numbers = self._regions[t.OUTPUTS].view(np.float64, stop * self.out_width)
+        return numbers.reshape(stop, self.out_width)[first:]
 
     def remembered_flags(self) -> npt.NDArray[np.uint8]:
         """Return 1 for each remembered row, 0 for forgotten ones."""

@@ -6,19 +6,17 @@ once at some hundred rows, then at most each time the history has grown sixteenf
 Not here: the search itself (search/kernels/nearest.py).
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 
 from likewise.search.geometry import geometry, grid_of
 from likewise.search.history.stored_decisions import History
+from likewise.search.indexes.compiled_index import decide_among
 from likewise.search.indexes.live_tree import LiveTree
-from likewise.search.indexes.workers import Found, KernelRunner, join_found
-from likewise.search.kernels import propose as task
+from likewise.search.indexes.workers import ALONE, Found, KernelRunner, Threads, join_found
 from likewise.search.kernels import table as t
 from likewise.search.kernels.nearest import search_best
-from likewise.search.kernels.propose import propose
 from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.witnesses import Witnesses
@@ -69,7 +67,6 @@ class NearestTree(LiveTree):
         self._unit = history.rule.epsilon
         self._measure(self._unit)
         self._best_workers = KernelRunner(self.state, lambda address: search_best(address, _BATCH))
-        self._batch.lay_out(self._table, 0)
         search_best(self._address, _BATCH)  # so that no later decision waits for its compilation
 
     # One decision
@@ -99,41 +96,26 @@ class NearestTree(LiveTree):
 
         The row was judged before: it is a remembered one, or what was observed or checked last.
         """
-        scratch, table, history = self.state.scratch, self._table, self.state.history
-        assert table[t.QUESTION] == t.STEEPEST
-        width, given, numbers = history.out_width, self.given.copy(), self._numbers.copy()
+        assert self._table[t.QUESTION] == t.STEEPEST
+        numbers = self._numbers.copy()
         numbers[t.REACH], numbers[t.DELTA] = np.inf, 0.0
-        if row < history.total:
-            outputs = history.region(t.OUTPUTS).view(np.float64, (row + 1) * width)
-            self.given[:] = outputs[row * width :]
-        scratch.set_candidates(np.arange(first, row))
-        table[t.FIRST], table[t.STOP] = row, row - first
-        try:  # if this is interrupted, `IndexState.settle` restores the table
-            table[t.NUMBERS], table[t.TASK] = numbers.ctypes.data, task.DECIDE
-            found = propose(self._address)
-        finally:
-            table[t.NUMBERS], table[t.TASK] = self._numbers.ctypes.data, 0
-            self.given[:] = given
-        rows, near, far, _ = scratch.results(found)
+        rows = np.arange(first, row)
+        rows, near, far = decide_among(self.state, row, rows, t.NUMBERS, numbers)
         slopes = SlopeQuestion(float(numbers[t.EXPONENT])).slopes(near, far)
         best = np.lexsort((rows, -far, -slopes))[: int((slopes > 0).any())]
         return Witnesses(rows[best], near[best], far[best])
 
     # Many decisions
 
-    def judge(
-        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
-    ) -> tuple[Rows, Found]:
+    def judge(self, first: int, size: int, threads: Threads = ALONE) -> tuple[Rows, Found]:
         if first >= self._next_review:  # before rows come in that are no part of the history yet
             self._review_unit()
-        return super().judge(first, size, threads, pool)
+        return super().judge(first, size, threads)
 
-    def _search(
-        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
-    ) -> tuple[Rows, Found]:
+    def _search(self, first: int, size: int, threads: Threads) -> tuple[Rows, Found]:
         rows, near, far, owners = join_found(
             # task 0: this kernel takes its task from the row argument
-            self._best_workers.run_in_parallel(0, size, threads, pool, self._lay_out_from(first))
+            self._best_workers.run_in_parallel(0, size, threads, self._lay_out_from(first))
         )
         places = np.empty(size, dtype=np.int64)
         places[self._batch.order[:size]] = np.arange(size)

@@ -16,12 +16,13 @@ from likewise.search.history.reserved_memory import PAGE, Region, reservable
 from likewise.search.history.stored_decisions import History, Table
 from likewise.search.kernels import table as t
 from likewise.search.kernels.compile import address_of
+from likewise.tables.array_types import Floats, Rows
 
 _RESULTS = 1 << 24  # witnesses that one thread can hold, or as many as there are rows
 _FILL = 80  # rows in a block, about
 _WITNESS_SLOTS = (t.RESULT_ROWS, t.RESULT_INPUT, t.RESULT_OUTPUT)
 _RESULT_SLOTS = (*_WITNESS_SLOTS, t.OWNERS)
-_NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
+_NO_ROWS: Rows = np.empty(0, np.int64)
 _NO_DISTANCES = np.empty(0)
 
 
@@ -30,13 +31,13 @@ class TableLayout:
     """Describes the arrays of an index: bytes per row, node and block by slot; settings by slot."""
 
     axes: int
-    per_row: dict[int, int]
-    per_node: dict[int, int]
-    per_block: dict[int, int]
     rows_per_block: int
     """A lower bound on the average number of rows in a block, even in the worst case."""
     settings: dict[int, npt.NDArray[Any]]
-    numbers: dict[int, int]
+    per_row: dict[int, int] = field(default_factory=dict)
+    per_node: dict[int, int] = field(default_factory=dict)
+    per_block: dict[int, int] = field(default_factory=dict)
+    numbers: dict[int, int] = field(default_factory=dict)
     per_scratch_node: dict[int, int] = field(default_factory=dict)
     idle: tuple[int, ...] = ()
     """Arrays that only a rebuild touches."""
@@ -223,7 +224,7 @@ class ThreadScratch:
             t.POINTS: np.zeros((t.BLOCK + 1) * axes),
             t.KEYS: np.zeros(t.BLOCK + 1),
             t.LANES: np.zeros(8 * axes),
-            t.TURNING: np.zeros(axes),
+            t.ROTATING: np.zeros(axes),
             t.ORDER: np.zeros(t.BLOCK, dtype=np.int64),
             t.PARTED: np.zeros(t.PARTED_ROOM, dtype=np.int64),
             t.NOTES: np.zeros(8 * t.NOTES_WIDTH, dtype=np.int64),
@@ -273,14 +274,7 @@ class ThreadScratch:
         rows, near, far = map(self._large.__getitem__, _WITNESS_SLOTS)
         return rows.read(8 * count), near.read(8 * count), far.read(8 * count)
 
-    def results(
-        self, count: int
-    ) -> tuple[
-        npt.NDArray[np.int64],
-        npt.NDArray[np.float64],
-        npt.NDArray[np.float64],
-        npt.NDArray[np.int64],
-    ]:
+    def results(self, count: int) -> tuple[Rows, Floats, Floats, Rows]:
         """Return copies of the first `count` results: rows, both distances, owners."""
         if count == 0:
             return _NO_ROWS, _NO_DISTANCES, _NO_DISTANCES, _NO_ROWS

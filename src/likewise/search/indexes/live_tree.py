@@ -6,10 +6,7 @@ Cost: one kernel call for a decision; for a batch a few per block, searches spre
 Not here: which coordinates (search/indexes/sketch.py), what is near (search/kernels/distance.py).
 """
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -18,17 +15,16 @@ import numpy.typing as npt
 
 from likewise.search.geometry import geometry
 from likewise.search.history.stored_decisions import History, Table
+from likewise.search.indexes.compiled_index import BatchArrays, CompiledIndex
 from likewise.search.indexes.index_state import IndexState, TableLayout, ThreadScratch
-from likewise.search.indexes.workers import CHECK, PLANT, Found, KernelRunner, join_found
-from likewise.search.kernels import decide as task
+from likewise.search.indexes.workers import ALONE, Found, KernelRunner, Threads
 from likewise.search.kernels import table as t
 from likewise.search.kernels.compile import address_of
 from likewise.search.kernels.decide import decide
 from likewise.search.kernels.maintain_tree import maintain_tree
 from likewise.search.kernels.rebuild import start_bulk
 from likewise.search.kernels.remove import remove_rows
-from likewise.tables.array_types import Floats, Rows
-from likewise.verdict.witnesses import Witnesses
+from likewise.tables.array_types import Rows
 
 _PIECES = 4  # for each thread
 _LEAST_ROWS = 2048  # in a piece, else one thread is as fast
@@ -74,8 +70,7 @@ def _leaves_for(rows: int, threads: int) -> int:
 def insert_together(
     workers: KernelRunner,
     pieces: list[Piece],
-    threads: int,
-    pool: ThreadPoolExecutor,
+    threads: Threads,
     lay_out: Callable[[Table], None],
 ) -> tuple[list[Piece], list[Rows]]:
     """Insert routed rows, each piece by one of the threads.
@@ -83,10 +78,10 @@ def insert_together(
     Return the parts left over for lack of room, and the nodes that were split, for maintenance.
     """
     state = workers.state
-    threads = min(threads, len(pieces))
-    leaves = _leaves_for(pieces[-1][1], threads)
-    state.ensure(0, threads * leaves + 256)
-    scratches = workers.scratches(threads)
+    count = min(threads.count, len(pieces))
+    leaves = _leaves_for(pieces[-1][1], count)
+    state.ensure(0, count * leaves + 256)
+    scratches = workers.scratches(count)
     for scratch in scratches[1:]:
         scratch.fit(state)
     for scratch in scratches[1:]:
@@ -100,23 +95,23 @@ def insert_together(
         done = []
         for start, stop in waiting:
             scratch.table[t.START], scratch.table[t.STOP] = start, stop
-            reached = workers.run_task_on(scratch, task.APART)
+            reached = workers.run_task_on(scratch, t.INSERT_APART)
             done.append((start, reached, stop))
             if reached < stop:  # its room is used up
                 break
         return done
 
-    done = [piece for pieces_done in pool.map(work, scratches) for piece in pieces_done]
+    done = [piece for pieces_done in threads.map(work, scratches) for piece in pieces_done]
     for scratch in scratches[1:]:
         _free_unused(state, scratch)
     splits = [scratch.splits() for scratch in scratches]
     for nodes in splits:
         state.scratch.set_split_nodes(nodes)
-        workers.run_task(task.COUNT)
+        workers.run_task(t.COUNT_SPLITS)
     state.table[t.PARTED_COUNT] = 0
     for start, reached, _ in done:
         state.table[t.START], state.table[t.STOP] = start, reached
-        workers.run_task(task.JOIN)
+        workers.run_task(t.JOIN)
     left = [(reached, stop) for _, reached, stop in done if reached < stop]
     return left + list(waiting), splits
 
@@ -156,37 +151,9 @@ _MAINTENANCE_BUDGET = 2048  # rows a rebuild may touch between two decisions: so
 _UNLIMITED = 1 << 60
 _NEEDS_MAINTENANCE, _FULL = t.NEEDS_MAINTENANCE, t.FULL
 _LEAST_ROUTED = 8192  # rows for each thread: finding a leaf is so fast that fewer do not pay
-_LEAST_SEARCHED = 2048  # rows for each thread in a search
-_LABEL_TREES = 4  # labels with a tree of their own; all further ones share one more
 
 _PER_NODE = {t.AXIS: 8, t.SPLIT: 8, t.LEFT: 8, t.PARENT: 8, t.LEAVES: 8, t.TRIED: 8, t.BUILT: 8}
 _STACKS = {t.STACK: 16, t.STACK_SUM: 16, t.STACK_AXIS: 16, t.STACK_OFFSET: 16}
-
-
-def trees_for(output: int) -> int:
-    """Return how many trees, or groups of blocks, an index has for this kind of output."""
-    return _LABEL_TREES + 1 if output == t.LABEL else 1
-
-
-def ignore_outputs(state: IndexState) -> None:
-    """Make every past output count as different, for good: no distance is at most delta."""
-    state.layout.settings[t.NUMBERS][t.DELTA] = -1.0
-    state.table[t.RANGE_WIDTH] = 0
-
-
-@contextmanager
-def outputs_ignored(state: IndexState) -> Iterator[None]:
-    """Make every past output count as different for the calls within.
-
-    If this is interrupted, `IndexState.settle` restores the numbers.
-    """
-    numbers = state.layout.settings[t.NUMBERS].copy()
-    numbers[t.DELTA] = -1.0
-    try:
-        state.table[t.NUMBERS] = numbers.ctypes.data
-        yield
-    finally:
-        state.table[t.NUMBERS] = state.layout.settings[t.NUMBERS].ctypes.data
 
 
 def layout_for(history: History, coordinates: Rows | None) -> TableLayout:
@@ -221,32 +188,23 @@ def layout_for(history: History, coordinates: Rows | None) -> TableLayout:
     )
 
 
-class LiveTree:
+class LiveTree(CompiledIndex):
     """A bucket k-d tree that splits as it grows.
 
     Invariant: rows from TOTAL on are invisible to every query.
     """
 
     name = "live"
+    _more_blocks = 256
+    _least_searched = 2048
 
     def __init__(
         self, history: History, coordinates: Rows | None = None, *, any_output: bool = False
     ) -> None:
         layout = layout_for(history, coordinates)
-        trees = 1 if any_output else trees_for(int(history.table[t.OUTPUT]))
-        self.state = IndexState(history, layout, trees)
-        if any_output:
-            ignore_outputs(self.state)
-        self.workers = KernelRunner(self.state, decide)
+        super().__init__(history, layout, decide, make_batch(1), any_output=any_output)
         self.coordinates = coordinates
-        self._table, self._address = self.state.table, self.state.address
-        self.input: Floats = self.state.scratch.small[t.INPUT]
-        self.given: Floats = self.state.scratch.small[t.GIVEN]
         self._most = _BLOCK_ROWS
-        self._batch = BatchArrays(0)
-        self.sound = True
-        """False while an interruption may leave the tree with wrong contents."""
-        self.workers.run_task(PLANT)
         maintain_tree(self._address, 0)  # so that no later decision waits for its compilation
 
     @property
@@ -269,35 +227,9 @@ class LiveTree:
             return self.observe()
         return found
 
-    def check(self) -> int:
-        """Judge that decision without remembering it."""
-        found = self.workers.run_task(CHECK)
-        if found == _FULL:
-            self.state.ensure(1, 256)
-            return self.check()
-        return found
-
-    def witnesses(self, found: int) -> Witnesses:
-        """Return what the last `observe` or `check` found."""
-        return Witnesses(*self.state.scratch.result_bytes(found))
-
-    def find_comparable(self, row: int, since: int) -> int:
-        """Return a near row from `since` on of the row judged last; -1 for none."""
-        self._table[t.FIRST], self._table[t.SINCE] = row, since
-        return self.workers.run_task(task.LIKE)
-
-    def find_near_rows(self, row: int) -> Rows:
-        """Return all rows before a written one that are near it, whatever their outputs."""
-        batch = BatchArrays(1)
-        batch.lay_out(self._table, row)
-        self._table[t.START], self._table[t.STOP] = 0, 1
-        with outputs_ignored(self.state):
-            self.workers.run_task(task.SEARCH)
-        return self.state.scratch.found_rows(int(self._table[t.FOUND])).copy()
-
     def settle(self) -> None:
         """Put the table in order after a call that was interrupted between two kernels."""
-        self.state.settle()
+        super().settle()
         maintain_tree(self._address, 0)  # the list of split nodes may be full
 
     # Many decisions
@@ -306,51 +238,37 @@ class LiveTree:
         """Return how many of the next rows to take together."""
         return min(self._most, max(2048, self.state.history.total // 2), left)
 
-    def judge(
-        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
-    ) -> tuple[Rows, Found]:
-        """Insert and search written rows; return the witness counts, and all witnesses in order."""
-        moves = int(self._table[t.MOVES])
-        self.insert(first, size, threads, pool)
-        self._most = _BLOCK_ROWS if moves == self._table[t.MOVES] else _RESHAPING_ROWS
-        return self._search(first, size, threads, pool)
-
-    def arrange_rows(
-        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
-    ) -> None:
-        """Find the leaves of written rows, and sort the rows by leaf."""
-        table = self._table
-        if len(self._batch.order) < size:
-            self._batch = BatchArrays(size)
-        lay_out = self._lay_out_from(first)
-        lay_out(table)
+    def arrange_rows(self, first: int, size: int, threads: Threads = ALONE) -> None:
+        """Sort written rows by leaf; prepare memory for them."""
         self.state.prepare(size)
-        if threads > 1 and table[t.PARTED_COUNT] > 0:
+        if threads.count > 1 and self._table[t.PARTED_COUNT] > 0:
             maintain_tree(self._address, _MAINTENANCE_BUDGET)
-        self.workers.run_in_parallel(task.ROUTE, size, threads, pool, lay_out, _LEAST_ROUTED)
+        self.sort_by_leaf(first, size, threads)
+
+    def sort_by_leaf(self, first: int, size: int, threads: Threads = ALONE) -> BatchArrays:
+        """Find the leaves of written rows, and sort the rows by leaf; return the batch."""
+        if len(self._batch.order) < size:
+            self._batch = make_batch(size)
+        table, lay_out = self._table, self._lay_out_from(first)
+        lay_out(table)
+        self.workers.run_in_parallel(t.ROUTE, size, threads, lay_out, _LEAST_ROUTED)
         table[t.ROUTED] = table[t.MOVES]
         table[t.STOP] = size
-        self.workers.run_task(task.SORT)
+        self.workers.run_task(t.SORT)
+        return self._batch
 
-    def search_unindexed(
-        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
-    ) -> tuple[Rows, Found]:
-        """Search for written rows without inserting them; return what `judge` returns."""
-        self.arrange_rows(first, size, threads, pool)
-        return self._search(first, size, threads, pool)
-
-    def insert(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
+    def insert(self, first: int, size: int, threads: Threads = ALONE) -> None:
         """Put written rows into the tree; forgotten ones are left out."""
-        self.arrange_rows(first, size, threads, pool)
+        moves = int(self._table[t.MOVES])
+        self.arrange_rows(first, size, threads)
         table, batch = self._table, self._batch
         left = [(0, size)]
-        alone = threads == 1 or table[t.JOB_PHASE] != 0
-        if not alone and not has_spare_blocks(self.state, size, threads):
-            assert pool is not None
-            pieces = pieces_of(batch.paths[batch.order[:size]], threads)
+        alone = threads.count == 1 or table[t.JOB_PHASE] != 0
+        if not alone and not has_spare_blocks(self.state, size, threads.count):
+            pieces = pieces_of(batch.others[t.PATH_OF][batch.order[:size]], threads.count)
             if len(pieces) > 1:
                 left, splits = insert_together(
-                    self.workers, pieces, threads, pool, self._lay_out_from(first)
+                    self.workers, pieces, threads, self._lay_out_from(first)
                 )
                 for nodes in splits:
                     self.state.scratch.set_split_nodes(nodes)
@@ -359,24 +277,14 @@ class LiveTree:
             done = start
             while done < stop:
                 table[t.START], table[t.STOP] = done, stop
-                done = self.workers.run_task(task.INSERT)
+                done = self.workers.run_task(t.INSERT)
                 self.state.ensure(0, 256)
                 if table[t.PARTED_COUNT] == t.PARTED_MOST or table[t.JOB_PHASE] != 0:
                     maintain_tree(self._address, _MAINTENANCE_BUDGET)
+        self._most = _BLOCK_ROWS if moves == table[t.MOVES] else _RESHAPING_ROWS
 
-    def _lay_out_from(self, first: int) -> Callable[[Rows], None]:
-        """Return a function that points a table at the batch whose first row is `first`."""
-        return partial(self._batch.lay_out, first=first)
-
-    def _search(
-        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
-    ) -> tuple[Rows, Found]:
-        """Search for rows sorted by leaf; return the results in order of rows."""
-        rows, near, far, owners = join_found(
-            self.workers.run_in_parallel(
-                task.SEARCH, size, threads, pool, self._lay_out_from(first), _LEAST_SEARCHED
-            )
-        )
+    def _search(self, first: int, size: int, threads: Threads) -> tuple[Rows, Found]:
+        rows, near, far, owners = self._search_in_parallel(first, size, threads)
         counts = self._batch.counts[:size].copy()
         if len(rows) == 0:
             return counts, (rows, near, far, owners)
@@ -388,35 +296,12 @@ class LiveTree:
         places = _ranges(starts[flagged], counts[flagged])
         return counts, (rows[places], near[places], far[places], owners)
 
-    def find_comparable_many(
-        self,
-        first: int,
-        comparable_rows: Rows,
-        sinces: Rows,
-        threads: int,
-        pool: ThreadPoolExecutor | None,
-    ) -> None:
-        """Fill in a near row for each row judged last that has none in `comparable_rows` yet.
-
-        sinces: the first row that counts for each
-        """
-        batch = self._batch
-        addresses = address_of(comparable_rows), address_of(sinces)
-
-        def lay_out(table: Rows) -> None:
-            batch.lay_out(table, first)
-            table[t.COMPARABLE_ROWS], table[t.SINCES] = addresses
-
-        self.workers.run_in_parallel(
-            task.LIKES, len(comparable_rows), threads, pool, lay_out, _LEAST_SEARCHED
-        )
-
     def measure_search(self, first: int, size: int) -> None:
         """Search for rows of the tree, only to measure what that costs."""
         if len(self._batch.order) < size:
-            self._batch = BatchArrays(size)
+            self._batch = make_batch(size)
         self._batch.order[:size] = np.arange(size)
-        self._search(first, size, 1, None)
+        self._search(first, size, ALONE)
 
     def build(self) -> None:
         """Rebuild the trees from the whole history."""
@@ -458,25 +343,10 @@ class LiveTree:
         )
 
 
-class BatchArrays:
-    """Holds what the tasks of one batch hand each other."""
-
-    def __init__(self, rows: int) -> None:
-        self.leaves = np.zeros(rows, dtype=np.int64)
-        self.paths = np.zeros(rows, dtype=np.uint64)
-        self.order = np.zeros(rows, dtype=np.int64)
-        self.counts = np.zeros(rows, dtype=np.int64)
-        self._addresses = (
-            (t.LEAF_OF, address_of(self.leaves)),
-            (t.PATH_OF, address_of(self.paths)),
-            (t.WORK_ORDER, address_of(self.order)),
-            (t.COUNTS, address_of(self.counts)),
-        )
-
-    def lay_out(self, table: Rows, first: int) -> None:
-        table[t.FIRST] = first
-        for slot, address in self._addresses:
-            table[slot] = address
+def make_batch(rows: int) -> BatchArrays:
+    """Make the arrays of a batch: leaves, and the paths that lead there, besides the usual."""
+    others = {t.LEAF_OF: np.zeros(rows, np.int64), t.PATH_OF: np.zeros(rows, np.uint64)}
+    return BatchArrays(rows, others)
 
 
 def _ranges(starts: Rows, lengths: Rows) -> Rows:

@@ -45,12 +45,6 @@ def load_index(home: str) -> Any:
     return getattr(import_module(f"likewise.search.indexes.{module}"), name)
 
 
-def static_maker(static: str | MakeStatic) -> MakeStatic:
-    """Return what builds a static index, from its name or from a function."""
-    make: MakeStatic = load_index(STATIC[static]) if isinstance(static, str) else static
-    return make
-
-
 _FIRST = 64  # rows before the first build, and the shortest period that is chosen
 _KEEP = 0.99  # weight of the old average when another search is measured
 
@@ -70,7 +64,9 @@ class Periodic:
         return f"Periodic({getattr(self.inner, '__name__', repr(self.inner))}, tau={self.tau!r})"
 
     def __call__(self, space: Space) -> "PeriodicIndex":
-        return PeriodicIndex(space, static_maker(self.inner), self.tau)
+        inner = self.inner
+        make: MakeStatic = load_index(STATIC[inner]) if isinstance(inner, str) else inner
+        return PeriodicIndex(space, make, self.tau)
 
 
 @dataclass

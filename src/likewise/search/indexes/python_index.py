@@ -6,15 +6,12 @@ after forgetting, since an index may keep copies, and after one of its calls was
 Cost: some Python for each decision, and what the index itself costs.
 """
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
 import numpy as np
 
 from likewise.search.geometry import geometry
 from likewise.search.history.stored_decisions import History
+from likewise.search.indexes.compiled_index import outputs_ignored
 from likewise.search.indexes.index_state import IndexState, TableLayout
-from likewise.search.indexes.live_tree import outputs_ignored
 from likewise.search.indexes.protocol import (
     ExplainableIndex,
     Index,
@@ -25,8 +22,7 @@ from likewise.search.indexes.protocol import (
     add_all,
     rows_answered,
 )
-from likewise.search.indexes.workers import Found, KernelRunner
-from likewise.search.kernels import propose as task
+from likewise.search.indexes.workers import ALONE, Found, KernelRunner, Threads, join_found
 from likewise.search.kernels import table as t
 from likewise.search.kernels.propose import propose
 from likewise.tables.array_types import Floats, Rows
@@ -42,15 +38,7 @@ def state_over(history: History) -> IndexState:
     numbers = np.zeros(t.NUMBERS_COUNT)
     numbers[t.REACH] = geometry(rule, history.width, rule.slack_for(history.storage)).reach
     numbers[t.DELTA] = rule.delta
-    layout = TableLayout(
-        axes=1,
-        per_row={},
-        per_node={},
-        per_block={},
-        rows_per_block=1 << 20,
-        settings={t.NUMBERS: numbers},
-        numbers={},
-    )
+    layout = TableLayout(axes=1, rows_per_block=1 << 20, settings={t.NUMBERS: numbers})
     return IndexState(history, layout, 1)
 
 
@@ -132,7 +120,7 @@ class PythonIndex:
         self._added = stop
         self.sound = True
 
-    def insert(self, first: int, size: int, threads: int, pool: Any) -> None:
+    def insert(self, first: int, size: int, threads: Threads = ALONE) -> None:
         """Add written rows."""
         self._complete_index()
         self._add(first, first + size)
@@ -169,7 +157,7 @@ class PythonIndex:
             index.add(row, point)
             self._added = row + 1
             self.sound = True
-            self.workers.run_task(task.REMEMBER)
+            self.workers.run_task(t.REMEMBER)
         return found
 
     def check(self) -> int:
@@ -177,7 +165,7 @@ class PythonIndex:
         return self._judge_given()[0]
 
     def _judge_given(self) -> tuple[int, Point | None]:
-        bad = self.workers.run_task(task.ADMIT)
+        bad = self.workers.run_task(t.ADMIT)
         if bad == t.FULL:
             self.state.ensure(1, 0)
             return self._judge_given()
@@ -199,7 +187,7 @@ class PythonIndex:
             rows = rows[(rows >= 0) & (rows < row)]
         self.state.scratch.set_candidates(rows)
         table[t.FIRST], table[t.STOP] = row, len(rows)
-        return self.workers.run_task(task.DECIDE)
+        return self.workers.run_task(t.DECIDE)
 
     def witnesses(self, found: int) -> Witnesses:
         """Return what the last `observe` or `check` found."""
@@ -219,12 +207,7 @@ class PythonIndex:
     # Many decisions
 
     def find_comparable_many(
-        self,
-        first: int,
-        comparable_rows: Rows,
-        sinces: Rows,
-        threads: int,
-        pool: ThreadPoolExecutor | None,
+        self, first: int, comparable_rows: Rows, sinces: Rows, threads: Threads = ALONE
     ) -> None:
         """Fill in a near row for each row judged last that has none in `comparable_rows` yet.
 
@@ -237,9 +220,7 @@ class PythonIndex:
         """Return how many of the next rows to take: all, so that all or none are remembered."""
         return left
 
-    def judge(
-        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
-    ) -> tuple[Rows, Found]:
+    def judge(self, first: int, size: int, threads: Threads = ALONE) -> tuple[Rows, Found]:
         """Search for written rows and add them, one after the other."""
         counts = np.zeros(size, dtype=np.int64)
         self._latest = np.full(size, -1, np.int64)
@@ -247,7 +228,7 @@ class PythonIndex:
         index = self._complete_index()
         for start in range(0, size, _BATCH):
             stop = min(start + _BATCH, size)
-            outputs = self._outputs(first + start, stop - start)
+            outputs = self.state.history.written_outputs(first + start, first + stop)
             for k, point in enumerate(self.points(first + start, stop - start), start):
                 self.given[:] = outputs[k - start]
                 if first + k:
@@ -257,13 +238,7 @@ class PythonIndex:
                     parts.append(self.state.scratch.results(int(counts[k])))
                 index.add(first + k, point)
                 self._added = first + k + 1
-        rows, near, far, owners = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return counts, (rows, near, far, owners)
-
-    def _outputs(self, first: int, size: int) -> Floats:
-        width = self.state.history.out_width
-        outputs = self.state.history.region(t.OUTPUTS).view(np.float64, (first + size) * width)
-        return np.asarray(outputs[first * width :].reshape(size, width))
+        return counts, join_found(parts)
 
     # Looking at it
 

@@ -4,10 +4,10 @@ Invariant: results come in the order of the pieces, whichever thread did them.
 Cost: a thread takes the next piece when it is free, so none waits long for the slowest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +17,35 @@ from likewise.search.indexes.index_state import IndexState, ThreadScratch
 from likewise.search.kernels import table as t
 from likewise.tables.array_types import Floats, Rows
 
-OBSERVE, CHECK, PLANT, WRITE = 0, 1, 2, 3
-"""Tasks that the kernel of every index knows."""
-
 _PIECES = 4  # of a batch, for each thread
 _LEAST_ROWS = 256
 _CHUNK_BYTES = 4 << 20  # of a batch, written together
 Found: TypeAlias = tuple[Rows, Floats, Floats, Rows]
 """Rows, input distances, output distances; for a flat scan, whose witnesses they are."""
 Kernel: TypeAlias = Callable[[int], int]
+_AnswerT = TypeVar("_AnswerT")
+
+
+class Threads:
+    """The threads that share the work on a batch; a single one is the caller's."""
+
+    def __init__(self, count: int = 1) -> None:
+        self.count = count
+        self._pool = ThreadPoolExecutor(count) if count > 1 else None
+
+    def map(self, work: Callable[..., _AnswerT], *items: Iterable[Any]) -> list[_AnswerT]:
+        """Return the answers of a function about each of several items."""
+        return list((map if self._pool is None else self._pool.map)(work, *items))
+
+    def __enter__(self) -> "Threads":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+ALONE = Threads()
 
 
 class KernelRunner:
@@ -45,7 +65,7 @@ class KernelRunner:
         try:
             return self.kernel(scratch.address)
         finally:
-            scratch.table[t.TASK] = OBSERVE  # the default, so that `observe` need not set it
+            scratch.table[t.TASK] = t.OBSERVE  # the default, so that `observe` need not set it
 
     def scratches(self, threads: int) -> list[ThreadScratch]:
         """Return scratch memory for each thread; the first is the state's own."""
@@ -76,7 +96,7 @@ class KernelRunner:
             table[t.START], table[t.STOP] = start, stop
             table[t.INPUTS] = 0 if raw else input_chunk.ctypes.data
             table[t.GIVENS] = output_chunk.ctypes.data
-            bad = self.run_task(WRITE)
+            bad = self.run_task(t.WRITE)
             history.note_touched(stop - start)
             if bad != 0:
                 return bad, start + int(table[t.FOUND])
@@ -86,8 +106,7 @@ class KernelRunner:
         self,
         task: int,
         size: int,
-        threads: int,
-        pool: ThreadPoolExecutor | None,
+        threads: Threads,
         lay_out: Callable[[Table], None],
         least: int = _LEAST_ROWS,
     ) -> list[Found]:
@@ -95,11 +114,11 @@ class KernelRunner:
 
         Fewer rows than `least` for each thread are not worth a further one.
         """
-        threads = max(1, min(threads, size // least))
-        if threads == 1:
+        count = max(1, min(threads.count, size // least))
+        if count == 1:
             lay_out(self.state.table)
             return self._run_piece(self.state.scratch, task, 0, size)
-        pieces = _PIECES * threads
+        pieces = _PIECES * count
         bounds = [size * k // pieces for k in range(pieces + 1)]
         results: list[list[Found]] = [[] for _ in range(pieces)]
         waiting = SimpleQueue[int]()
@@ -117,8 +136,7 @@ class KernelRunner:
                     return
                 results[piece] = self._run_piece(scratch, task, bounds[piece], bounds[piece + 1])
 
-        assert pool is not None
-        list(pool.map(work, self.scratches(threads)))
+        threads.map(work, self.scratches(count))
         return [part for parts in results for part in parts]
 
     def _run_piece(self, scratch: ThreadScratch, task: int, start: int, stop: int) -> list[Found]:

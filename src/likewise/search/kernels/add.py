@@ -7,9 +7,9 @@ from typing import Any
 
 from likewise.search.kernels import table as t
 from likewise.search.kernels.compile import kernel, small
-from likewise.search.kernels.split import count_split, split_leaf
+from likewise.search.kernels.split import split_leaf
 from likewise.search.kernels.table import BLOCK, bytes_of, ints
-from likewise.search.kernels.tree import descend, new_block, put, widen
+from likewise.search.kernels.tree import add_leaves, descend, new_block, put, widen
 
 IDLE, COLLECT, SEGMENT, PARTITION, EQUAL, CHAIN, LOG, FREE = 0, 1, 2, 3, 4, 5, 6, 7
 """The phases of a rebuild (rebuild.py)."""
@@ -53,7 +53,7 @@ def insert(table: Any, row: int, node: int, point: Any, codes: Any, apart: bool)
             if apart:
                 note_split(table, node)
             else:
-                count_split(table, node)
+                add_leaves(table, node, 1)
             node = descend(table, node, point)
         else:  # equal points only: chain
             block = new_block(table)

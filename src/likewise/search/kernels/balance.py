@@ -12,7 +12,7 @@ import numpy as np
 from likewise.search.kernels import table as t
 from likewise.search.kernels.compile import kernel, step, view
 from likewise.search.kernels.table import box_of, floats, ints
-from likewise.search.kernels.tree import spare_pair
+from likewise.search.kernels.tree import copy_extent, cover_child, spare_pair
 
 # Arrivals that drift or come sorted grow a tree on one side only. A plane further down may serve
 # higher up if every subtree beside the path to it lies wholly on one side of it; then the subtrees
@@ -45,16 +45,7 @@ def copy_node(table: Any, source: int, target: int) -> None:
     ints(table, t.LEAVES)[target] = ints(table, t.LEAVES)[source]
     ints(table, t.TRIED)[target] = ints(table, t.TRIED)[source]
     ints(table, t.BUILT)[target] = ints(table, t.BUILT)[source]
-    width = table[t.RANGE_WIDTH]
-    low = floats(table, t.LOW)
-    high = floats(table, t.HIGH)
-    for k in range(width):
-        low[target * width + k] = low[source * width + k]
-        high[target * width + k] = high[source * width + k]
-    box_from = box_of(table, source)
-    box_to = box_of(table, target)
-    for j in range(2 * table[t.AXES]):
-        box_to[j] = box_from[j]
+    copy_extent(table, source, target)
     if axis[target] >= 0:
         parent[left[target]] = target
         parent[left[target] + 1] = target
@@ -68,19 +59,8 @@ def summarise(table: Any, node: int) -> None:
     first = ints(table, t.LEFT)[node]
     leaves = ints(table, t.LEAVES)
     leaves[node] = leaves[first] + leaves[first + 1]
-    width = table[t.RANGE_WIDTH]
-    low = floats(table, t.LOW)
-    high = floats(table, t.HIGH)
-    for k in range(width):
-        low[node * width + k] = min(low[first * width + k], low[(first + 1) * width + k])
-        high[node * width + k] = max(high[first * width + k], high[(first + 1) * width + k])
-    box = box_of(table, node)
-    one = box_of(table, first)
-    two = box_of(table, first + 1)
-    for j in range(table[t.AXES]):
-        box[j] = min(one[j], two[j])
-        at = table[t.AXES] + j
-        box[at] = max(one[at], two[at])
+    copy_extent(table, first, node)
+    cover_child(table, node, first + 1)
 
 
 @step

@@ -13,12 +13,18 @@ import numpy as np
 from likewise.search.kernels import table as t
 from likewise.search.kernels.add import add, has_room, insert
 from likewise.search.kernels.compile import kernel, prefetch, step, view
-from likewise.search.kernels.rows import admit, admit_output, read_point, sketch_row
+from likewise.search.kernels.rows import (
+    admit,
+    admit_output,
+    read_point,
+    sketch_row,
+    take_output,
+)
 from likewise.search.kernels.search import prepare, search
 from likewise.search.kernels.sort import PATH_BITS
-from likewise.search.kernels.split import count_split, fetch_rows
+from likewise.search.kernels.split import fetch_rows
 from likewise.search.kernels.table import BLOCK, bytes_of, floats, ints
-from likewise.search.kernels.tree import cover_child, tree_of
+from likewise.search.kernels.tree import add_leaves, cover_child, tree_of
 
 _AHEAD = 8  # rows between prefetching a leaf and inserting into it
 _TREE_BITS = 4  # of a path, for the root
@@ -203,7 +209,7 @@ def count_splits(table: Any) -> int:
     """Count the leaves that splits of the nodes in PARTED have made."""
     parted = ints(table, t.PARTED)
     for k in range(table[t.PARTED_COUNT]):
-        count_split(table, parted[k])
+        add_leaves(table, parted[k], 1)
     return 0
 
 
@@ -213,9 +219,6 @@ def search_rows(table: Any) -> int:
 
     Return how far the work has come. COUNTS has the number of witnesses of each row, FOUND of all.
     """
-    width = table[t.OUT_WIDTH]
-    given = floats(table, t.GIVEN)
-    outputs = floats(table, t.OUTPUTS)
     order = ints(table, t.WORK_ORDER)
     counts = ints(table, t.COUNTS)
     results = 0
@@ -227,8 +230,7 @@ def search_rows(table: Any) -> int:
         if results + row > table[t.RESULT_CAPACITY]:
             stop = k
             break
-        for j in range(width):
-            given[j] = outputs[row * width + j]
+        take_output(table, row)
         prepare(table, row)
         found = search(table, row, results)
         counts[order[k]] = found

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TextIO
 
+from likewise.runtime.machine import count_cores
 from likewise.search.kernels.native import (
     AARCH64,
     ENTRIES,
@@ -124,11 +125,6 @@ def linker(level: str) -> str | None:
     return next(filter(None, map(shutil.which, names)), None)
 
 
-def _cores() -> int:
-    available = getattr(os, "sched_getaffinity", None)
-    return len(available(0)) if available else os.cpu_count() or 1
-
-
 def _seconds(names: list[str]) -> float:
     return sum(_COSTS.get(name, 1.0) for name in names)
 
@@ -180,7 +176,7 @@ def build(levels: list[str], names: list[str], tell: TextIO) -> list[Path]:
     """Build the libraries that are missing, and report it; return the paths of all."""
     work = [(lv, name) for lv in levels for name in names if not library_path(lv, name).exists()]
     if work:
-        cores, started = _cores(), time.monotonic()
+        cores, started = count_cores(), time.monotonic()
         shares = _deal(work, cores)
         about = max(_seconds(mine) for _, mine in shares) * -(-len(shares) // cores)
         what = ", ".join(dict.fromkeys(name for _, name in work))

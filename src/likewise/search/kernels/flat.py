@@ -12,12 +12,12 @@ import numpy as np
 
 from likewise.search.kernels import table as t
 from likewise.search.kernels.batch import write_rows
+from likewise.search.kernels.comparable import is_row_near
 from likewise.search.kernels.compile import entry, kernel, prefetch, small, step, view
 from likewise.search.kernels.distance import is_different, output_distance
-from likewise.search.kernels.flat_blocks import EXTENT, seat
-from likewise.search.kernels.like import is_row_near
+from likewise.search.kernels.flat_blocks import EXTENT, add_to_block
 from likewise.search.kernels.rotate_encode import FINER, STEP, limit_of, rotate_row
-from likewise.search.kernels.rows import admit, admit_output, read_row, remember_output
+from likewise.search.kernels.rows import admit_given, read_query, remember_output, take_output
 from likewise.search.kernels.search import (
     agreeing_interval,
     decide_candidates,
@@ -25,9 +25,6 @@ from likewise.search.kernels.search import (
     note_search,
 )
 from likewise.search.kernels.table import BLOCK, bytes_of, floats, ints
-
-OBSERVE, CHECK, PLANT, WRITE, TURN, SEAT, SEARCH = 0, 1, 2, 3, 4, 5, 6
-LIKE, LIKES = 7, 8
 
 # Points lie in blocks. A block stores the codes of the front coordinates coordinate by coordinate:
 # gaps are squared and added up for all points at once, and a block is abandoned when no point of it
@@ -105,7 +102,7 @@ def _differs(table: Any, row: int) -> bool:
 
 @small
 def _note_left(notes: Any, left: int, block: int, count: int, sums: Any, limit: Any) -> int:
-    """Note seats that are not ruled out, with their sums, behind `left` notes; return how many."""
+    """Note places that are not ruled out, with their sums, behind `left` notes; return how many."""
     for i in range(count):
         notes[left] = (block * BLOCK + i) << 16 | np.int64(sums[i])
         left += sums[i] <= limit
@@ -119,9 +116,9 @@ def _scan(table: Any, row: int, k: int, first: int, last: int) -> int:
     The costs are added to the row's note.
     """
     front = table[t.FRONT_AXES]
-    tail = table[t.TURNED_BYTES] - front
-    query = view(table[t.TURNED] + k * table[t.TURNED_BYTES], np.uint8)
-    error = floats(table, t.TURNED_ERROR)[2 * k]
+    tail = table[t.ROTATED_BYTES] - front
+    query = view(table[t.ROTATED] + k * table[t.ROTATED_BYTES], np.uint8)
+    error = floats(table, t.ROTATED_ERROR)[2 * k]
     errors = floats(table, t.ERRORS)
     count = ints(table, t.COUNT)
     sums = view(table[t.SUMS], np.uint16)
@@ -153,14 +150,14 @@ def _scan(table: Any, row: int, k: int, first: int, last: int) -> int:
 
 
 @small
-def _may_be_near(table: Any, k: int, seat: int, front_sum: int) -> bool:
+def _may_be_near(table: Any, k: int, place: int, front_sum: int) -> bool:
     """Return whether all codes of a point, with this sum over the front, allow it to be near."""
     front = table[t.FRONT_AXES]
-    tail = table[t.TURNED_BYTES] - front
-    query = view(table[t.TURNED] + k * table[t.TURNED_BYTES], np.uint8)
-    error = floats(table, t.TURNED_ERROR)[2 * k + 1]
-    error += floats(table, t.ERRORS)[2 * (seat // BLOCK) + 1]
-    rest = tail_sum(table[t.TAILS] + seat * tail, query, front, tail)
+    tail = table[t.ROTATED_BYTES] - front
+    query = view(table[t.ROTATED] + k * table[t.ROTATED_BYTES], np.uint8)
+    error = floats(table, t.ROTATED_ERROR)[2 * k + 1]
+    error += floats(table, t.ERRORS)[2 * (place // BLOCK) + 1]
+    rest = tail_sum(table[t.TAILS] + place * tail, query, front, tail)
     return not FINER * FINER * front_sum + rest > FINER * FINER * limit_of(table, error)
 
 
@@ -171,11 +168,11 @@ def _filter_by_codes(table: Any, row: int, k: int, left: int) -> int:
     candidates = ints(table, t.CANDIDATES)
     kept = 0
     for n in range(left):
-        seat = candidates[n] >> 16
-        if not _may_be_near(table, k, seat, candidates[n] & _ALL):
+        place = candidates[n] >> 16
+        if not _may_be_near(table, k, place, candidates[n] & _ALL):
             continue
-        if ids[seat] < row and _differs(table, ids[seat]):
-            candidates[kept] = ids[seat]
+        if ids[place] < row and _differs(table, ids[place]):
+            candidates[kept] = ids[place]
             kept += 1
     return kept
 
@@ -186,10 +183,7 @@ def _observe(table: Any, remember: bool) -> int:
     row = table[t.TOTAL]
     if row >= table[t.ROW_CAPACITY] or table[t.BLOCKS] + EXTENT > table[t.BLOCK_CAPACITY]:
         return t.FULL
-    bad = admit(table, row, floats(table, t.INPUT), table[t.GIVEN_RAW] != 0)
-    table[t.GIVEN_RAW] = 1  # as a rule it is
-    if bad == 0:
-        bad = admit_output(table, floats(table, t.GIVEN))
+    bad = admit_given(table, row)
     if bad != 0:
         return bad
     rotate_row(table, row, 0)
@@ -198,13 +192,13 @@ def _observe(table: Any, remember: bool) -> int:
     found = decide_candidates(table, row, kept, 0)
     if remember:
         remember_output(table, row)
-        seat(table, row, 0)
+        add_to_block(table, row, 0)
     return found
 
 
 @step
 def _rotate_rows(table: Any) -> int:
-    """Rotate rows of a batch into TURNED, in the working order."""
+    """Rotate rows of a batch into ROTATED, in the working order."""
     order = ints(table, t.WORK_ORDER)
     for k in range(table[t.START], table[t.STOP]):
         rotate_row(table, table[t.FIRST] + order[k], k)
@@ -212,7 +206,7 @@ def _rotate_rows(table: Any) -> int:
 
 
 @step
-def _seat_rows(table: Any) -> int:
+def _add_rows(table: Any) -> int:
     """Put rotated rows into blocks while there is room; return how far the work has come."""
     alive = bytes_of(table, t.ALIVE)
     order = ints(table, t.WORK_ORDER)
@@ -221,17 +215,8 @@ def _seat_rows(table: Any) -> int:
             return k
         row = table[t.FIRST] + order[k]
         if alive[row] != 0:  # else forgotten before this index came to it
-            seat(table, row, k)
+            add_to_block(table, row, k)
     return table[t.STOP]
-
-
-@kernel
-def _take_output(table: Any, row: int) -> None:
-    width = table[t.OUT_WIDTH]
-    given = floats(table, t.GIVEN)
-    outputs = floats(table, t.OUTPUTS)
-    for n in range(width):
-        given[n] = outputs[row * width + n]
 
 
 @step
@@ -262,7 +247,7 @@ def _search_rows(table: Any) -> int:
             last = min(first + _STRETCH, table[t.BLOCKS])
             for k in range(start, stop):
                 row = table[t.FIRST] + order[k]
-                _take_output(table, row)
+                take_output(table, row)
                 kept = _scan(table, row, k, first, last)
                 found = decide_candidates(table, row, kept, results)
                 for n in range(results, results + found):
@@ -276,14 +261,14 @@ def _search_rows(table: Any) -> int:
 
 @kernel
 def _find_comparable(table: Any, row: int, k: int, since: int) -> int:
-    """Return a near row from `since` on of a row without a witness there, or -1 (like.py).
+    """Return a near row from `since` on of a row without a witness there, or -1 (comparable.py).
 
-    The row is in place k of TURNED, its output is GIVEN. Blocks whose labels all differ from it
+    The row is in place k of ROTATED, its output is GIVEN. Blocks whose labels all differ from it
     hold nothing near, or there would be a witness.
     """
     front = table[t.FRONT_AXES]
-    query = view(table[t.TURNED] + k * table[t.TURNED_BYTES], np.uint8)
-    error = floats(table, t.TURNED_ERROR)[2 * k]
+    query = view(table[t.ROTATED] + k * table[t.ROTATED_BYTES], np.uint8)
+    error = floats(table, t.ROTATED_ERROR)[2 * k]
     errors = floats(table, t.ERRORS)
     count = ints(table, t.COUNT)
     low = floats(table, t.LOW)
@@ -292,8 +277,7 @@ def _find_comparable(table: Any, row: int, k: int, since: int) -> int:
     output = floats(table, t.GIVEN)[0]
     apart = table[t.OUTPUT] == t.LABEL and table[t.RANGE_WIDTH] == 1
     apart = apart and floats(table, t.NUMBERS)[t.DELTA] < 1.0
-    read_row(table, row, floats(table, t.QUERY))
-    norm = floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
+    norm = read_query(table, row)
     for block in range(table[t.BLOCKS] - 1, -1, -1):  # the latest rows first
         if count[block] == 0 or (apart and (low[block] > output or high[block] < output)):
             continue
@@ -321,13 +305,13 @@ def _find_comparable_of_row(table: Any) -> int:
 def _find_comparable_of_rows(table: Any) -> int:
     """Find a near row for each rotated row of a batch that has none in COMPARABLE_ROWS yet."""
     order = ints(table, t.WORK_ORDER)
-    likes = ints(table, t.COMPARABLE_ROWS)
+    comparable_rows = ints(table, t.COMPARABLE_ROWS)
     sinces = ints(table, t.SINCES)
     for k in range(table[t.START], table[t.STOP]):
-        if likes[order[k]] < 0:
+        if comparable_rows[order[k]] < 0:
             row = table[t.FIRST] + order[k]
-            _take_output(table, row)
-            likes[order[k]] = _find_comparable(table, row, k, sinces[order[k]])
+            take_output(table, row)
+            comparable_rows[order[k]] = _find_comparable(table, row, k, sinces[order[k]])
     return table[t.STOP]
 
 
@@ -345,19 +329,19 @@ def flat(address: int) -> int:
     """Run the TASK of the table at `address`; the comments on tasks say what each returns."""
     table = view(address, np.int64)
     task = table[t.TASK]
-    if task <= CHECK:
-        return _observe(table, task == OBSERVE)
-    if task == TURN:
+    if task <= t.CHECK:
+        return _observe(table, task == t.OBSERVE)
+    if task == t.ROTATE:
         return _rotate_rows(table)
-    if task == SEAT:
-        return _seat_rows(table)
-    if task == SEARCH:
+    if task == t.ADD_TO_BLOCKS:
+        return _add_rows(table)
+    if task == t.SEARCH:
         return _search_rows(table)
-    if task == LIKE:
+    if task == t.FIND_COMPARABLE:
         return _find_comparable_of_row(table)
-    if task == LIKES:
+    if task == t.FIND_COMPARABLE_MANY:
         return _find_comparable_of_rows(table)
-    if task == WRITE:
+    if task == t.WRITE:
         return write_rows(table)
     _plant(table)
     return 0

@@ -3,7 +3,8 @@
 A block stores the codes of the front coordinates coordinate by coordinate, and those of the others
 point by point. A point that leaves is replaced by the last of its block, and the block takes new
 points again.
-Invariant: every remembered row is in exactly one block, at its SEAT; empty places are zero.
+Invariant: every remembered row is in exactly one block, where BLOCK_PLACES says; empty places are
+zero.
 """
 
 from typing import Any
@@ -36,10 +37,10 @@ def _open_blocks(table: Any, group: int) -> None:
 
 
 @kernel
-def seat(table: Any, row: int, k: int) -> None:
+def add_to_block(table: Any, row: int, k: int) -> None:
     """Put a rotated row into a block of its group that has room."""
     front = table[t.FRONT_AXES]
-    tail = table[t.TURNED_BYTES] - front
+    tail = table[t.ROTATED_BYTES] - front
     count = ints(table, t.COUNT)
     open_block = ints(table, t.LEFT)
     group = tree_of(table, row)
@@ -47,7 +48,7 @@ def seat(table: Any, row: int, k: int) -> None:
         _open_blocks(table, group)
     block = open_block[group]
     slot = count[block]
-    codes = view(table[t.TURNED] + k * table[t.TURNED_BYTES], np.uint8)
+    codes = view(table[t.ROTATED] + k * table[t.ROTATED_BYTES], np.uint8)
     lanes = view(table[t.CODES] + block * front * BLOCK + slot, np.uint8)
     for i in range(front):
         lanes[i * BLOCK] = codes[i]
@@ -55,11 +56,11 @@ def seat(table: Any, row: int, k: int) -> None:
     for i in range(tail):
         rest[i] = codes[front + i]
     errors = floats(table, t.ERRORS)
-    turned_error = floats(table, t.TURNED_ERROR)
-    errors[2 * block] = max(errors[2 * block], turned_error[2 * k])
-    errors[2 * block + 1] = max(errors[2 * block + 1], turned_error[2 * k + 1])
+    rotated_error = floats(table, t.ROTATED_ERROR)
+    errors[2 * block] = max(errors[2 * block], rotated_error[2 * k])
+    errors[2 * block + 1] = max(errors[2 * block + 1], rotated_error[2 * k + 1])
     ints(table, t.IDS)[block * BLOCK + slot] = row
-    ints(table, t.SEATS)[row] = block * BLOCK + slot
+    ints(table, t.BLOCK_PLACES)[row] = block * BLOCK + slot
     stretch_range(table, block, row)
     count[block] = slot + 1
     if slot + 1 == BLOCK:
@@ -68,29 +69,29 @@ def seat(table: Any, row: int, k: int) -> None:
 
 
 @entry
-def unseat_rows(address: int, rows_address: int, row_count: int) -> int:
-    """Take remembered rows out of their blocks; the last point of a block takes the free seat."""
+def take_from_blocks(address: int, rows_address: int, row_count: int) -> int:
+    """Take remembered rows out of their blocks; the last point of a block takes the free place."""
     table = view(address, np.int64)
     rows = view(rows_address, np.int64)
     front = table[t.FRONT_AXES]
-    tail = table[t.TURNED_BYTES] - front
+    tail = table[t.ROTATED_BYTES] - front
     count = ints(table, t.COUNT)
     ids = ints(table, t.IDS)
-    seats = ints(table, t.SEATS)
+    places = ints(table, t.BLOCK_PLACES)
     tails = bytes_of(table, t.TAILS)
     for k in range(row_count):
-        seat = seats[rows[k]]
-        block = seat // BLOCK
+        place = places[rows[k]]
+        block = place // BLOCK
         last = block * BLOCK + count[block] - 1
         lanes = view(table[t.CODES] + block * front * BLOCK, np.uint8)
         for i in range(front):
-            lanes[i * BLOCK + seat % BLOCK] = lanes[i * BLOCK + last % BLOCK]
+            lanes[i * BLOCK + place % BLOCK] = lanes[i * BLOCK + last % BLOCK]
             lanes[i * BLOCK + last % BLOCK] = np.uint8(0)
         for i in range(tail):
-            tails[seat * tail + i] = tails[last * tail + i]
+            tails[place * tail + i] = tails[last * tail + i]
             tails[last * tail + i] = np.uint8(0)
-        ids[seat] = ids[last]
-        seats[ids[seat]] = seat
+        ids[place] = ids[last]
+        places[ids[place]] = place
         if count[block] == BLOCK:
             group = tree_of(table, rows[k])
             ints(table, t.NEXT)[block] = ints(table, t.LEFT)[group]

@@ -41,7 +41,7 @@ ENTRIES = {
     "remove_rows": "remove",
     "propose": "propose",
     "start_bulk": "rebuild",
-    "unseat_rows": "flat_blocks",
+    "take_from_blocks": "flat_blocks",
     "erase_rows": "remove",
 }
 """The module of each entry kernel."""

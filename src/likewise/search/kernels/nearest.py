@@ -21,7 +21,7 @@ from likewise.search.kernels.bounds import (
 from likewise.search.kernels.codes import scan_sum
 from likewise.search.kernels.compile import entry, kernel, prefetch, small, step, view
 from likewise.search.kernels.distance import input_distance, output_distance
-from likewise.search.kernels.rows import read_row
+from likewise.search.kernels.rows import read_query, take_output
 from likewise.search.kernels.search import note_search, prepare
 from likewise.search.kernels.table import BLOCK, bytes_of, floats, ints
 
@@ -397,8 +397,7 @@ def search_best_of_row(table: Any, row: int, slot: int) -> bool:
     already.
     """
     prepare(table, row)
-    read_row(table, row, floats(table, t.QUERY))
-    norm = floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
+    norm = read_query(table, row)
     note_search(table, row, 0, 0, 0)
     rows = ints(table, t.RESULT_ROWS)
     rows[slot] = row  # no one's: all others are earlier
@@ -425,9 +424,6 @@ def search_best_of_row(table: Any, row: int, slot: int) -> bool:
 @step
 def _search_best_of_rows(table: Any) -> int:
     """Search for rows of a batch in the working order, one result each."""
-    width = table[t.OUT_WIDTH]
-    given = floats(table, t.GIVEN)
-    outputs = floats(table, t.OUTPUTS)
     order = ints(table, t.WORK_ORDER)
     start = table[t.START]
     stop = min(table[t.STOP], start + table[t.RESULT_CAPACITY])
@@ -435,10 +431,9 @@ def _search_best_of_rows(table: Any) -> int:
         if k + _AHEAD < stop:
             ahead = table[t.FIRST] + order[k + _AHEAD]
             prefetch(table[t.ROWS] + ahead * table[t.ROW_BYTES])
-            prefetch(table[t.OUTPUTS] + ahead * width * 8)
+            prefetch(table[t.OUTPUTS] + ahead * table[t.OUT_WIDTH] * 8)
         row = table[t.FIRST] + order[k]
-        for j in range(width):
-            given[j] = outputs[row * width + j]
+        take_output(table, row)
         search_best_of_row(table, row, k - start)
     table[t.FOUND] = stop - start
     return stop

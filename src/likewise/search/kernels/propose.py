@@ -11,15 +11,13 @@ import numpy as np
 
 from likewise.search.kernels import table as t
 from likewise.search.kernels.batch import write_rows
+from likewise.search.kernels.comparable import is_row_near
 from likewise.search.kernels.compile import entry, step, view
 from likewise.search.kernels.distance import is_different, output_distance
-from likewise.search.kernels.like import is_row_near
-from likewise.search.kernels.rows import admit, admit_output, read_row, remember_output
+from likewise.search.kernels.rows import admit_given, read_query, remember_output
 from likewise.search.kernels.search import decide_candidates, note_search
 from likewise.search.kernels.sort import sort_rows
 from likewise.search.kernels.table import bytes_of, floats, ints
-
-WRITE, ADMIT, DECIDE, REMEMBER = 3, 4, 5, 6
 
 
 @step
@@ -28,11 +26,7 @@ def _admit(table: Any) -> int:
     row = table[t.TOTAL]
     if row >= table[t.ROW_CAPACITY]:
         return t.FULL
-    bad = admit(table, row, floats(table, t.INPUT), table[t.GIVEN_RAW] != 0)
-    table[t.GIVEN_RAW] = 1  # as a rule it is
-    if bad == 0:
-        bad = admit_output(table, floats(table, t.GIVEN))
-    return bad
+    return admit_given(table, row)
 
 
 @step
@@ -41,8 +35,7 @@ def _latest_near(table: Any) -> int:
     row = table[t.FIRST]
     candidates = ints(table, t.CANDIDATES)
     alive = bytes_of(table, t.ALIVE)
-    read_row(table, row, floats(table, t.QUERY))
-    norm = floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
+    norm = read_query(table, row)
     for k in range(table[t.STOP] - 1, -1, -1):
         other = candidates[k]
         if 0 <= other < row and alive[other] != 0 and is_row_near(table, other, norm):
@@ -84,11 +77,11 @@ def propose(address: int) -> int:
     """Run the TASK of the table at `address`; the comments on tasks say what each returns."""
     table = view(address, np.int64)
     task = table[t.TASK]
-    if task == ADMIT:
+    if task == t.ADMIT:
         return _admit(table)
-    if task == DECIDE:
+    if task == t.DECIDE:
         return _decide(table)
-    if task == WRITE:
+    if task == t.WRITE:
         return write_rows(table)
     remember_output(table, table[t.TOTAL])
     return 0

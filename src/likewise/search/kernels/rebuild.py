@@ -23,12 +23,13 @@ from likewise.search.kernels.add import (
     insert,
 )
 from likewise.search.kernels.balance import copy_node, summarise
-from likewise.search.kernels.codes import encode
 from likewise.search.kernels.compile import entry, kernel, prefetch, step, view
 from likewise.search.kernels.rows import read_coordinate, read_point, sketch_row
+from likewise.search.kernels.search import prepare
 from likewise.search.kernels.split import choose_axis, choose_split, fetch_rows
 from likewise.search.kernels.table import BLOCK, bytes_of, floats, ints
 from likewise.search.kernels.tree import (
+    add_leaves,
     free_block,
     free_pair,
     job_root,
@@ -249,15 +250,12 @@ def _compare_equal(table: Any, budget: int) -> int:
 @step
 def _fill_block(table: Any) -> int:
     """Put up to a block of the segment's rows into its leaf, which chains where more follow."""
-    width = table[t.AXES]
     node = table[t.JOB_AT]
     left = ints(table, t.LEFT)
     rows = ints(table, t.JOB_IDS)
     alive = bytes_of(table, t.ALIVE)
-    point = floats(table, t.OTHER)
+    point = floats(table, t.POINT)
     codes = bytes_of(table, t.QCODES)
-    scale = floats(table, t.CODE_SCALE)
-    clamp = floats(table, t.NUMBERS)[t.CLAMP]
     block = new_block(table)
     ints(table, t.NEXT)[block] = left[node]
     left[node] = block
@@ -267,8 +265,7 @@ def _fill_block(table: Any) -> int:
     fetch_rows(table, rows[first:], last - first)
     for i in range(first, last):
         if alive[rows[i]] != 0:  # forgotten since it was collected
-            read_point(table, rows[i], point)
-            encode(point, scale, clamp, width, codes)
+            prepare(table, rows[i])
             put(table, block, rows[i], codes)
             stretch_range(table, node, rows[i])
             stretch_box(table, node, point)
@@ -292,12 +289,9 @@ def _apply_log(table: Any) -> int:
     table[t.JOB_APPLIED] += 1
     bytes_of(table, t.JOB_MARKS)[row] = 0
     if bytes_of(table, t.ALIVE)[row] != 0:
-        point = floats(table, t.OTHER)
+        prepare(table, row)
         codes = bytes_of(table, t.QCODES)
-        scale = floats(table, t.CODE_SCALE)
-        read_point(table, row, point)
-        encode(point, scale, floats(table, t.NUMBERS)[t.CLAMP], table[t.AXES], codes)
-        insert(table, row, job_root(table), point, codes, False)
+        insert(table, row, job_root(table), floats(table, t.POINT), codes, False)
     return 16
 
 
@@ -308,7 +302,6 @@ def _exchange(table: Any) -> None:
     root = job_root(table)
     spare = spare_pair(table)
     leaves = ints(table, t.LEAVES)
-    parent = ints(table, t.PARENT)
     more = leaves[root] - leaves[node]
     table[t.JOB_PHASE] = FREE
     table[t.JOB_NODE] = -1
@@ -317,10 +310,7 @@ def _exchange(table: Any) -> None:
     copy_node(table, spare, root)
     ints(table, t.TRIED)[node] = leaves[node]
     ints(table, t.BUILT)[node] = leaves[node]
-    above = parent[node]
-    while above >= 0:
-        leaves[above] += more
-        above = parent[above]
+    add_leaves(table, ints(table, t.PARENT)[node], more)
     table[t.JOB_TOP] = 0
     _discard(table, root)
 

@@ -17,7 +17,15 @@ from likewise.search.kernels.balance import copy_node, summarise
 from likewise.search.kernels.compile import entry, kernel, view
 from likewise.search.kernels.rows import erase_row, read_point
 from likewise.search.kernels.table import BLOCK, floats, ints
-from likewise.search.kernels.tree import descend, free_block, free_pair, job_root, tree_of
+from likewise.search.kernels.tree import (
+    add_leaves,
+    copy_extent,
+    descend,
+    free_block,
+    free_pair,
+    job_root,
+    tree_of,
+)
 
 _SPARSE = BLOCK // 4  # a leaf with fewer points joins its sibling
 
@@ -62,7 +70,6 @@ def _join(table: Any, leaf: int) -> None:
     left = ints(table, t.LEFT)
     count = ints(table, t.COUNT)
     following = ints(table, t.NEXT)
-    leaves = ints(table, t.LEAVES)
     parents = ints(table, t.PARENT)
     parent = parents[leaf]
     if parent < 0:
@@ -89,29 +96,11 @@ def _join(table: Any, leaf: int) -> None:
             ints(table, t.IDS)[target * BLOCK + slot] = ints(table, t.IDS)[block * BLOCK + i]
         count[target] += count[block]
         summarise(table, parent)  # keep the union of both boxes and ranges for the shared leaf
-        _keep_extent(table, parent, sibling)
+        copy_extent(table, parent, sibling)
     free_block(table, block)
     copy_node(table, sibling, parent)
     free_pair(table, pair)
-    above = parents[parent]
-    while above >= 0:
-        leaves[above] -= 1
-        above = parents[above]
-
-
-@kernel
-def _keep_extent(table: Any, source: int, target: int) -> None:
-    """Copy range and box from one node to another."""
-    width = table[t.RANGE_WIDTH]
-    low = floats(table, t.LOW)
-    high = floats(table, t.HIGH)
-    for k in range(width):
-        low[target * width + k] = low[source * width + k]
-        high[target * width + k] = high[source * width + k]
-    box_from = view(table[t.BOX] + source * table[t.AXES] * 8, np.float32)
-    box_to = view(table[t.BOX] + target * table[t.AXES] * 8, np.float32)
-    for j in range(2 * table[t.AXES]):
-        box_to[j] = box_from[j]
+    add_leaves(table, parents[parent], -1)
 
 
 @kernel

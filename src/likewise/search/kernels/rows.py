@@ -17,10 +17,8 @@ from likewise.search.kernels.table import bytes_of, floats, ints
 _SUM_TOLERANCE = 1e-3  # how far from 1 probabilities may add up
 _SIGN_TOLERANCE = 1e-9
 _EXACT = 2.0**53  # below this every integer is a float64
-_NORM_LOW, _NORM_HIGH = (
-    1e-150,
-    1e150,
-)  # so that the product of two squared norms neither overflows nor vanishes
+# so that the product of two squared norms neither overflows nor vanishes
+_NORM_LOW, _NORM_HIGH = 1e-150, 1e150
 
 
 @kernel
@@ -215,6 +213,24 @@ def admit(table: Any, row: int, given: Any, raw: bool) -> int:
 
 
 @kernel
+def admit_given(table: Any, row: int) -> int:
+    """Admit the decision in row `row`, or INPUT, and GIVEN; return 0, or an error code."""
+    bad = admit(table, row, floats(table, t.INPUT), table[t.GIVEN_RAW] != 0)
+    table[t.GIVEN_RAW] = 1  # as a rule it is
+    return bad if bad != 0 else admit_output(table, floats(table, t.GIVEN))
+
+
+@kernel
+def take_output(table: Any, row: int) -> None:
+    """Let the output of a written row be GIVEN."""
+    width = table[t.OUT_WIDTH]
+    given = floats(table, t.GIVEN)
+    outputs = floats(table, t.OUTPUTS)
+    for k in range(width):
+        given[k] = outputs[row * width + k]
+
+
+@kernel
 def remember_output(table: Any, row: int) -> None:
     """Store GIVEN as the output of the row just written, which now joins the history."""
     width = table[t.OUT_WIDTH]
@@ -231,6 +247,13 @@ def read_row(table: Any, row: int, out: Any) -> None:
     """Read the stored input of `row`, as float64."""
     address = table[t.ROWS] + row * table[t.ROW_BYTES]
     load_values(address, table[t.STORAGE], table[t.WIDTH], out)
+
+
+@kernel
+def read_query(table: Any, row: int) -> float:
+    """Read the stored input of `row` to QUERY; return its squared norm, for cosine."""
+    read_row(table, row, floats(table, t.QUERY))
+    return floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
 
 
 @kernel

@@ -20,7 +20,7 @@ from likewise.search.kernels.distance import (
     output_distance,
     outputs_agree,
 )
-from likewise.search.kernels.rows import read_point, read_row
+from likewise.search.kernels.rows import read_point, read_query
 from likewise.search.kernels.sort import sort_rows
 from likewise.search.kernels.table import BLOCK, RECENT_MOST, bytes_of, floats, ints
 
@@ -264,6 +264,14 @@ def _scan(table: Any, blocks: int, before: int) -> int:
     return kept
 
 
+@small
+def _fetch_row(table: Any, row: int) -> None:
+    """Prefetch the beginning of a stored input."""
+    start = table[t.ROWS] + row * table[t.ROW_BYTES]
+    for byte in range(0, min(table[t.ROW_BYTES], 512), 64):
+        prefetch(start + byte)
+
+
 @kernel
 def _resolve_candidates(table: Any, kept: int, before: int) -> int:
     """Turn candidates from places in blocks into rows; leave out those that cannot be witnesses.
@@ -290,9 +298,7 @@ def _resolve_candidates(table: Any, kept: int, before: int) -> int:
         elif rows < _SOON:
             prefetch(table[t.OUTPUTS] + row * out_width * 8)
         if rows < _SOON:
-            start = table[t.ROWS] + row * table[t.ROW_BYTES]
-            for byte in range(0, min(table[t.ROW_BYTES], 512), 64):
-                prefetch(start + byte)
+            _fetch_row(table, row)
         candidates[rows] = row
         rows += 1
     return rows
@@ -325,14 +331,11 @@ def decide_candidates(table: Any, row: int, kept: int, results: int) -> int:
         return 0
     candidates = ints(table, t.CANDIDATES)
     sort_rows(candidates, kept)
-    read_row(table, row, floats(table, t.QUERY))
-    norm = floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
+    norm = read_query(table, row)
     found = results
     for k in range(kept):
         if k + 4 < kept:
-            start = table[t.ROWS] + candidates[k + 4] * table[t.ROW_BYTES]
-            for byte in range(0, min(table[t.ROW_BYTES], 512), 64):
-                prefetch(start + byte)
+            _fetch_row(table, candidates[k + 4])
         found = decide_row(table, candidates[k], norm, found)
     return found - results
 

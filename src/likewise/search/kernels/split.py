@@ -182,7 +182,7 @@ def fetch_rows(table: Any, ids: Any, count: int) -> None:
 
 @kernel
 def split_leaf(table: Any, node: int) -> bool:
-    """Split a leaf whose first block is full; `count_split` must follow. False if no plane can."""
+    """Split a leaf whose first block is full; `add_leaves` must follow. False if no plane can."""
     width = table[t.AXES]
     left = ints(table, t.LEFT)
     following = ints(table, t.NEXT)
@@ -234,16 +234,6 @@ def split_leaf(table: Any, node: int) -> bool:
     _measure_range(table, pair)
     _measure_range(table, pair + 1)
     return True
-
-
-@kernel
-def count_split(table: Any, node: int) -> None:
-    """Count the leaf that a split of `node` has added, there and above."""
-    leaves = ints(table, t.LEAVES)
-    parent = ints(table, t.PARENT)
-    while node >= 0:
-        leaves[node] += 1
-        node = parent[node]
 
 
 @kernel

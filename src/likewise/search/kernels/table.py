@@ -104,65 +104,63 @@ RESULT_OUTPUT = 75
 # A rebuild under way (rebuild.py)
 JOB_PHASE = 76
 JOB_NODE = 77  # the node whose subtree is to be replaced
-JOB_ROOT = 78  # the root of its replacement
-JOB_BEFORE = 79  # rows from here on come through the log
-JOB_COUNT = 80  # rows collected
-JOB_TOP = 81  # height of the job's stack
-JOB_FROM = 82  # the segment at work: rows JOB_IDS[JOB_FROM:JOB_TO], to lie below JOB_AT
-JOB_TO = 83
-JOB_AT = 84
-JOB_AXIS = 85
-JOB_I = 86  # how far the work on the segment has come, from the front
-JOB_J = 87  # and from the back
-JOB_LOGGED = 88
-JOB_APPLIED = 89
-JOB_IDS = 90  # int64 per row
-JOB_LOG = 91  # int64 per row
-JOB_MARKS = 92  # uint8 per row: 1 while the row is in the log
-JOB_STACK = 93  # int64, 3 per node
-REBUILDS = 94  # begun so far
-LIFTS = 95  # made so far
-LANDED = 96  # the leaf of the last insertion
-TOP = 97  # the root above the last split
-PARTED = 98  # int64, PARTED_ROOM: nodes split since the tree was last maintained
-PARTED_COUNT = 99
-MOVES = 100  # how often nodes have changed places so far
-ROUTED = 101  # MOVES when the leaves of the batch were found
-ROWS_REBUILT = 102  # so far
-NOTES = 103  # int64, NOTES_WIDTH x 8: notes of a lift
-BUCKETS = 104  # int64, 4,096: counts of a sort
+JOB_COUNT = 78  # rows collected
+JOB_TOP = 79  # height of the job's stack
+JOB_FROM = 80  # the segment at work: rows JOB_IDS[JOB_FROM:JOB_TO], to lie below JOB_AT
+JOB_TO = 81
+JOB_AT = 82
+JOB_AXIS = 83
+JOB_I = 84  # how far the work on the segment has come, from the front
+JOB_J = 85  # and from the back
+JOB_LOGGED = 86
+JOB_APPLIED = 87
+JOB_IDS = 88  # int64 per row
+JOB_LOG = 89  # int64 per row
+JOB_MARKS = 90  # uint8 per row: 1 while the row is in the log
+JOB_STACK = 91  # int64, 3 per node
+REBUILDS = 92  # begun so far
+LIFTS = 93  # made so far
+LANDED = 94  # the leaf of the last insertion
+TOP = 95  # the root above the last split
+PARTED = 96  # int64, PARTED_ROOM: nodes split since the tree was last maintained
+PARTED_COUNT = 97
+MOVES = 98  # how often nodes have changed places so far
+ROUTED = 99  # MOVES when the leaves of the batch were found
+ROWS_REBUILT = 100  # so far
+NOTES = 101  # int64, NOTES_WIDTH x 8: notes of a lift
+BUCKETS = 102  # int64, 4,096: counts of a sort
 # A batch at work (batch.py)
-FIRST = 105  # the batch's first row
-START = 106  # the part of it that this call is about
-STOP = 107
-INPUTS = 108  # inputs as they came, float64; 0 if they lie in their rows already
-GIVENS = 109  # float64: outputs as they came
-LEAF_OF = 110  # int64 per row of the batch
-PATH_OF = 111  # uint64 per row of the batch
-WORK_ORDER = 112  # int64 per row of the batch
-COUNTS = 113  # int64 per row of the batch: witnesses found
+FIRST = 103  # the batch's first row
+START = 104  # the part of it that this call is about
+STOP = 105
+INPUTS = 106  # inputs as they came, float64; 0 if they lie in their rows already
+GIVENS = 107  # float64: outputs as they came
+LEAF_OF = 108  # int64 per row of the batch
+PATH_OF = 109  # uint64 per row of the batch
+WORK_ORDER = 110  # int64 per row of the batch
+COUNTS = 111  # int64 per row of the batch: witnesses found
 # A flat scan (flat.py)
-DIRECTIONS = 114  # float64, WIDTH x AXES: the rotation, in units of the reach
-CENTRE = 115  # float64 per coordinate: what is subtracted before rotating
-FRONT_AXES = 116  # coordinates of which a block has CODES, coordinate by coordinate
-TAILS = 117  # uint8, TURNED_BYTES - FRONT_AXES per point: the codes of the other coordinates
-ERRORS = 118  # float64, 2 per block: how far a point may lie from its codes, front and all
-TURNED = 119  # uint8, TURNED_BYTES per row of a batch: the codes of the queries
-TURNED_BYTES = 120
-TURNED_ERROR = 121  # float64, 2 per row of a batch: as ERRORS
-TURNING = 122  # float64, AXES: a rotation being added up
-OWNERS = 123  # int64: the query of each result
-SEATS = 124  # int64 per row: its block x BLOCK + its slot
+DIRECTIONS = 112  # float64, WIDTH x AXES: the rotation, in units of the reach
+CENTRE = 113  # float64 per coordinate: what is subtracted before rotating
+FRONT_AXES = 114  # coordinates of which a block has CODES, coordinate by coordinate
+TAILS = 115  # uint8, ROTATED_BYTES - FRONT_AXES per point: the codes of the other coordinates
+ERRORS = 116  # float64, 2 per block: how far a point may lie from its codes, front and all
+ROTATED = 117  # uint8, ROTATED_BYTES per row of a batch: the codes of the queries
+ROTATED_BYTES = 118
+ROTATED_ERROR = 119  # float64, 2 per row of a batch: as ERRORS
+ROTATING = 120  # float64, AXES: a rotation being added up
+OWNERS = 121  # int64: the query of each result
+BLOCK_PLACES = 122  # int64 per row: its block x BLOCK + its slot there
 # A search for the best match (nearest.py)
-QUESTION = 125  # NEAREST or STEEPEST
-TRAIL = 126  # what the last search found: the next one begins there
-# A comparable row: a near row, whatever its output (like.py)
-SINCE = 127  # rows before this one do not count
-SINCES = 128  # int64 per row of the batch: rows before this one do not count
-COMPARABLE_ROWS = 129  # int64 per row of the batch: a near row, -1 for none
-WANTS_LATEST = 130  # whether the latest near row of what is proposed is wanted (propose.py)
-LATEST = 131  # which it is, -1 for none
-SLOTS = 132
+QUESTION = 123  # NEAREST or STEEPEST
+TRAIL = 124  # what the last search found: the next one begins there
+# A comparable row: a near row, whatever its output (comparable.py)
+SINCE = 125  # rows before this one do not count
+SINCES = 126  # int64 per row of the batch: rows before this one do not count
+COMPARABLE_ROWS = 127  # int64 per row of the batch: a near row, -1 for none
+WANTS_LATEST = 128  # whether the latest near row of what is proposed is wanted (propose.py)
+LATEST = 129  # which it is, -1 for none
+SLOTS = 130
 
 NOTES_WIDTH = 32
 
@@ -180,7 +178,7 @@ TREE_REACH = 2  # a cell farther away than this holds nothing near
 CLAMP = 3  # positions in code units are clamped to +-CLAMP
 JOB_SPLIT = 4  # the plane of the segment at work
 # and for a flat scan, all in units of the reach (flat.py)
-TURNED_REACH = 5  # no near point lies farther than this in rotated coordinates
+ROTATED_REACH = 5  # no near point lies farther than this in rotated coordinates
 GAP_ERROR = 6  # error of a rotated point, by its distance from the centre
 VALUE_ERROR = 7  # and by its distance from the origin
 # and for a search for the best match (bounds.py)
@@ -201,15 +199,15 @@ LABEL, NUMBER, OUT_LINF, OUT_L1, OUT_L2, OUT_TV = 0, 1, 2, 3, 4, 5
 NEAREST, STEEPEST = 0, 1
 
 # What a kernel returns instead of a count
-NOT_FINITE, NOT_INTEGER, OUT_OF_RANGE, BAD_NORM, BAD_OUTPUT, BAD_SUM, FULL = (
-    -1,
-    -2,
-    -3,
-    -4,
-    -5,
-    -6,
-    -7,
-)
+NOT_FINITE, NOT_INTEGER, OUT_OF_RANGE, BAD_NORM = -1, -2, -3, -4
+BAD_OUTPUT, BAD_SUM, FULL = -5, -6, -7
+
+# Tasks, in TASK: those of decide and flat (propose has one of them, too), then those of each alone
+OBSERVE, CHECK, PLANT, WRITE, SEARCH = 0, 1, 2, 3, 4
+FIND_COMPARABLE, FIND_COMPARABLE_MANY = 5, 6
+ROUTE, SORT, INSERT, INSERT_APART, JOIN, COUNT_SPLITS = 7, 8, 9, 10, 11, 12  # decide
+ROTATE, ADD_TO_BLOCKS = 13, 14  # flat
+ADMIT, DECIDE, REMEMBER = 15, 16, 17  # propose
 
 
 floats = view_slot(np.float64)

@@ -76,6 +76,16 @@ def make_leaf(table: Any, node: int, parent: int, block: int) -> None:
 
 
 @kernel
+def add_leaves(table: Any, node: int, more: int) -> None:
+    """Count so many more leaves below a node, and below all nodes above it."""
+    leaves = ints(table, t.LEAVES)
+    parent = ints(table, t.PARENT)
+    while node >= 0:
+        leaves[node] += more
+        node = parent[node]
+
+
+@kernel
 def make_inner(table: Any, node: int, axis: int, split: float, pair: int) -> None:
     """Turn a leaf into an inner node; its range and its parent stay."""
     ints(table, t.AXIS)[node] = axis
@@ -195,6 +205,21 @@ def widen(table: Any, node: int, row: int, point: Any, above: int) -> None:
     at = node
     while at != above and stretch_box(table, at, point):
         at = parent[at]
+
+
+@kernel
+def copy_extent(table: Any, source: int, target: int) -> None:
+    """Copy the range and the box of a node to another."""
+    width = table[t.RANGE_WIDTH]
+    low = floats(table, t.LOW)
+    high = floats(table, t.HIGH)
+    for k in range(width):
+        low[target * width + k] = low[source * width + k]
+        high[target * width + k] = high[source * width + k]
+    box_from = box_of(table, source)
+    box_to = box_of(table, target)
+    for j in range(2 * table[t.AXES]):
+        box_to[j] = box_from[j]
 
 
 @kernel

@@ -8,15 +8,6 @@ from msgspec import Struct
 
 from likewise.tables.times import iso_text_of_seconds
 
-NAMES = {
-    "violation_rate": "LikewiseViolationRate",
-    "burst": "LikewiseBurst",
-    "same_input": "LikewiseSameInput",
-    "losses": "LikewiseLosses",
-    "no_decisions": "LikewiseNoDecisions",
-    "stale_head": "LikewiseStaleHead",
-}
-"""Names for Alertmanager, by kind."""
 _SEVERITY = {"burst": "critical", "same_input": "critical", "stale_head": "critical"}
 
 
@@ -30,7 +21,7 @@ class AlertBody(Struct):
     status: str
     summary: str
     details: dict[str, Any]
-    began: str
+    started: str
     ended: str | None
     acknowledged: str | None
     acknowledged_by: str | None
@@ -43,7 +34,7 @@ class Alert:
     id: str
     kind: str
     monitor: str
-    began: float
+    started: float
     """Seconds since 1970, like all times here."""
     ended: float | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -52,7 +43,8 @@ class Alert:
 
     @property
     def name(self) -> str:
-        return NAMES[self.kind]
+        """The name for Alertmanager, such as LikewiseViolationRate."""
+        return f"Likewise{self.kind.title().replace('_', '')}"
 
     @property
     def severity(self) -> str:
@@ -77,7 +69,7 @@ class Alert:
             self.status,
             self.summary,
             dict(self.details),
-            iso_text_of_seconds(self.began),
+            iso_text_of_seconds(self.started),
             None if self.ended is None else iso_text_of_seconds(self.ended),
             None if self.acknowledged is None else iso_text_of_seconds(self.acknowledged),
             self.acknowledged_by,
@@ -106,7 +98,9 @@ def _same_input(details: Mapping[str, Any]) -> str:
 
 
 def _losses(details: Mapping[str, Any]) -> str:
-    return f"{details['count']:,} more decisions are missing, {details['missing']:,} in all"
+    return (
+        f"{details['count']:,} more decisions are missing, {details['missing_decisions']:,} in all"
+    )
 
 
 def _no_decisions(details: Mapping[str, Any]) -> str:

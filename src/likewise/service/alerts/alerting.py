@@ -42,7 +42,7 @@ class RateBody(Struct):
     """The last conclusion about the rate of a monitor."""
 
     finding: str
-    because: str | None
+    reason: str | None
     violations: int
     comparable: int
     usual_violations: int
@@ -74,7 +74,7 @@ class _WatchedMonitor:
         self._source = make_activity_source(served, settings.window_seconds, keys=settings.keys)
         self._lock = threading.Lock()
         self._forget_erased_before()
-        served.monitor.erasure_listeners.append(self.forget)
+        served.monitor.core.erasure_listeners.append(self.forget)
         now = clock.time()
         stored = outbox.load_state(served.name)
         if stored is None:
@@ -90,7 +90,7 @@ class _WatchedMonitor:
         if not self.served.monitor.durable:
             self.forget(None)
             return
-        with contextlib.closing(Ledger(self.served.monitor.path)) as ledger:
+        with contextlib.closing(Ledger(self.served.monitor.ledger.path)) as ledger:
             self.forget(ledger.erased_rows())
 
     def forget(self, rows: Rows | None) -> None:
@@ -109,20 +109,17 @@ class _WatchedMonitor:
     def look(self, signals: VerdictSignals) -> bool:
         """In a thread: check what is new and store it; return whether an alert began or ended."""
         with self._lock:
-            return self._look(signals)
-
-    def _look(self, signals: VerdictSignals) -> bool:
-        news, rows = self._source.read_since(self._rows, signals)
-        seen: AlertState = self.state
-        changes: list[AlertChange] = []
-        for one in news:
-            allowed = one if self._settings.keys else replace(one, last_key=None)
-            seen, more = advance(seen, allowed, self._settings)
-            changes += more
-        if changes or rows != self._rows or seen.durable_fields != self.state.durable_fields:
-            self._outbox.save_state(self.served.name, seen, rows, changes, now=clock.time())
-        self._source.mark_saved()
-        self.state, self._rows = seen, rows
+            news, rows = self._source.read_since(self._rows, signals)
+            seen: AlertState = self.state
+            changes: list[AlertChange] = []
+            for one in news:
+                allowed = one if self._settings.keys else replace(one, last_key=None)
+                seen, more = advance(seen, allowed, self._settings)
+                changes += more
+            if changes or rows != self._rows or seen.durable_fields != self.state.durable_fields:
+                self._outbox.save_state(self.served.name, seen, rows, changes, now=clock.time())
+            self._source.mark_saved()
+            self.state, self._rows = seen, rows
         return any(change.what != "continued" for change in changes)
 
 
@@ -233,13 +230,10 @@ class AlertService:
     def make_rate_body(self, monitor: str) -> RateBody:
         """Return the last conclusion about the rate of a monitor."""
         rate = self._watched[monitor].state.rate
-        body = RateBody(because=rate.because or None, **rate.details())
-        if rate.because:
+        body = RateBody(reason=rate.reason or None, **rate.details())
+        if rate.reason:
             body.usual_low = body.usual_high = None
         return body
-
-    async def find_alerts(self, monitor: str, most: int, status: str | None) -> list[Alert]:
-        return await self.run_in_thread(self.outbox.find_alerts, monitor, most, status)
 
     async def describe_receivers(self, monitor: str) -> list[ReceiverBody]:
         """Return the receivers of a monitor's alerts, and the state of their deliveries."""

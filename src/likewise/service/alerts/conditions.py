@@ -190,7 +190,7 @@ def _check_count(
         holding[kind] = ActiveCondition(since, now, total)
         details: dict[str, Any] = {"count": total}
         if kind == "losses":
-            details["missing"] = news.missing
+            details["missing_decisions"] = news.missing
         elif news.last_row is not None:
             details["row"] = news.last_row
             if news.last_key is not None:

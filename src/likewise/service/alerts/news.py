@@ -77,7 +77,7 @@ class LedgerActivitySource:
 
     def read_start(self) -> tuple[int, int, str]:
         """Return rows, decisions known to be missing, and the head, as they are on disk."""
-        with closing(Ledger(self._served.monitor.path)) as ledger:
+        with closing(Ledger(self._served.monitor.ledger.path)) as ledger:
             state = ledger.reader.state()
             return state.judged, missing_in(ledger.reader.events("lost")), _head_text(ledger.head)
 
@@ -85,7 +85,7 @@ class LedgerActivitySource:
         """Return the activity since so many rows, and how many rows there are now."""
         waiting = self._served.waiting_rows > 0
         news: list[MonitorActivity] = []
-        with closing(Ledger(self._served.monitor.path)) as ledger:
+        with closing(Ledger(self._served.monitor.ledger.path)) as ledger:
             reader = ledger.reader
             state = reader.state()
             missing = missing_in(reader.events("lost"))
@@ -94,7 +94,7 @@ class LedgerActivitySource:
             while start < state.judged:
                 stop = min(state.judged, start + _CHUNK)
                 decisions = reader.decisions(start, stop, keys=False, witnesses=False)
-                same = reader.find_flagged_where(" AND distance <= ?", (0.0,), start, stop)
+                same = reader.find_flagged(start, stop, " AND distance <= ?", (0.0,))
                 news += self._split_by_window(decisions, np.array(same, np.int64))
                 start = stop
             if self._keys and reader.has_keys():
@@ -153,7 +153,7 @@ class CountsActivitySource:
         self._before = self._now = self._read_counts()
 
     def read_start(self) -> tuple[int, int, str]:
-        return 0, self._served.monitor.missing, ""
+        return 0, self._served.monitor.missing_decisions, ""
 
     def read_since(self, rows: int, signals: VerdictSignals) -> tuple[list[MonitorActivity], int]:
         self._now = self._read_counts()
@@ -167,7 +167,7 @@ class CountsActivitySource:
             violations=violations,
             same_input=signals.same_input,
             alarms=signals.alarms,
-            missing=self._served.monitor.missing,
+            missing=self._served.monitor.missing_decisions,
             last_row=signals.row,
             last_key=_find_key(self._served, signals.row),
         )

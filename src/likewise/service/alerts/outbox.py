@@ -13,16 +13,16 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from likewise.errors import BadFile
 from likewise.runtime import private_files as private
 from likewise.service.alerts.alert import Alert
-from likewise.service.alerts.conditions import ActiveCondition, AlertChange, AlertState
+from likewise.service.alerts.conditions import AlertChange, AlertState
 from likewise.service.alerts.settings import AlertReceiver, AlertSettings
-from likewise.service.alerts.usual_band import RateConclusion, RateWindow
 
 _VERSION = 1
 _SCHEMA = """
@@ -42,6 +42,7 @@ CREATE INDEX due_delivery ON delivery (receiver, due) WHERE due IS NOT NULL;
 CREATE TABLE given_up (receiver TEXT PRIMARY KEY, alerts INTEGER NOT NULL);
 """
 _COLUMNS = "id, kind, monitor, began, ended, details, acknowledged, acknowledged_by"
+_decode_state = msgspec.json.Decoder(AlertState).decode
 _OPEN_SECONDS = 30.0  # of a rolling restart: the process before may still have it
 
 
@@ -62,11 +63,9 @@ class Outbox:
 
     def load_state(self, monitor: str) -> tuple[AlertState, int] | None:
         """Return the state of a monitor, and how many of its rows were checked."""
-        with self._lock:
-            row = self._database.execute(
-                "SELECT body, rows FROM seen WHERE monitor = ?", (monitor,)
-            ).fetchone()
-        return None if row is None else (_decode_state(row[0]), row[1])
+        for body, rows in self._read("SELECT body, rows FROM seen WHERE monitor = ?", monitor):
+            return _decode_state(body), rows
+        return None
 
     def save_state(
         self,
@@ -84,7 +83,7 @@ class Outbox:
         with self._transaction() as database:
             for change in changes:
                 if change.what == "begun":
-                    self._begin_alert(database, monitor, change, now)
+                    self._begin_alert(monitor, change, now)
                 elif change.what == "continued":
                     database.execute(
                         "UPDATE alert SET details = ?"
@@ -92,13 +91,13 @@ class Outbox:
                         (json.dumps(change.details), change.kind, monitor),
                     )
                 else:
-                    self._end_alert(database, monitor, change.kind, change.time, now)
+                    self._end_alert(monitor, change.kind, change.time, now)
             database.execute(
                 "INSERT OR REPLACE INTO seen VALUES (?, ?, ?)",
-                (monitor, rows, json.dumps(asdict(state))),
+                (monitor, rows, msgspec.json.encode(state).decode()),
             )
             if changes:
-                self._prune(database)
+                self._prune()
 
     def end_unwatched(self, monitors: Sequence[str], kinds: Sequence[str], time: float) -> None:
         """End alerts of monitors and kinds that the settings no longer have."""
@@ -106,86 +105,80 @@ class Outbox:
             alerts = database.execute("SELECT monitor, kind FROM alert WHERE ended IS NULL")
             for monitor, kind in alerts.fetchall():
                 if monitor not in monitors or kind not in kinds:
-                    self._end_alert(database, monitor, kind, time, time)
+                    self._end_alert(monitor, kind, time, time)
 
-    def _begin_alert(
-        self, database: sqlite3.Connection, monitor: str, change: AlertChange, now: float
-    ) -> None:
-        number = database.execute(
+    def _begin_alert(self, monitor: str, change: AlertChange, now: float) -> None:
+        details = json.dumps(change.details)
+        number = self._database.execute(
             "INSERT INTO alert (id, kind, monitor, began, details) VALUES (?, ?, ?, ?, ?)",
-            (
-                secrets.token_hex(8),
-                change.kind,
-                monitor,
-                change.time,
-                json.dumps(change.details),
-            ),
+            (secrets.token_hex(8), change.kind, monitor, change.time, details),
         ).lastrowid
         for receiver in self.settings.receivers:
             if receiver.covers(monitor):
-                database.execute(
+                self._database.execute(
                     "INSERT INTO delivery VALUES (?, ?, NULL, ?, ?)",
                     (number, receiver.name, now, now),
                 )
-                self._give_up_excess(database, receiver)
+                self._give_up_excess(receiver)
 
-    def _end_alert(
-        self, database: sqlite3.Connection, monitor: str, kind: str, time: float, now: float
-    ) -> None:
-        numbers = database.execute(
+    def _end_alert(self, monitor: str, kind: str, time: float, now: float) -> None:
+        numbers = self._database.execute(
             "UPDATE alert SET ended = ? WHERE kind = ? AND monitor = ? AND ended IS NULL"
             " RETURNING number",
             (time, kind, monitor),
         ).fetchall()
-        database.executemany("UPDATE delivery SET due = ?, since = ? WHERE alert = ?",
+        self._database.executemany(
+            "UPDATE delivery SET due = ?, since = ? WHERE alert = ?",
             [(now, now, number) for (number,) in numbers],
-        )  # fmt: skip
+        )
 
-    def _give_up_excess(self, database: sqlite3.Connection, receiver: AlertReceiver) -> None:
+    def _give_up_excess(self, receiver: AlertReceiver) -> None:
         """Give up the oldest alerts if too many wait, ended ones first."""
-        (count,) = database.execute(
+        (count,) = self._database.execute(
             "SELECT count(*) FROM delivery WHERE receiver = ? AND due IS NOT NULL",
             (receiver.name,),
         ).fetchone()
         over = count - self.settings.waiting
         if over > 0:
-            database.execute(
+            self._database.execute(
                 "UPDATE delivery SET due = NULL WHERE receiver = ? AND alert IN (SELECT number FROM"
                 " alert JOIN delivery ON number = alert WHERE receiver = ? AND due IS NOT NULL"
                 " ORDER BY ended IS NULL, number LIMIT ?)",
                 (receiver.name, receiver.name, over),
             )
-            _add_given_up(database, receiver.name, over)
+            self._add_given_up(receiver, over)
 
-    def _prune(self, database: sqlite3.Connection) -> None:
+    def _prune(self) -> None:
         """Delete the oldest alerts that have ended and were delivered."""
-        database.execute(
+        self._database.execute(
             "DELETE FROM alert WHERE ended IS NOT NULL AND number NOT IN (SELECT number FROM alert"
             " WHERE ended IS NOT NULL ORDER BY number DESC LIMIT ?) AND number NOT IN (SELECT alert"
             " FROM delivery WHERE due IS NOT NULL)",
             (self.settings.kept,),
         )
-        database.execute("DELETE FROM delivery WHERE alert NOT IN (SELECT number FROM alert)")
+        self._database.execute("DELETE FROM delivery WHERE alert NOT IN (SELECT number FROM alert)")
+
+    def _add_given_up(self, receiver: AlertReceiver, count: int) -> None:
+        self._database.execute(
+            "INSERT INTO given_up VALUES (?, ?)"
+            " ON CONFLICT (receiver) DO UPDATE SET alerts = alerts + excluded.alerts",
+            (receiver.name, count),
+        )
 
     # Delivery
 
     def find_due(self, receiver: AlertReceiver, now: float, most: int) -> list[Alert]:
         """Return the alerts that are due for a receiver, oldest first."""
-        with self._lock:
-            rows = self._database.execute(
-                f"SELECT {_COLUMNS} FROM delivery JOIN alert ON number = alert"
-                " WHERE receiver = ? AND due <= ? ORDER BY number LIMIT ?",
-                (receiver.name, now, most),
-            ).fetchall()
-        return [_alert_of_row(row) for row in rows]
+        query = (
+            f"SELECT {_COLUMNS} FROM delivery JOIN alert ON number = alert"
+            " WHERE receiver = ? AND due <= ? ORDER BY number LIMIT ?"
+        )
+        return [_alert_of_row(row) for row in self._read(query, receiver.name, now, most)]
 
     def find_next_due(self, receiver: AlertReceiver) -> float | None:
         """Return when the next alert is due for a receiver."""
-        with self._lock:
-            (due,) = self._database.execute(
-                "SELECT min(due) FROM delivery WHERE receiver = ? AND due IS NOT NULL",
-                (receiver.name,),
-            ).fetchone()
+        query = "SELECT min(due) FROM delivery WHERE receiver = ? AND due IS NOT NULL"
+        ((due,),) = self._read(query, receiver.name)
         return None if due is None else float(due)
 
     def mark_told(self, receiver: AlertReceiver, alerts: Sequence[Alert], now: float) -> None:
@@ -214,37 +207,28 @@ class Outbox:
                 (receiver.name, now - receiver.give_up_seconds, now),
             ).rowcount
             if count:
-                _add_given_up(database, receiver.name, count)
+                self._add_given_up(receiver, count)
         return count
 
     def count_given_up(self) -> dict[str, int]:
         """Count the alerts that were given up, by receiver."""
-        return self._count("SELECT receiver, alerts FROM given_up")
+        return dict(self._read("SELECT receiver, alerts FROM given_up"))
 
     def count_waiting(self) -> dict[str, int]:
         """Count the alerts that are due or will be sent again, by receiver."""
-        return self._count(
-            "SELECT receiver, count(*) FROM delivery WHERE due IS NOT NULL GROUP BY 1"
-        )
-
-    def _count(self, query: str) -> dict[str, int]:
-        with self._lock:
-            return dict(self._database.execute(query).fetchall())
+        query = "SELECT receiver, count(*) FROM delivery WHERE due IS NOT NULL GROUP BY 1"
+        return dict(self._read(query))
 
     # Reading and acknowledging
 
     def find_alerts(self, monitor: str, most: int = 100, status: str | None = None) -> list[Alert]:
         """Return alerts of one monitor, newest first."""
-        which = {"firing": "AND ended IS NULL", "resolved": "AND ended IS NOT NULL"}.get(
-            status or "", ""
+        query = (
+            f"SELECT {_COLUMNS} FROM alert WHERE monitor = ? AND (? IS NULL OR ? = (ended IS NULL))"
+            " ORDER BY number DESC LIMIT ?"
         )
-        with self._lock:
-            rows = self._database.execute(
-                f"SELECT {_COLUMNS} FROM alert WHERE monitor = ? {which}"
-                " ORDER BY number DESC LIMIT ?",
-                (monitor, most),
-            ).fetchall()
-        return [_alert_of_row(row) for row in rows]
+        is_open = None if status is None else status == "firing"
+        return [_alert_of_row(row) for row in self._read(query, monitor, is_open, is_open, most)]
 
     def acknowledge(self, monitor: str, id: str, by: str, now: float) -> Alert | None:
         """Acknowledge an alert, so that it is not repeated until it ends; None: no such alert.
@@ -297,6 +281,10 @@ class Outbox:
         with self._lock:  # even if nothing changed: the log may have keys of earlier details
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
+    def _read(self, query: str, *values: Any) -> list[Any]:
+        with self._lock:
+            return self._database.execute(query, values).fetchall()
+
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
@@ -319,14 +307,6 @@ def _repeat_time(
     if acknowledged is not None and receiver.kind != "alertmanager":
         return None
     return now + receiver.repeat_seconds
-
-
-def _add_given_up(database: sqlite3.Connection, receiver: str, count: int) -> None:
-    database.execute(
-        "INSERT INTO given_up VALUES (?, ?)"
-        " ON CONFLICT (receiver) DO UPDATE SET alerts = alerts + excluded.alerts",
-        (receiver, count),
-    )
 
 
 def _open_database(path: Path) -> sqlite3.Connection:
@@ -374,17 +354,3 @@ def _open_database(path: Path) -> sqlite3.Connection:
 def _alert_of_row(row: tuple[Any, ...]) -> Alert:
     id, kind, monitor, began, ended, details, acknowledged, by = row
     return Alert(id, kind, monitor, began, ended, json.loads(details), acknowledged, by)
-
-
-def _decode_state(text: str) -> AlertState:
-    body = json.loads(text)
-    window = body["window"]
-    return AlertState(
-        **{
-            **body,
-            "window": None if window is None else RateWindow(**window),
-            "earlier": tuple(RateWindow(**one) for one in body["earlier"]),
-            "rate": RateConclusion(**body["rate"]),
-            "holding": {kind: ActiveCondition(**one) for kind, one in body["holding"].items()},
-        }
-    )

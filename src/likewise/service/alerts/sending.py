@@ -96,7 +96,7 @@ def _alert_fields(alert: Alert, extra_labels: Mapping[str, str], lasting: str) -
     return {
         "labels": labels,
         "annotations": annotations,
-        "startsAt": iso_text_of_seconds(alert.began),
+        "startsAt": iso_text_of_seconds(alert.started),
         "endsAt": lasting if alert.ended is None else iso_text_of_seconds(alert.ended),
     }
 
@@ -107,7 +107,7 @@ def text_of(alerts: Sequence[Alert]) -> tuple[str, str]:
     resolved = len(alerts) - firing
     counts = [f"{firing} firing"] * bool(firing) + [f"{resolved} resolved"] * bool(resolved)
     lines = [
-        f"[{alert.status}] {alert.summary} (since {iso_text_of_seconds(alert.began)})"
+        f"[{alert.status}] {alert.summary} (since {iso_text_of_seconds(alert.started)})"
         for alert in alerts
     ]
     return f"likewise: {', '.join(counts)}", "\n".join(lines)

@@ -42,7 +42,7 @@ class RateConclusion:
     """The conclusion about one window."""
 
     finding: Finding
-    because: str = ""
+    reason: str = ""
     """Why nothing can be concluded."""
     violations: int = 0
     comparable: int = 0

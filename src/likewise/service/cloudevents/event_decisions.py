@@ -9,7 +9,7 @@ with `?columns=age,income`. `?output=approved` picks one of several outputs.
 import base64
 import binascii
 import zlib
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -178,10 +178,6 @@ def _unquote_header(value: bytes) -> str:
         raise Refusal(400, "a header of the event is not percent-encoded UTF-8.") from None
 
 
-_RowGetter = Callable[[int], Any]
-"""Returns the value of a row, by its place."""
-
-
 @dataclass(frozen=True, slots=True)
 class ColumnNames:
     """Holds what the address says about bodies."""
@@ -214,47 +210,46 @@ class RowCountMismatch(Refusal):
 def make_decisions(
     rule: Rule,
     limits: Limits,
-    events: tuple[CloudEvent, CloudEvent],
-    rows: tuple[PredictionRows, PredictionRows],
+    request: tuple[CloudEvent, PredictionRows],
+    response: tuple[CloudEvent, PredictionRows],
     names: ColumnNames,
 ) -> list[Decision]:
     """Make all decisions of a pair; raise Refusal if one does not fit the rule."""
-    request, response = events
-    inputs, outputs = rows
+    (asked, inputs), (answered, outputs) = request, response
     if inputs.count != outputs.count:
         raise RowCountMismatch(inputs.count, outputs.count)
     table = rule.features is not None
-    get_input = _row_getter(inputs, names) if table else _vector_getter(rule, inputs)
-    get_output = _output_getter(rule, limits, outputs, names)
-    model = outputs.model or ":".join(filter(None, (response.service, response.endpoint))) or None
-    when = response.time if response.time is not None else request.time
+    xs = _list_rows(inputs, names) if table else _list_vectors(rule, inputs)
+    zs = _list_outputs(rule, limits, outputs, names)
+    model = outputs.model or ":".join(filter(None, (answered.service, answered.endpoint))) or None
+    when = answered.time if answered.time is not None else asked.time
     time = None if limits.skew_seconds == 0 else check_time(limits, when)
     decisions = []
-    for place in range(inputs.count):
-        x, z = get_input(place), get_output(place)
+    for place, row in enumerate(zip(xs, zs, strict=True)):
+        x, z = row
         if table and isinstance(z, dict):
             if z.keys() & x.keys():
                 raise Refusal(422, "a column is in the request and in the response.")
             x, z = x | z, FROM_ROW
-        key = f"{response.id}/{place}"
+        key = f"{answered.id}/{place}"
         check_lengths(limits, z, key, model)
         decisions.append(Decision(x, z, key, time, model))
     return decisions
 
 
-def _vector_getter(rule: Rule, inputs: PredictionRows) -> _RowGetter:
+def _list_vectors(rule: Rule, inputs: PredictionRows) -> Iterable[Any]:
     if inputs.values is not None:
         kinds = list if rule.embed is None else (list, str)
         if not all(isinstance(one, kinds) for one in inputs.values):
             raise Refusal(422, "the rule is about vectors: expected lists as instances.")
-        return inputs.values.__getitem__
+        return inputs.values
     arrays = list((inputs.arrays or {}).values())
     if len(arrays) > 1:
-        return _numbers(_join_tensors(arrays)).__getitem__
+        return _numbers(_join_tensors(arrays))
     (array,) = arrays
     if array.dtype == object:  # texts, of which a rule with an embedder makes vectors
-        return _value_getter(array)
-    return _numbers(array.reshape(-1, 1) if array.ndim == 1 else array).__getitem__
+        return _list_values(array)
+    return _numbers(array.reshape(-1, 1) if array.ndim == 1 else array)
 
 
 def _join_tensors(arrays: list[Array]) -> Array:
@@ -268,18 +263,17 @@ def _numbers(array: Array) -> Array:
     return array.astype(np.uint8) if array.dtype == np.bool_ else array
 
 
-def _row_getter(inputs: PredictionRows, names: ColumnNames) -> _RowGetter:
+def _list_rows(inputs: PredictionRows, names: ColumnNames) -> list[Any]:
     if inputs.arrays is not None:
         arrays = inputs.arrays
         if names.columns is None or len(arrays) > 1:
-            getters = {name: _value_getter(array) for name, array in arrays.items()}
-            return lambda place: {name: get(place) for name, get in getters.items()}
+            return _join_columns(arrays)
         (array,) = arrays.values()
         rows = array.reshape(len(array), -1).tolist()
     else:
         rows = inputs.values or []
     if all(isinstance(one, dict) for one in rows):
-        return rows.__getitem__
+        return rows
     columns = names.columns
     if columns is None or not all(
         isinstance(one, list) and len(one) == len(columns) for one in rows
@@ -289,30 +283,26 @@ def _row_getter(inputs: PredictionRows, names: ColumnNames) -> _RowGetter:
             "the rule is about a table: expected objects as instances, a tensor for each column, or"
             " lists as long as the columns that the address names (?columns=…).",
         )
-    return lambda place: dict(zip(columns, rows[place], strict=True))
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def _output_getter(
+def _list_outputs(
     rule: Rule, limits: Limits, outputs: PredictionRows, names: ColumnNames
-) -> _RowGetter:
-    """Return what gets the output of a row, or for a table all outputs by name."""
+) -> Iterable[Any]:
+    """Yield the output of each row; for a table all outputs by name, unless one is chosen."""
+    rows, takes_all = outputs.values or [], names.output is None and rule.features is not None
     if outputs.arrays is not None:
-        getters = {name: _value_getter(array) for name, array in outputs.arrays.items()}
-        if names.output is None and len(getters) > 1 and rule.features is not None:
-            return lambda place: {name: get(place) for name, get in getters.items()}
-        get_value = getters[_choose_output(list(getters), names)]
-        return lambda place: _shape_output(rule, limits, get_value(place))
-    rows = outputs.values or []
-
-    def get_output(place: int) -> Any:
-        z = rows[place]
-        if isinstance(z, dict):
-            if names.output is None and rule.features is not None:
-                return z
-            z = z[_choose_output(list(z), names)]
-        return _shape_output(rule, limits, z)
-
-    return get_output
+        arrays = outputs.arrays
+        if takes_all and len(arrays) > 1:
+            yield from _join_columns(arrays)
+            return
+        rows = _list_values(arrays[_choose_output(list(arrays), names)])
+    for z in rows:
+        if isinstance(z, dict) and takes_all:
+            yield z
+        else:
+            one = z[_choose_output(list(z), names)] if isinstance(z, dict) else z
+            yield _shape_output(rule, limits, one)
 
 
 def _choose_output(outputs: list[str], names: ColumnNames) -> str:
@@ -325,11 +315,17 @@ def _choose_output(outputs: list[str], names: ColumnNames) -> str:
     return names.output
 
 
-def _value_getter(array: Array) -> _RowGetter:
-    """Return what gets the value of a row: a list if it has several."""
+def _list_values(array: Array) -> list[Any]:
+    """Return the value of each row: a list if it has several."""
     single = array.size == len(array)
     values: list[Any] = array.reshape(len(array) if single else array.shape).tolist()
-    return values.__getitem__
+    return values
+
+
+def _join_columns(arrays: dict[str, Array]) -> list[dict[str, Any]]:
+    """Return rows with the value of each tensor, by its name."""
+    rows = zip(*map(_list_values, arrays.values()), strict=True)
+    return [dict(zip(arrays, row, strict=True)) for row in rows]
 
 
 def _shape_output(rule: Rule, limits: Limits, z: Any) -> Any:

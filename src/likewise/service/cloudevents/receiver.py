@@ -8,22 +8,23 @@ full, a pair is not taken: its first half goes on waiting, and the second may be
 
 import asyncio
 import hashlib
+import math
 import time as clock
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from likewise.errors import BadFile, LikewiseError, RepeatedKey
 from likewise.runtime.log import logger
-from likewise.service.cloudevents import prediction_bodies
 from likewise.service.cloudevents.event_decisions import (
     CloudEvent,
     ColumnNames,
     RowCountMismatch,
     make_decisions,
 )
+from likewise.service.cloudevents.prediction_bodies import PredictionRows, read_prediction
 from likewise.service.http_errors import Refusal, error_fields, status_of
 from likewise.service.served_monitor import DecisionAnswers, ServedMonitor
 
@@ -40,17 +41,16 @@ class JoinOutcome(Enum):
     LATE = "late"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EventHalf:
     """An event, and the number of its decisions."""
 
     event: CloudEvent
     count: int
-    digest: bytes = field(init=False)
 
-    def __post_init__(self) -> None:
-        digest = hashlib.blake2b(self.event.body, digest_size=16).digest()
-        object.__setattr__(self, "digest", digest)
+    @cached_property
+    def digest(self) -> bytes:
+        return hashlib.blake2b(self.event.body, digest_size=16).digest()
 
     @property
     def id(self) -> EventId:
@@ -65,37 +65,9 @@ class EventHalf:
     def size(self) -> int:
         return len(self.event.body) + _OVERHEAD
 
-
-@dataclass(frozen=True, slots=True)
-class EventPair:
-    """Both halves; `first` is the one that came first."""
-
-    request: EventHalf
-    response: EventHalf
-    first: EventHalf
-
-
-@dataclass(frozen=True, slots=True)
-class UnpairedHalf:
-    """A half whose other half did not come."""
-
-    kind: str
-    count: int
-    """The number of its decisions."""
-
-
-@dataclass(frozen=True, slots=True)
-class _WaitingHalf:
-    half: EventHalf
-    since: float
-
-
-@dataclass(frozen=True, slots=True)
-class _SettledPair:
-    """The digests of the halves that came with an id, by kind."""
-
-    digests: dict[str, bytes]
-    since: float
+    def compare(self, digest: bytes) -> JoinOutcome:
+        """Compare it with the digest of one that came with the same id and kind."""
+        return JoinOutcome.REPEATED if digest == self.digest else JoinOutcome.DIFFERENT
 
 
 class PairJoiner:
@@ -105,85 +77,79 @@ class PairJoiner:
         self._most = most
         self._seconds = seconds
         self._most_bytes = most_bytes
-        self._waiting: OrderedDict[EventId, _WaitingHalf] = OrderedDict()
-        self._settled: OrderedDict[EventId, _SettledPair] = OrderedDict()
-        self._given_up: list[UnpairedHalf] = []
+        # Halves, each with the time since when it waits.
+        self._waiting: OrderedDict[EventId, tuple[EventHalf, float]] = OrderedDict()
+        # Digests of the halves that came with an id, by kind, and when they were settled.
+        self._settled: OrderedDict[EventId, tuple[dict[str, bytes], float]] = OrderedDict()
+        self._given_up: list[EventHalf] = []
         self.bytes = 0
 
     def __len__(self) -> int:
         """Return how many halves wait."""
         return len(self._waiting)
 
-    def add(self, half: EventHalf, now: float) -> EventPair | JoinOutcome:
-        """Add a half; return the pair that it completes, or why it completes none."""
-        settled = self._settled.get(half.id)
-        if settled is not None:
-            digest = settled.digests.get(half.kind)
-            if digest is None:
-                settled.digests[half.kind] = half.digest
-                return JoinOutcome.LATE
-            return JoinOutcome.REPEATED if digest == half.digest else JoinOutcome.DIFFERENT
-        other = self._waiting.get(half.id)
-        if other is None:
+    def add(self, half: EventHalf, now: float) -> EventHalf | JoinOutcome:
+        """Add a half; return the half that it makes a pair with, or why it makes none."""
+        if half.id in self._settled:
+            digests, _ = self._settled[half.id]
+            if half.kind in digests:
+                return half.compare(digests[half.kind])
+            digests[half.kind] = half.digest
+            return JoinOutcome.LATE
+        if half.id not in self._waiting:
             self._add_waiting(half, now)
             return JoinOutcome.WAITING
-        if other.half.kind == half.kind:
-            same = other.half.digest == half.digest
-            return JoinOutcome.REPEATED if same else JoinOutcome.DIFFERENT
-        first = self._remove_waiting(half.id)
-        self._remember(half.id, now, first, half)
-        request, response = (half, first) if half.kind == "request" else (first, half)
-        return EventPair(request, response, first)
+        first, _ = self._waiting[half.id]
+        if first.kind == half.kind:
+            return half.compare(first.digest)
+        self._remove_waiting(half.id)
+        self._remember(now, first, half)
+        return first
 
-    def put_back(self, pair: EventPair, now: float) -> None:
+    def put_back(self, first: EventHalf, now: float) -> None:
         """Let the first half of a pair that could not be judged wait again, as if it came now."""
-        self._settled.pop(pair.first.id, None)
-        if pair.first.id not in self._waiting:
-            self._add_waiting(pair.first, now)
+        self._settled.pop(first.id, None)
+        if first.id not in self._waiting:
+            self._add_waiting(first, now)
 
-    def expire(self, now: float) -> list[UnpairedHalf]:
+    def expire(self, now: float) -> list[EventHalf]:
         """Give up halves that waited too long; return them, and those that found no room."""
-        while self._waiting:
-            oldest = next(iter(self._waiting.values()))
-            if now - oldest.since < self._seconds:
-                break
+        while self.next_expiry <= now:
             self._give_up_oldest(now)
-        while self._settled and now - next(iter(self._settled.values())).since >= self._seconds:
+        while self._settled and now - next(iter(self._settled.values()))[1] >= self._seconds:
             self._settled.popitem(last=False)
         given_up, self._given_up = self._given_up, []
         return given_up
 
-    def close(self, now: float) -> list[UnpairedHalf]:
+    def close(self, now: float) -> list[EventHalf]:
         """Give up all that wait."""
         while self._waiting:
             self._give_up_oldest(now)
         return self.expire(now)
 
     @property
-    def next_expiry(self) -> float | None:
-        """When the oldest half will have waited too long; None if no half waits."""
-        if not self._waiting:
-            return None
-        return next(iter(self._waiting.values())).since + self._seconds
+    def next_expiry(self) -> float:
+        """When the oldest half will have waited too long; infinity if no half waits."""
+        return next((since + self._seconds for _, since in self._waiting.values()), math.inf)
 
     def _add_waiting(self, half: EventHalf, now: float) -> None:
-        self._waiting[half.id] = _WaitingHalf(half, now)
+        self._waiting[half.id] = half, now
         self.bytes += half.size
         while len(self._waiting) > self._most or self.bytes > self._most_bytes:
             self._give_up_oldest(now)
 
     def _remove_waiting(self, id_: EventId) -> EventHalf:
-        half = self._waiting.pop(id_).half
+        half, _ = self._waiting.pop(id_)
         self.bytes -= half.size
         return half
 
     def _give_up_oldest(self, now: float) -> None:
         half = self._remove_waiting(next(iter(self._waiting)))
-        self._given_up.append(UnpairedHalf(half.kind, half.count))
-        self._remember(half.id, now, half)
+        self._given_up.append(half)
+        self._remember(now, half)
 
-    def _remember(self, id_: EventId, now: float, *halves: EventHalf) -> None:
-        self._settled[id_] = _SettledPair({half.kind: half.digest for half in halves}, now)
+    def _remember(self, now: float, *halves: EventHalf) -> None:
+        self._settled[halves[0].id] = {half.kind: half.digest for half in halves}, now
         while len(self._settled) > self._most:
             self._settled.popitem(last=False)
 
@@ -207,7 +173,7 @@ class EventsReport:
 
     def add_refusal(self, place: int, error: LikewiseError | Refusal) -> None:
         """Add why an event, or a decision of its pair, was refused; the first sets the status."""
-        status = error.status if isinstance(error, Refusal) else status_of(error)
+        status = status_of(error)
         if self.status == 200 or status >= 500:
             self.status = status
         if isinstance(error, Refusal) and error.retry_seconds is not None:
@@ -249,9 +215,9 @@ class EventReceiver:
         served, limits = self._served, self._served.limits
         counts = served.counts
         try:
-            rows = prediction_bodies.read_prediction(event.kind, event.body, limits.batch_rows)
+            rows = read_prediction(event.kind, event.body, limits.batch_rows)
         except Refusal as error:
-            counts.refused[str(error.status)] += 1
+            counts.count_refusal(error)
             raise
         now = clock.monotonic()
         half = EventHalf(event, rows.count)
@@ -275,35 +241,32 @@ class EventReceiver:
     async def _judge_pair(
         self,
         place: int,
-        pair: EventPair,
-        half: EventHalf,
-        rows: prediction_bodies.PredictionRows,
+        first: EventHalf,
+        second: EventHalf,
+        rows: PredictionRows,
         names: ColumnNames,
         report: EventsReport,
     ) -> None:
-        served, counts = self._served, self._served.counts
-        other = prediction_bodies.read_prediction(
-            pair.first.kind, pair.first.event.body, served.limits.batch_rows
-        )
-        both = (rows, other) if half.kind == "request" else (other, rows)
-        events = (pair.request.event, pair.response.event)
+        """Judge a pair; `rows` are those of the second half."""
+        served, limits, counts = self._served, self._served.limits, self._served.counts
+        other = read_prediction(first.kind, first.event.body, limits.batch_rows)
+        request, response = (first.event, other), (second.event, rows)
+        if second.kind == "request":
+            request, response = response, request
         try:
-            decisions = make_decisions(served.monitor.rule, served.limits, events, both, names)
+            decisions = make_decisions(served.monitor.rule, limits, request, response, names)
         except RowCountMismatch:
             counts.refused["mismatch"] += max(rows.count, other.count)
             raise
-        except Refusal as error:
-            counts.refused[str(error.status)] += rows.count
-            raise
-        except LikewiseError as error:
-            counts.refused[error.code] += rows.count
+        except (Refusal, LikewiseError) as error:
+            counts.count_refusal(error, rows.count)
             raise
         try:
             answers: DecisionAnswers = await served.observe_each(decisions)
         except (Refusal, BadFile) as error:
             if isinstance(error, Refusal):
-                counts.refused[str(error.status)] += len(decisions)
-            self.joiner.put_back(pair, clock.monotonic())
+                counts.count_refusal(error, len(decisions))
+            self.joiner.put_back(first, clock.monotonic())
             self._expire_halves(clock.monotonic())
             raise
         for answer in answers:
@@ -320,23 +283,20 @@ class EventReceiver:
         self._count_unpaired(self.joiner.expire(now))
         self._served.counts.waiting_events = len(self.joiner)
         self._cancel_timer()
-        ends = [] if self.joiner.next_expiry is None else [self.joiner.next_expiry]
-        if self._unreported:
-            ends.append(now + _TRY_AGAIN_SECONDS)
-        if ends:
+        again = now + _TRY_AGAIN_SECONDS if self._unreported else math.inf
+        seconds = min(self.joiner.next_expiry, again) - now
+        if seconds < math.inf:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(0.0, min(ends) - now) + 0.001, self._on_timer)
+            self._timer = loop.call_later(
+                max(0.0, seconds) + 0.001, lambda: self._expire_halves(clock.monotonic())
+            )
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _on_timer(self) -> None:
-        self._timer = None
-        self._expire_halves(clock.monotonic())
-
-    def _count_unpaired(self, given_up: list[UnpairedHalf]) -> None:
+    def _count_unpaired(self, given_up: list[EventHalf]) -> None:
         counts = self._served.counts
         for half in given_up:
             counts.unpaired[half.kind] += 1
@@ -354,9 +314,7 @@ class EventReceiver:
                 kind, count = next(iter(self._unreported.items()))
                 call = partial(self._served.monitor.record_loss, count, f"unpaired {kind}")
                 await self._served.run_in_turn(call)
-                self._unreported[kind] -= count
-                if not self._unreported[kind]:
-                    del self._unreported[kind]
+                self._unreported -= Counter({kind: count})  # which deletes zeros
         except (Refusal, LikewiseError) as error:
             logger.warning(
                 "losses could not be written, which will be tried again: %s", type(error).__name__

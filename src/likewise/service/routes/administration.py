@@ -21,11 +21,10 @@ from likewise.service.body_types import (
     VerifyBody,
 )
 from likewise.service.decision_limits import check_lengths, check_words, normalize_label
-from likewise.service.exact_decisions import make_exact_verdict
 from likewise.service.http_errors import Refusal
 from likewise.service.operations import MONITOR, Operations
 from likewise.service.request_guard import AdmittedRequest
-from likewise.service.routes.decisions import WITNESSES, parse_witnesses
+from likewise.service.routes.decisions import WITNESSES, make_exact_verdict, parse_witnesses
 from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service_log import Actor, record_action
 from likewise.verdict.verdict_body import VerdictBody
@@ -90,7 +89,7 @@ async def supersede(request: AdmittedRequest) -> dict[str, Any]:
     body = await request.read_as(SupersedeBody)
     witnesses = parse_witnesses(request.query)
     monitor, limits = served.monitor, served.limits
-    monitor.insist_on_contradictions()
+    monitor.core.require_contradictions()
     require_ledger(served)
     output = normalize_label(limits, body.output, monitor.rule.output)
     check_words("the output", (output,), limits.label_bytes)
@@ -99,7 +98,9 @@ async def supersede(request: AdmittedRequest) -> dict[str, Any]:
 
     def supersede_now() -> Verdict:
         record_action(served, actor, "supersede")
-        return monitor.supersede(body.key, output, by=by, why=body.why, verified=actor.verified)
+        return monitor.ledger.supersede(
+            body.key, output, by=by, why=body.why, verified=actor.verified
+        )
 
     verdict = await served.supersede(supersede_now)
     if request.wants_exact:
@@ -112,7 +113,7 @@ async def review(request: AdmittedRequest) -> DoneBody:
     """Save a review of a contradiction."""
     served, actor = request.served, Actor.from_token(request.token)
     body = await request.read_as(ReviewBody)
-    served.monitor.insist_on_contradictions()
+    served.monitor.core.require_contradictions()
     require_ledger(served)
     reviewer = actor.resolve_name(body.reviewer, "reviewer")
     last = max(body.row, body.witness or 0)
@@ -121,7 +122,7 @@ async def review(request: AdmittedRequest) -> DoneBody:
 
     def review_now() -> None:
         record_action(served, actor, "review", row=body.row)
-        served.monitor.review(
+        served.monitor.ledger.review(
             body.row,
             body.witness,
             body.disposition,
@@ -147,7 +148,7 @@ async def truth(request: AdmittedRequest) -> DoneBody:
 
     def store_truth() -> None:
         record_action(served, actor, "truth")
-        monitor.truth(body.key, value)
+        monitor.ledger.truth(body.key, value)
 
     await served.run_in_turn(store_truth)
     return DoneBody(True)
@@ -168,13 +169,13 @@ async def verify(request: AdmittedRequest) -> VerifiedBody:
         raise Refusal(503, "a ledger is being verified already; one at a time.", retry_seconds=10.0)
     async with lock:
         await served.run_in_turn(lambda: record_action(served, actor, "verify"))
-        result = await served.run_in_thread(lambda: served.monitor.verify(head))
+        result = await served.run_in_thread(lambda: served.monitor.ledger.verify(head))
     return VerifiedBody(
-        verified=result.ok,
+        ok=result.ok,
         rows=result.rows,
         problem=result.problem,
-        row=result.bad_row,
-        first=result.first,
+        bad_row=result.bad_row,
+        first_row=result.first_row,
         erased=result.erased,
         events=result.events,
         pending=result.pending,

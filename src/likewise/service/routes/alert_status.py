@@ -35,7 +35,8 @@ async def list_alerts(request: AdmittedRequest) -> AlertsBody:
     status = request.query.get("status")
     if status not in (None, "firing", "resolved"):
         raise Refusal(400, f"status is {status[:100]!r}; expected firing or resolved.")
-    alerts = await alerting.find_alerts(name, parse_limit(request.query, 100, _MOST), status)
+    limit = parse_limit(request.query, 100, _MOST)
+    alerts = await alerting.run_in_thread(alerting.outbox.find_alerts, name, limit, status)
     receivers = await alerting.describe_receivers(name)
     return AlertsBody([one.to_body() for one in alerts], alerting.make_rate_body(name), receivers)
 

@@ -23,6 +23,7 @@ from likewise.service.request_guard import PRIVATE, Receive, Send
 from likewise.service.routes.decisions import WAIT, parse_wait
 from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service import REVOKED, LongAnswer, Service
+from likewise.sources.json_lines import LineSplitter
 
 NDJSON = "application/x-ndjson"
 _MOST_LINES = 1024  # lines that are judged together at most
@@ -40,37 +41,6 @@ OPERATIONS = [
         hot=True,
     ),
 ]
-
-
-class LineSplitter:
-    """Splits chunks into lines; a line that is too long becomes None."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._rest = b""
-        self._skipping = False  # the rest of a line that was too long
-
-    def feed(self, chunk: bytes) -> list[bytes | None]:
-        """Return the lines that are complete now."""
-        first, *others = chunk.split(b"\n")
-        if self._skipping:
-            if not others:
-                return []
-            self._skipping = False
-            first, *others = others
-            self._rest = b""
-        parts = [self._rest + first, *others]
-        self._rest = parts.pop()
-        lines = [part if len(part) <= self._most else None for part in parts]
-        if len(self._rest) > self._most:
-            self._rest, self._skipping = b"", True
-            lines.append(None)
-        return lines
-
-    def end(self) -> list[bytes | None]:
-        """Return the last line, if it has no line break."""
-        rest, self._rest = self._rest, b""
-        return [rest] if rest and not self._skipping else []
 
 
 async def stream(

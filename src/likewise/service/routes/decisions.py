@@ -1,6 +1,8 @@
 """Routes through which decisions come: judged, only checked, only remembered, or reported as lost.
 
 Bodies that are longer than `_LONG_BODY_BYTES` are read in a thread.
+Bound: an answer with exact values has all witnesses that were requested if they fit into
+`Limits.body_bytes`; else the nearest `Limits.witnesses` of each verdict, and how many are left out.
 Not here: reading of bodies (decision_bodies.py), the queue of a monitor (served_monitor.py).
 """
 
@@ -26,24 +28,27 @@ from likewise.service.body_types import (
 from likewise.service.content_types import EXACT_BYTES, decode_body, encode_answer
 from likewise.service.decision_bodies import ARROW, parse_checks, parse_columns, parse_decision
 from likewise.service.decision_limits import count_decisions
-from likewise.service.exact_decisions import make_exact_batch, make_exact_verdict
 from likewise.service.http_errors import Refusal
 from likewise.service.operations import Operations, RequestParameter
 from likewise.service.repeated_requests import InDoubt, MaybeDone
 from likewise.service.request_guard import AdmittedCall
 from likewise.service.routes.query_values import parse_whole
 from likewise.service.served_monitor import ServedMonitor
+from likewise.service.settings import Limits
+from likewise.tables.array_types import Rows
 from likewise.tables.frames import ColumnTable
+from likewise.verdict.exact_body import exact_body, exact_columns
 from likewise.verdict.verdict_body import VerdictBody, write_bodies
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 _LONG_BODY_BYTES = 1 << 17  # bytes that are read on the event loop at most: a millisecond
+_WITNESS_BYTES = 24  # its row and two distances
 _T = TypeVar("_T")
 WAIT = RequestParameter(
     "wait", "judged, or durable: answered when it is on disk", choices=("judged", "durable")
 )
 _ALL = RequestParameter(
-    "verdicts", "told, or all: also verdicts without a witness", choices=("told", "all")
+    "verdicts", "notable: those with a witness or an alarm; or all", choices=("notable", "all")
 )
 WITNESSES = RequestParameter(
     "witnesses",
@@ -197,12 +202,35 @@ def _verdict_writer(call: AdmittedCall) -> Callable[[Verdict], bytes]:
 def _batch_writer(call: AdmittedCall) -> Callable[[Verdicts], bytes]:
     """Return what writes the answer to a batch."""
     served, witnesses = call.served, parse_witnesses(call.query)
-    include_all = parse_choice(call.query, "verdicts", ("told", "all")) == "all"
+    include_all = parse_choice(call.query, "verdicts", ("notable", "all")) == "all"
     if EXACT_BYTES in call.accept:
         return lambda verdicts: encode_answer(
             EXACT_BYTES, make_exact_batch(served.limits, witnesses, verdicts)
         )
     return partial(encode_batch, served, include_all=include_all, witnesses=witnesses)
+
+
+def make_exact_verdict(limits: Limits, requested: int | None, verdict: Verdict) -> dict[str, Any]:
+    """Return the answer to one decision.
+
+    requested   how many witnesses the request wants; None: all
+    """
+    return exact_body(
+        verdict, _limit_witnesses(limits, requested, np.array([len(verdict.witnesses)]))
+    )
+
+
+def make_exact_batch(limits: Limits, requested: int | None, verdicts: Verdicts) -> dict[str, Any]:
+    """Return the answer to a batch."""
+    return exact_columns(verdicts, _limit_witnesses(limits, requested, np.diff(verdicts.offsets)))
+
+
+def _limit_witnesses(limits: Limits, requested: int | None, counts: Rows) -> int | None:
+    """Return how many witnesses each verdict has; None: all of them."""
+    total = int((counts if requested is None else np.minimum(counts, requested)).sum())
+    if total <= limits.body_bytes // _WITNESS_BYTES:
+        return requested
+    return limits.witness_limit(requested)
 
 
 def parse_witnesses(query: Mapping[str, str]) -> int | None:
@@ -250,13 +278,13 @@ def encode_batch(
         incomparable = (~verdicts.comparable).nonzero()[0]
         body["comparable"] = len(verdicts) - len(incomparable)
         body["incomparable"] = incomparable.tolist()
-    if verdicts.missing:
-        body["missing"] = verdicts.missing
-    if verdicts.incomplete is not None:
-        body["incomplete"] = np.flatnonzero(verdicts.incomplete).tolist()
-    if verdicts.repeats is not None and verdicts.known.any():
+    if verdicts.missing_decisions:
+        body["missing_decisions"] = verdicts.missing_decisions
+    if verdicts.not_compared is not None:
+        body["partly_compared"] = np.flatnonzero(verdicts.not_compared).tolist()
+    if verdicts.first_verdicts is not None and verdicts.repeated.any():
         body["rows"] = verdicts.rows.tolist()
-        body["known"] = np.flatnonzero(verdicts.known).tolist()
+        body["repeated"] = np.flatnonzero(verdicts.repeated).tolist()
     return body_types.encode(body)
 
 

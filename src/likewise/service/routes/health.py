@@ -66,8 +66,7 @@ async def ready(request: AdmittedRequest) -> Response:
     if not (service.ready or reasons):
         reasons.append(_make_reason(None, "closed", "the server is ending."))
     for served in service.monitors.values():
-        checks = (_check_queue(served), await _check_disk(served))
-        reasons += [one for one in checks if one is not None]
+        reasons += [_make_reason(served.name, *one) for one in await _check(served)]
     body: dict[str, Any] = {"ready": not reasons}
     for name, problems in (("reasons", reasons), ("failed", failed)):
         if visible := [one for one in problems if _may_see(request, one["monitor"])]:
@@ -86,27 +85,22 @@ def _may_see(request: AdmittedRequest, monitor: str | None) -> bool:
     return token is not None and token.allows("read", monitor)
 
 
-def _check_queue(served: ServedMonitor) -> dict[str, Any] | None:
+async def _check(served: ServedMonitor) -> list[tuple[str, str]]:
+    """Return why a monitor cannot take decisions now: its queue or its disk, and a message."""
     waiting, most = served.waiting_rows, served.limits.waiting_rows
-    if waiting < most:
-        return None
-    return _make_reason(served.name, "queue", f"{waiting} decisions wait, of at most {most}.")
-
-
-async def _check_disk(served: ServedMonitor) -> dict[str, Any] | None:
     path, least = _ledger_path(served), served.limits.disk_bytes
-    if path is None:
-        return None
+    problems = []
+    if waiting >= most:
+        problems.append(("queue", f"{waiting} decisions wait, of at most {most}."))
     try:
-        disk = await asyncio.to_thread(DiskSpace.measure, path)
+        disk = None if path is None else await asyncio.to_thread(DiskSpace.measure, path)
     except OSError as error:
-        return _make_reason(
-            served.name, "disk", f"the disk cannot be read: {type(error).__name__}."
-        )
-    if disk.free >= least:
-        return None
-    message = f"the disk has {disk.free} bytes free; expected at least {least}."
-    return _make_reason(served.name, "disk", message)
+        problems.append(("disk", f"the disk cannot be read: {type(error).__name__}."))
+    else:
+        if disk is not None and disk.free < least:
+            message = f"the disk has {disk.free} bytes free; expected at least {least}."
+            problems.append(("disk", message))
+    return problems
 
 
 def _make_reason(monitor: str | None, reason: str, message: str) -> dict[str, Any]:
@@ -114,7 +108,7 @@ def _make_reason(monitor: str | None, reason: str, message: str) -> dict[str, An
 
 
 def _ledger_path(served: ServedMonitor) -> Path | None:
-    return served.monitor.path if served.monitor.durable else None
+    return served.monitor.ledger.path if served.monitor.durable else None
 
 
 def _is_writable(path: Path) -> bool:

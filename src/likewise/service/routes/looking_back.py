@@ -3,18 +3,16 @@
 The answers are made in queries.py; here the parameters are parsed.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, TypeVar
 
 from starlette.responses import Response
 
-from likewise.explaining.past import Past, Points
+from likewise.explaining.past import Points
 from likewise.ledger.notes import DISPOSITIONS
-from likewise.ledger.violation_query import ViolationQuery
 from likewise.service.body_types import (
+    DecisionDetailsBody,
     HeadBody,
-    LookBody,
     MonitorBody,
     MonitorsBody,
     PageBody,
@@ -37,14 +35,19 @@ from likewise.service.queries import (
     row_to_json,
 )
 from likewise.service.request_guard import AdmittedRequest
-from likewise.service.routes.query_values import parse_limit, parse_number, parse_time, parse_whole
+from likewise.service.routes.query_values import parse_limit, parse_violation_query, parse_whole
 from likewise.service.served_monitor import ServedMonitor
-from likewise.service.settings import Limits
 from likewise.tables.codec import json_value
 from likewise.verdict.losses import Explanation
 from likewise.verdict.model_counts import CodedColumn, ComparisonSpan, LikeModels
 
 _T = TypeVar("_T")
+LOOKUPS = (
+    *("values", "inputs", "points", "outputs", "keys", "models", "model_codes", "row_of", "alive"),
+    *("codes", "numbers", "span", "like_models"),
+)
+"""What can be looked up: the names of methods of a past."""
+_LARGE = ("inputs", "points")  # whose answers may be large
 OPERATIONS = Operations()
 
 
@@ -68,7 +71,7 @@ async def look_up(request: AdmittedRequest) -> Response:
         raise Refusal(404, f"a past has no {name[:100]!r}; expected one of {', '.join(LOOKUPS)}.")
 
     def make_answer() -> bytes:  # in a thread, since it may be large
-        value = _convert_value(LOOKUPS[name](served, sent), request.wants_exact)
+        value = _convert_value(_look_up(served, name, sent), request.wants_exact)
         return encode_answer(request.accept, {name: value})
 
     answer = await served.run_in_thread(make_answer)
@@ -86,82 +89,34 @@ def _convert_value(value: Any, exact: bool) -> Any:
     return row_to_json(value) if isinstance(value, dict) else json_value(value)
 
 
-def _rows_lookup(
-    look: Callable[[Past, list[int]], Any],
-) -> Callable[[ServedMonitor, PastBody], Any]:
-    """Make a lookup of rows that refuses too many."""
-
-    def find(served: ServedMonitor, sent: PastBody) -> Any:
-        rows, most = _require("rows", sent.rows), served.limits.batch_rows
-        if len(rows) > most:
-            raise Refusal(413, f"at most {most} rows can be looked up together.")
-        return look(served.monitor.past, rows)
-
-    return find
-
-
-def _large_rows_lookup(
-    look: Callable[[Past, list[int]], Any],
-) -> Callable[[ServedMonitor, PastBody], Any]:
-    """Make a lookup of rows whose answer may be large."""
-
-    def find(served: ServedMonitor, sent: PastBody) -> Any:
-        _check_size(served.limits, served.monitor.past, _require("rows", sent.rows))
-        return _rows_lookup(look)(served, sent)
-
-    return find
-
-
-def _check_size(limits: Limits, past: Past, rows: list[int]) -> None:
-    size = len(rows) * (past.inputs(rows[:1]).nbytes if rows else 0)
-    if size > limits.body_bytes and len(rows) > 1:
+def _look_up(served: ServedMonitor, name: str, sent: PastBody) -> Any:
+    """Ask the past of a monitor; raise Refusal if something is missing or too much."""
+    past, limits = served.monitor.past, served.limits
+    if name == "values":
+        return past.values(_require("row", sent.row))
+    if name == "row_of":
+        key = _require("key", sent.key)
+        check_lengths(limits, None, key, None)
+        return past.row_of(key)
+    if name == "like_models":
+        end = served.monitor.rows
+        if sent.first is None or sent.stop is None or not 0 <= sent.first <= sent.stop <= end:
+            raise Refusal(422, f"expected `first` and `stop`, rows from 0 to {end} in this order.")
+        return past.like_models(range(sent.first, sent.stop))
+    before = (_require("column", sent.column),) if name == "codes" else ()
+    rows = _require("rows", sent.rows)
+    size = past.inputs(rows[:1]).nbytes if name in _LARGE and len(rows) > 1 else 0
+    if len(rows) * size > limits.body_bytes:
         raise Refusal(413, f"these rows take more than {limits.body_bytes} bytes.")
-
-
-def _values(served: ServedMonitor, sent: PastBody) -> Any:
-    return served.monitor.past.values(_require("row", sent.row))
-
-
-def _row_of(served: ServedMonitor, sent: PastBody) -> Any:
-    key = _require("key", sent.key)
-    check_lengths(served.limits, None, key, None)
-    return served.monitor.past.row_of(key)
-
-
-def _codes(served: ServedMonitor, sent: PastBody) -> Any:
-    column = _require("column", sent.column)
-    return _rows_lookup(lambda past, rows: past.codes(column, rows))(served, sent)
-
-
-def _like_models(served: ServedMonitor, sent: PastBody) -> Any:
-    rows = served.monitor.rows
-    if sent.first is None or sent.stop is None or not 0 <= sent.first <= sent.stop <= rows:
-        raise Refusal(422, f"expected `first` and `stop`, rows from 0 to {rows} in this order.")
-    return served.monitor.past.like_models(range(sent.first, sent.stop))
+    if len(rows) > limits.batch_rows:
+        raise Refusal(413, f"at most {limits.batch_rows} rows can be looked up together.")
+    return getattr(past, name)(*before, rows)
 
 
 def _require(name: str, value: _T | None) -> _T:
     if value is None:
         raise Refusal(422, f"there is nothing to look up: expected `{name}`.")
     return value
-
-
-LOOKUPS: dict[str, Callable[[ServedMonitor, PastBody], Any]] = {
-    "values": _values,
-    "inputs": _large_rows_lookup(lambda past, rows: past.inputs(rows)),
-    "points": _large_rows_lookup(lambda past, rows: past.points(rows)),
-    "outputs": _rows_lookup(lambda past, rows: past.outputs(rows)),
-    "keys": _rows_lookup(lambda past, rows: past.keys(rows)),
-    "models": _rows_lookup(lambda past, rows: past.models(rows)),
-    "model_codes": _rows_lookup(lambda past, rows: past.model_codes(rows)),
-    "row_of": _row_of,
-    "alive": _rows_lookup(lambda past, rows: past.alive(rows)),
-    "codes": _codes,
-    "numbers": _rows_lookup(lambda past, rows: past.numbers(rows)),
-    "span": _rows_lookup(lambda past, rows: past.span(rows)),
-    "like_models": _like_models,
-}
-"""What can be looked up, by name."""
 
 
 _VERDICTS = (
@@ -188,7 +143,8 @@ async def monitors(request: AdmittedRequest) -> MonitorsBody:
 @OPERATIONS.get(MONITOR, "read", also="observe", exact=True)
 async def monitor(request: AdmittedRequest) -> MonitorBody:
     """Describe a monitor: its rule, and how much it has seen."""
-    return await describe_monitor(request.served)
+    served = request.served
+    return await served.run_in_thread(describe_monitor, served)
 
 
 @OPERATIONS.get(f"{MONITOR}/verdicts", "read", queries=_VERDICTS)
@@ -197,12 +153,12 @@ async def verdicts(request: AdmittedRequest) -> PageBody:
     served, query = request.served, request.query
     after = parse_whole("after", query["after"]) if "after" in query else -1
     return await find_verdict_page(
-        served, _parse_violation_query(query), after, parse_limit(query, PAGE, MOST_PAGE)
+        served, parse_violation_query(query), after, parse_limit(query, PAGE, MOST_PAGE)
     )
 
 
 @OPERATIONS.get(f"{MONITOR}/decisions/{{row}}", "read")
-async def decision(request: AdmittedRequest) -> LookBody:
+async def decision(request: AdmittedRequest) -> DecisionDetailsBody:
     """Return one decision and those that it contradicts, with values and reviews."""
     return await find_decision(
         request.served, parse_whole("the row", request.path_parameter("row"))
@@ -224,7 +180,7 @@ async def stats(request: AdmittedRequest) -> StatsBody:
 async def head(request: AdmittedRequest) -> HeadBody:
     """Return the end of the ledger's chain, to be stored elsewhere."""
     served = request.served
-    end = await served.run_in_turn(served.monitor.head)
+    end = await served.run_in_turn(served.monitor.ledger.head)
     return HeadBody(str(end), end.rows, end.events)
 
 
@@ -232,22 +188,3 @@ async def head(request: AdmittedRequest) -> HeadBody:
 async def positions(request: AdmittedRequest) -> PositionsBody:
     """Return the last position on disk of each source, where a sender continues."""
     return await read_positions(request.served)
-
-
-def _parse_violation_query(query: Mapping[str, str]) -> ViolationQuery:
-    """Parse the filters of a query; the value of a group stays text. Refusal if one is wrong."""
-    review = query.get("review")
-    if review is not None and review not in DISPOSITIONS:
-        raise Refusal(400, f"review: expected one of {', '.join(DISPOSITIONS)}.")
-    column, colon, value = query.get("group", "").partition(":")
-    if "group" in query and not colon:
-        raise Refusal(400, "group: expected column:value.")
-    return ViolationQuery(
-        since=parse_time("since", query["since"]) if "since" in query else None,
-        until=parse_time("until", query["until"]) if "until" in query else None,
-        model=query.get("model"),
-        group=(column, value) if colon else None,
-        within=parse_number("within", query["within"]) if "within" in query else None,
-        review=review,
-        output=query.get("output"),
-    )

@@ -90,7 +90,9 @@ def _describe_operation(one: Operation, by_type: dict[int, Any]) -> dict[str, An
     if one.scope is None:
         described["responses"]["503"] = answered
     else:
-        described["responses"] |= _describe_refusals(by_type)
+        content = {"application/json": {"schema": by_type[id(ErrorBody)]}}
+        for status, about in _REFUSALS.items():
+            described["responses"][status] = {"description": about, "content": content}
         described["security"] = [{"token": []}, {}]
         described["x-scope"] = one.scope
     if one.exact:  # generators would take a second content for a union of the two types
@@ -113,13 +115,6 @@ def _one_of(schemas: list[Any]) -> dict[str, Any]:
         return _BINARY
     schema: dict[str, Any] = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     return schema
-
-
-def _describe_refusals(by_type: dict[int, Any]) -> dict[str, Any]:
-    content = {"application/json": {"schema": by_type[id(ErrorBody)]}}
-    return {
-        status: {"description": about, "content": content} for status, about in _REFUSALS.items()
-    }
 
 
 def _parameters(one: Operation) -> list[dict[str, Any]]:

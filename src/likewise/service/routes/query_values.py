@@ -1,9 +1,11 @@
-"""Parses values of queries and paths: numbers and times, or Refusal."""
+"""Parses values of queries and paths: numbers, times and filters, or Refusal."""
 
 import re
 from collections.abc import Mapping
 
 from likewise.errors import BadDecision
+from likewise.ledger.notes import DISPOSITIONS
+from likewise.ledger.violation_query import ViolationQuery
 from likewise.service.http_errors import Refusal
 from likewise.tables.times import to_microseconds
 
@@ -47,3 +49,22 @@ def parse_time(name: str, text: str) -> float:
 def _number_or_text(text: str) -> float | str:
     """Parse what is a number in JSON; Python would also read 1_0, nan and other digits."""
     return float(text) if _NUMBER.fullmatch(text) else text
+
+
+def parse_violation_query(query: Mapping[str, str]) -> ViolationQuery:
+    """Parse the filters of a query; the value of a group stays text. Refusal if one is wrong."""
+    review = query.get("review")
+    if review is not None and review not in DISPOSITIONS:
+        raise Refusal(400, f"review: expected one of {', '.join(DISPOSITIONS)}.")
+    column, colon, value = query.get("group", "").partition(":")
+    if "group" in query and not colon:
+        raise Refusal(400, "group: expected column:value.")
+    return ViolationQuery(
+        since=parse_time("since", query["since"]) if "since" in query else None,
+        until=parse_time("until", query["until"]) if "until" in query else None,
+        model=query.get("model"),
+        group=(column, value) if colon else None,
+        within=parse_number("within", query["within"]) if "within" in query else None,
+        review=review,
+        output=query.get("output"),
+    )

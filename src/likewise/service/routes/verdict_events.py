@@ -129,7 +129,7 @@ async def _read_from_ledger(served: ServedMonitor, row: int) -> AsyncIterator[tu
     while row < (target := served.recent.last_dropped):
 
         def page(ledger: Ledger, after: int = row, last: int = target) -> list[tuple[int, bytes]]:
-            rows = ledger.flagged_rows(after, last, alarms=served.monitor.burst is not None)
+            rows = ledger.flagged_rows(after, last, alarms=served.monitor.core.burst is not None)
             return [
                 (row, _verdict_event(served, ledger.verdict_of(ledger.entry(row))))
                 for row in islice(rows, _VERDICTS_PER_WRITE)

@@ -10,7 +10,7 @@ from typing import Any
 from likewise.search.kernels import table as t
 from likewise.search.kernels.compile import kernel, prefetch, step
 from likewise.search.kernels.distance import input_distance, is_near
-from likewise.search.kernels.rows import read_row
+from likewise.search.kernels.rows import read_query, take_output
 from likewise.search.kernels.search import (
     collect_ball,
     collect_box,
@@ -60,8 +60,7 @@ def _near_in_blocks(table: Any, blocks: int, row: int, since: int, known: int) -
                     if other < since or other >= row:
                         continue
                     if not ready:
-                        read_row(table, row, floats(table, t.QUERY))
-                        norm = floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
+                        norm = read_query(table, row)
                         ready = True
                     if is_row_near(table, other, norm):
                         return other
@@ -128,21 +127,17 @@ def find_comparable_of_row(table: Any) -> int:
 @step
 def find_comparable_of_rows(table: Any) -> int:
     """Find a near row for each row of a batch that has none in COMPARABLE_ROWS yet."""
-    width = table[t.OUT_WIDTH]
-    given = floats(table, t.GIVEN)
-    outputs = floats(table, t.OUTPUTS)
     order = ints(table, t.WORK_ORDER)
-    likes = ints(table, t.COMPARABLE_ROWS)
+    comparable_rows = ints(table, t.COMPARABLE_ROWS)
     sinces = ints(table, t.SINCES)
     stop = table[t.STOP]
     for k in range(table[t.START], stop):
         if k + _AHEAD < stop:
             prefetch(table[t.PLACES] + (table[t.FIRST] + order[k + _AHEAD]) * table[t.PLACE_BYTES])
-        if likes[order[k]] >= 0:
+        if comparable_rows[order[k]] >= 0:
             continue
         row = table[t.FIRST] + order[k]
-        for j in range(width):
-            given[j] = outputs[row * width + j]
+        take_output(table, row)
         prepare(table, row)
-        likes[order[k]] = find_comparable(table, row, sinces[order[k]])
+        comparable_rows[order[k]] = find_comparable(table, row, sinces[order[k]])
     return stop

@@ -14,6 +14,8 @@ from likewise.sources.judge_messages import StreamJudge, make_binder
 from likewise.sources.protocol import Record, make_poll_result
 from likewise.sources.sinks import StreamSink
 from likewise.verdict.verdict_body import write_body
+from tests.support.commands import likewise
+from tests.support.rule_texts import rule_text
 from tests.support.served_monitors import Serving
 
 KEPT, COUNT = 3, 60
@@ -69,7 +71,7 @@ def test_body_is_the_same_live_again_in_events_in_pages_and_from_the_ledger(serv
     live += ask(server, "POST", f"{path}/batch?verdicts=all", columns)["verdicts"]
     told = [one for one in live if one["violation"] or one["alarm"]]
     assert any(one["alarm"] and not one["violation"] for one in told)
-    assert any("omitted" in one for one in told) and any("model" in one for one in told)
+    assert any("omitted_witnesses" in one for one in told) and any("model" in one for one in told)
     assert {one["comparable"] for one in live} == {True, False}
     assert events(server, name, len(told)) == told
     page = ask(server, "GET", f"{path}/verdicts?limit=1000")["verdicts"]
@@ -80,10 +82,10 @@ def test_body_is_the_same_live_again_in_events_in_pages_and_from_the_ledger(serv
     keyed = [i for i in range(COUNT) if KEYS[i] is not None]
     for i in keyed:
         again = ask(server, "POST", f"{path}/observe", decision(i))
-        assert again.pop("known") is True and again == live[i]
+        assert again.pop("repeated") is True and again == live[i]
     with closing(lw.Ledger(tmp_path / "ledger")) as ledger:
         stored = [ledger.verdict_of(entry) for entry in ledger.entries()]
-    assert [write_body(one, over=False) for one in stored] == live
+    assert [write_body(one, compared_with=False) for one in stored] == live
     server.service.monitors[name].close()
     del server.service.monitors[name]
 
@@ -141,19 +143,7 @@ class Messages:
         """Nothing to let go of."""
 
 
-RULE = """
-metric = "linf"
-[output]
-column = "z"
-[features.id]
-kind = "key"
-[features.a]
-kind = "number"
-tolerance = 0.1
-[features.b]
-kind = "number"
-tolerance = 0.1
-"""
+RULE = rule_text({"id": "key", "a": 0.1, "b": 0.1}, output={"column": "z"}, metric="linf")
 
 
 def test_lines_that_a_crash_kept_back_are_those_that_were_not_sent(tmp_path):
@@ -181,3 +171,30 @@ def test_lines_that_a_crash_kept_back_are_those_that_were_not_sent(tmp_path):
     assert [json.loads(one) for one in kept_back] == [json.loads(one) for one in sent]
     assert kept_back == sent
     assert all(json.loads(one)["model"] for one in sent)
+
+
+FOUR_ROWS = [
+    {"id": "p", "a": 1.0, "z": "x"},
+    {"id": "q", "a": 1.5, "z": "y"},
+    {"id": 7, "a": 1.25, "z": "x"},
+    {"id": "s", "a": 1.375, "z": "z"},
+]
+TABLE = lw.Rule(
+    features={"id": lw.Feature("key"), "a": lw.Feature("number", tolerance=1)}, output_column="z"
+)
+ALARMING = lw.Burst(last=3, alarm=2)
+
+
+@pytest.mark.parametrize("burst", [None, ALARMING], ids=["alone", "burst"])
+@pytest.mark.parametrize("ledger", [False, True], ids=["memory", "ledger"])
+@pytest.mark.parametrize("most", [0, 1, 10])
+def test_dictionary_of_a_verdict_is_what_watch_prints(most, ledger, burst, tmp_path):
+    (tmp_path / "rule.toml").write_text(TABLE.to_toml())
+    options = ["--rule", tmp_path / "rule.toml", "--witnesses", most]
+    options += ["--ledger", tmp_path / "led"] if ledger else []
+    options += ["--burst", burst.last, "--alarm", burst.alarm] if burst else []
+    given = "".join(json.dumps(row) + "\n" for row in FOUR_ROWS)
+    told = likewise("watch", *options, given=given).stdout.splitlines()
+    verdicts = lw.Monitor(TABLE, burst=burst, comparable=True).observe_many(FOUR_ROWS)
+    wanted = [{"line": i, **fields} for i, fields in enumerate(verdicts.to_dicts(most), 1)]
+    assert told == [json.dumps(fields) for fields in wanted]
