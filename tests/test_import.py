@@ -41,6 +41,12 @@ LIGHT = {
         "assert watched.counts.decisions == 1",
         ("sklearn", "torch"),
     ),
+    "a rule that is proposed": (
+        "import likewise as lw\n"
+        "rows = [{'income': i / 7, 'granted': 'yes' if i % 2 else 'no'} for i in range(50)]\n"
+        "assert 'income' in lw.propose_rule(rows, output='granted').features",
+        FILES,
+    ),
     "a client": (
         "import likewise as lw\n"
         "client = lw.connect('http://127.0.0.1:9')\n"

@@ -15,7 +15,7 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from likewise.proposing.profile import first_rows
+from likewise.proposing.first_rows import first_rows
 from likewise.sources.file_source import open_source
 from tests.sources.messy_files import COUNT, NAMES, Style, packed, workbook, write
 from tests.sources.reading_times import parse_times

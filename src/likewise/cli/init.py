@@ -104,7 +104,7 @@ class _Sample(NamedTuple):
 
 
 def _read_sample(reading: "ReadingOptions", data: str, outputs: Sequence[str]) -> _Sample:
-    from likewise.proposing.profile import first_rows
+    from likewise.proposing.first_rows import first_rows
 
     with reading.open(data) as source:
         name = source.name

@@ -13,18 +13,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import polars as pl
 
-from likewise.sources.file_source import DecisionFile
-from likewise.sources.protocol import RefusedRow, Table, join_tables
-from likewise.sources.remarks import Remark, find_missing_words
-from likewise.sources.text_columns import (
-    SAMPLE,
-    TextColumns,
-    find_rounded,
-    parse_numbers,
-    remark_on_words,
-)
 from likewise.tables.array_types import Floats, Rows
 from likewise.tables.frames import Column, is_missing, read_number_column
 from likewise.tables.normalize import is_rounded, require_list
@@ -52,89 +41,6 @@ class ColumnNote:
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return {"about": self.about, "columns": list(self.columns), "text": self.text}
-
-
-# Reads the first rows of a file for a proposal; text columns become numbers if all values are.
-# Audits do not guess types (sources/delimited.py says why); proposals do, and a person reads the
-# result. A column that is text only because of a few values gets a remark.
-
-
-def first_rows(source: DecisionFile, most: int) -> tuple[Table, list[RefusedRow]]:
-    """Read the first rows of a file, with text that is all numbers as numbers; and rejected rows.
-
-    All rows have all columns: what a line of JSON leaves out is missing.
-    """
-    tables: list[Table] = []
-    refused: list[RefusedRow] = []
-    count = 0
-    for chunk in source.chunks({}, source.columns, most):
-        tables.append(chunk.table[: most - count])
-        refused += chunk.refused
-        count += len(tables[-1])
-        if count >= most:
-            break
-    whole = join_tables(tables)
-    if isinstance(whole, list):
-        names = dict.fromkeys([*source.columns, *(name for row in whole for name in row)])
-        return [{name: row.get(name) for name in names} for row in whole], refused
-    text = source.text
-    if text is None:
-        return whole, refused
-    return whole.with_columns(
-        [_guess_numbers(whole[name], text) for name in whole.columns]
-    ), refused
-
-
-def _guess_numbers(values: pl.Series, text: TextColumns) -> pl.Series:
-    """Convert a column to numbers if all values are; else add a remark if it looks like numbers."""
-    if values.dtype != pl.String:
-        return values
-    name, settled = values.name, text.get_column_reading(values.name)
-    if settled.reading is None:
-        text.remark(name, remark_on_words(name, settled, whole_too=True))
-        text.words.add_kept_words(name, values)
-        return values
-    bare, numbers = parse_numbers(values, settled.reading)
-    if numbers.null_count() > values.null_count() or numbers.is_nan().any():
-        nothing = find_missing_words(values)
-        unfit = numbers.is_null() & values.is_not_null() & ~nothing
-        unfit = unfit & (values.str.strip_chars() != "")
-        if unfit.any():
-            text.remark(name, _remark_late_word(values, unfit))
-            text.words.add_kept_words(name, values)
-            return values
-        if nothing.any():
-            text.words.add_missing(name, values.filter(nothing))
-            numbers = numbers.to_frame().select(pl.when(~nothing).then(pl.col(name))).to_series()
-    whole = bare.str.strip_chars().cast(pl.Int64, strict=False)
-    if whole.null_count() > numbers.null_count():
-        many_digits = next(find_rounded(bare, numbers), None)
-        if many_digits is not None:
-            text.remark(name, _remark_long_number(values, many_digits))
-            return values
-    text.remark(name, settled.remark)
-    return whole if whole.null_count() == numbers.null_count() else numbers
-
-
-def _remark_late_word(values: pl.Series, unfit: pl.Series) -> Remark:
-    count = int(unfit.sum())
-    return Remark(
-        f"the first {SAMPLE:,} values are numbers, and all are read as words, since {count:,} of"
-        f" {len(values):,} {'is' if count == 1 else 'are'} none",
-        values.name,
-        values.filter(unfit)[0],
-        count,
-        "If it means a missing value, name it with --missing; else correct it",
-    )
-
-
-def _remark_long_number(values: pl.Series, at: int) -> Remark:
-    """Remark that numbers of many digits stay text, since float64 would change them."""
-    return Remark(
-        "whole numbers of many digits are read as words, since float64 would round them",
-        values.name,
-        values[at],
-    )
 
 
 @dataclass(frozen=True, eq=False)
