@@ -20,8 +20,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings", "navigation"]
 
 root_doc = "docs/README"
 source_suffix = {".md": "markdown"}
-include_patterns = ["*.md", "docs/*.md", "docs/*/*.md", "decisions/*.md"]
-exclude_patterns = [".*", "build", "dist", "src", "tests", "benchmarks", "requirements"]
+include_patterns = ["*.md", "docs/*.md", "docs/*/*.md", "decisions/*.md", "tests/README.md"]
+exclude_patterns = [".*", "build", "dist", "src", "tests/[a-z_]*", "benchmarks", "requirements"]
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["deflist"]

@@ -73,6 +73,7 @@ SECTIONS = {
         "docs/ledger-format",
         "CHANGELOG",
         "CONTRIBUTING",
+        "tests/README",
     ],
 }
 SHORT = {

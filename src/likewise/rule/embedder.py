@@ -28,16 +28,8 @@ _loading_lock = ForkSafeLock()  # so that two threads do not load a model twice
 class Embedder(DeclaredEmbedder):
     """Turns texts or pictures into vectors, with a model that it names.
 
-    name        one of these:
-
-                "wordllama"                     averaged word vectors; its package has the weights
-                "sentence-transformers:MODEL"   a folder, or a name that its hub knows
-                "onnx:PATH"                     any ONNX model
-                "torch:module:function"         a function that returns a torch module or a callable
-                "python:module:function"        a function that embeds a batch
-                a callable                      such a function itself: it gets texts as a list, and
-                                                arrays of one shape as one array with another axis,
-                                                and returns a vector for each
+    name        the model: "wordllama", "sentence-transformers:MODEL", "onnx:PATH",
+                "torch:module:function", "python:module:function", or a callable
     normalise   whether vectors are scaled to length 1; if not given, those of wordllama and
                 sentence-transformers are
     batch       how many items the model gets at once
@@ -55,6 +47,12 @@ class Embedder(DeclaredEmbedder):
                 elsewhere is never opened; without a folder, none is
     limit_bytes     the most bytes of a picture file
     limit_pixels    the most pixels of a decoded picture, and of several at once
+
+    "wordllama" averages word vectors, and its package has the weights. MODEL is a folder, or a name
+    that the hub of Sentence Transformers knows; PATH is that of any ONNX model. "torch:" names a
+    function that returns a torch module or a callable, "python:" one that embeds a batch. A
+    callable is such a function itself: it gets texts as a list, and arrays of one shape as one
+    array with another axis, and returns a vector for each.
 
     "python:", "torch:" and "sentence-transformers:" name code: loading such a model imports and
     runs it, and a folder of Sentence Transformers can hold Python files and pickles. An ONNX model,
