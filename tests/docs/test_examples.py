@@ -1,5 +1,6 @@
 """The documents keep their word: examples run, names are explained, links lead somewhere."""
 
+import builtins
 import contextlib
 import dataclasses
 import doctest
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import likewise as lw
+from likewise.monitor.monitor_ledger import MonitorLedger
 from likewise.rule import feature, rule
 from likewise.search.indexes.registry import METRICS
 from tests.support.looping import each
@@ -21,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MADE = {"build", "dist", "__pycache__"}
 
 FENCE = re.compile(r"^```(\w*|\{[\w-]+\})\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OF_THE_CORE = {"check_process", "drain", "is_own_process", "release"}
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -165,6 +168,24 @@ def test_method_of_a_monitor_is_in_its_reference(name):
     assert written in text("docs/reference/monitors.md")
 
 
+@each("name", [name for name in vars(MonitorLedger) if not name.startswith("_")])
+def test_method_of_a_monitors_ledger_is_in_its_reference(name):
+    if name in OF_THE_CORE:
+        return
+    written = f"`{name}`" if isinstance(vars(MonitorLedger)[name], property) else f"`{name}("
+    assert written in text("docs/reference/monitors.md")
+
+
+@each("name", ["docs/reference/monitors.md", "docs/reference/ledgers.md"])
+def test_what_a_reference_names_is_there(name):
+    defined = re.compile(r"(?:class|def) (\w+)|^ *(\w+)(?:: [^=\n]+)? = ", re.MULTILINE)
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    known = {found[1] or found[2] for found in defined.finditer(code)} | set(vars(builtins))
+    named = re.findall(r"`(?:[\w.]+\.)?([A-Z][a-z]\w+|[a-z_]\w*(?=\())", text(name))
+    assert len(named) > 50
+    assert not set(named) - known - {"Future"}
+
+
 def test_readme_stays_a_front_door():
     assert len(text("README.md").encode()) < 7_000, "references belong into docs/reference"
 
@@ -201,6 +222,25 @@ def test_relative_links_lead_to_files(name):
             continue
         target = (ROOT / name).parent / link.partition("#")[0]
         assert target.is_file(), f"{name} links to {link}, which is no file: the site has none"
+
+
+def anchors(name: str) -> set[str]:
+    """The places of a page that a link can name: its headings, as GitHub and the site call them."""
+    headings = re.findall(r"^#+ +(.+?) *$", FENCE.sub("", text(name)), re.MULTILINE)
+    shown = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", one) for one in headings]
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in shown}
+
+
+@each("name", names(files(".md")))
+def test_links_lead_to_headings(name):
+    for link in LINK.findall(FENCE.sub("", text(name))):
+        page, mark, anchor = link.partition("#")
+        if not mark or re.match(r"[a-z]+:", link):
+            continue
+        target = (ROOT / name).parent / page if page else ROOT / name
+        if target.suffix == ".md":
+            found = anchors(str(target.resolve().relative_to(ROOT)))
+            assert anchor in found, f"{name} links to {link}, which is no heading"
 
 
 @each("name", names(files(".md")))

@@ -53,7 +53,7 @@ class GroupSide:
     """Decisions that got less than some similar case in the other group."""
     got_less_people: int
     gap: float | None
-    """How much better the similar cases fared, on average: `like_favourable` minus `favourable`,
+    """How much better the similar cases fared, on average: `similar_favourable` minus `favourable`,
     with the sign reversed where low numbers are wanted. Below 0: they fared worse."""
     in_test: int
     """People in neighbourhoods that have members of both groups."""
