@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from starlette.responses import Response
 
 from likewise.explaining.past import Points
+from likewise.ledger.heads import Head
 from likewise.ledger.notes import DISPOSITIONS
 from likewise.service.body_types import (
     DecisionDetailsBody,
@@ -180,7 +181,11 @@ async def stats(request: AdmittedRequest) -> StatsBody:
 async def head(request: AdmittedRequest) -> HeadBody:
     """Return the end of the ledger's chain, to be stored elsewhere."""
     served = request.served
-    end = await served.run_in_turn(served.monitor.ledger.head)
+
+    def read_end() -> Head:
+        return served.monitor.ledger.head()  # looked up in its turn: a refusal is counted there
+
+    end = await served.run_in_turn(read_end)
     return HeadBody(str(end), end.rows, end.events)
 
 
