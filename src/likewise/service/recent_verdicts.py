@@ -170,7 +170,7 @@ def trim_verdicts(verdicts: Verdicts, places: Rows, witnesses: int) -> Verdicts:
         chosen = verdicts.mark_nearest(witnesses) & is_wanted[verdicts.owners]
         verdicts = verdicts.select_witnesses(chosen)
         counts = np.diff(verdicts.offsets)[places]
-    left_out = all_counts - counts
+    unlisted = all_counts - counts
     return replace(
         verdicts,
         offsets=np.concatenate([[0], counts.cumsum()]).astype(np.int64),
@@ -181,7 +181,7 @@ def trim_verdicts(verdicts: Verdicts, places: Rows, witnesses: int) -> Verdicts:
         comparable=_at(verdicts.comparable, places),
         models=_pick(verdicts.models, places),
         not_compared=_at(verdicts.not_compared, places),
-        left_out=left_out if left_out.any() else None,
+        unlisted_witnesses=unlisted if unlisted.any() else None,
         first_verdicts=None,
         row_numbers=verdicts.rows[places],
     )

@@ -76,14 +76,15 @@ def verdict_of(body: dict[str, Any], past: VerdictPast | None) -> Verdict:
 
 def exact_columns(verdicts: Verdicts, most: int | None = None) -> dict[str, Any]:
     """Write the verdicts of a batch as columns, each with at most so many of its witnesses."""
-    first_verdicts, left_out = verdicts.first_verdicts, verdicts.left_out
+    first_verdicts, unlisted = verdicts.first_verdicts, verdicts.unlisted_witnesses
     if most is not None and (np.diff(verdicts.offsets) > most).any():
         before = np.diff(verdicts.offsets)
         verdicts = verdicts.select_witnesses(verdicts.mark_nearest(most))
         cut = before - np.diff(verdicts.offsets)
-        left_out = cut if left_out is None else cut + left_out
+        unlisted = cut if unlisted is None else cut + unlisted
     columns = {name: getattr(verdicts, name) for name in _COLUMNS}
-    columns |= {"left_out": left_out, "witnesses": _columns(verdicts.witnesses), "past": None}
+    columns |= {"unlisted_witnesses": unlisted, "past": None}
+    columns["witnesses"] = _columns(verdicts.witnesses)
     if first_verdicts is not None:
         columns["first_verdicts"] = [
             None if one is None else exact_body(one, most) for one in first_verdicts

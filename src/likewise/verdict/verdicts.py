@@ -246,8 +246,8 @@ class Verdicts:
     """The model of each of `witnesses`, None for one without."""
     missing_decisions: int = 0
     """How many decisions were known to be missing from the history when these were judged."""
-    left_out: Rows | None = None
-    """How many witnesses of each a service has counted but not sent; None if it sent all."""
+    unlisted_witnesses: Rows | None = None
+    """How many witnesses of each a service has counted but not listed; None if it listed all."""
     first_verdicts: tuple[Verdict | None, ...] | None = None
     """The first answer for each decision that was sent before, under its key; None for the others,
     and None if there are only others."""
@@ -264,8 +264,8 @@ class Verdicts:
     """The rows of a table that were only checked; they have no row in the history."""
 
     def __post_init__(self) -> None:
-        counted = (self.firsts, self.absent, self.neighbours, self.comparable, self.left_out)
-        for array in (self.offsets, self.row_numbers, self.not_compared, *counted):
+        counted = (self.neighbours, self.comparable, self.unlisted_witnesses, self.not_compared)
+        for array in (self.offsets, self.row_numbers, self.firsts, self.absent, *counted):
             if array is not None:
                 array.flags.writeable = False
 
@@ -407,10 +407,11 @@ class Verdicts:
     @property
     def omitted_witnesses(self) -> Rows:
         """How many witnesses of each are counted but not listed."""
-        left_out = np.zeros(len(self), np.int64) if self.left_out is None else self.left_out
+        unlisted = self.unlisted_witnesses
+        own_counts = np.zeros(len(self), np.int64) if unlisted is None else unlisted
         if self.first_verdicts is None:
-            return left_out
-        each = zip(self.first_verdicts, left_out.tolist(), strict=True)
+            return own_counts
+        each = zip(self.first_verdicts, own_counts.tolist(), strict=True)
         return np.array(
             [own if one is None else one.omitted_witnesses for one, own in each], np.int64
         )
@@ -432,7 +433,7 @@ class Verdicts:
     @property
     def counts(self) -> Rows:
         """Witnesses per decision, including omitted ones."""
-        if self.first_verdicts is None and self.left_out is None:
+        if self.first_verdicts is None and self.unlisted_witnesses is None:
             return self._listed_counts
         return self._listed_counts + self.omitted_witnesses
 
@@ -533,6 +534,7 @@ class Verdicts:
             over = ComparedRows(int(self.firsts[i]), stop, int(self.absent[i]))
         if self.neighbours is not None:
             near = int(self.neighbours[i])
+        unlisted = self.unlisted_witnesses
         return VerdictContext(
             self.past,
             over,
@@ -545,7 +547,7 @@ class Verdicts:
             None if self.models is None else self.models[i],
             None if self.witness_models is None else self.witness_models[part],
             self.missing_decisions,
-            omitted_witnesses=0 if self.left_out is None else int(self.left_out[i]),
+            omitted_witnesses=0 if unlisted is None else int(unlisted[i]),
             not_compared=0 if self.not_compared is None else int(self.not_compared[i]),
             question=self.question,
         )
