@@ -213,6 +213,15 @@ def test_a_pair_that_there_is_not_is_refused(server, ana):
         assert ana.ask("GET", path).status in (400, 404, 422), path
 
 
+def test_a_page_that_there_is_not_is_refused_as_a_page_or_as_json(ana):
+    for path in ("nothing", "pairs/1/2/3"):
+        answer = ana.ask("GET", path)
+        assert answer.status == 404 and answer.headers["content-type"].startswith("text/html")
+    for path, accept in (("nothing.json", "text/html"), ("nothing", "application/json")):
+        answer = ana.ask("GET", path, accept=accept)
+        assert answer.status == 404 and answer.json()["code"]
+
+
 def test_a_look_at_people_is_an_event_where_the_settings_say_so(server, ana):
     row, one = next(iter(entries(server).items()))
     ana.page(f"pairs/{row}/{one.nearest[0].row}")

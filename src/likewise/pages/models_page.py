@@ -31,8 +31,8 @@ async def load(visit: Visit) -> PageData:
     names = [counts.model for counts in by_model if counts.model is not None]
 
     def more() -> dict[str, Any]:
-        by_models = model_section(by_model, compare, uncounted="the ledger does not store that")
-        return {"names": names, "by_model": by_models}
+        uncounted = "the ledger does not store that" if served.monitor.durable else ""
+        return {"names": names, "by_model": model_section(by_model, compare, uncounted=uncounted)}
 
     return PageData(data, more)
 
