@@ -202,7 +202,8 @@ def test_a_pair_shows_the_report_s_card_others_and_values_as_text(server, ana):
         pair = stored_pair(ledger, sides[0], known[row].nearest[1])
         later, earlier = map(whereabouts, sides)
         rule = ledger.rule
-    assert pair_card(pair, rule, later=later, earlier=earlier) in page, "the report's card"
+    card = pair_card(pair, rule, later=later, earlier=earlier, zone="")
+    assert card in page, "the report's card"
 
 
 def test_a_pair_that_there_is_not_is_refused(server, ana):
@@ -210,6 +211,15 @@ def test_a_pair_that_there_is_not_is_refused(server, ana):
     row = next(iter(known))
     for path in (f"pairs/{row}/{row}", "pairs/0/0", "pairs/x/1", "pairs/99999/1"):
         assert ana.ask("GET", path).status in (400, 404, 422), path
+
+
+def test_a_page_that_there_is_not_is_refused_as_a_page_or_as_json(ana):
+    for path in ("nothing", "pairs/1/2/3"):
+        answer = ana.ask("GET", path)
+        assert answer.status == 404 and answer.headers["content-type"].startswith("text/html")
+    for path, accept in (("nothing.json", "text/html"), ("nothing", "application/json")):
+        answer = ana.ask("GET", path, accept=accept)
+        assert answer.status == 404 and answer.json()["code"]
 
 
 def test_a_look_at_people_is_an_event_where_the_settings_say_so(server, ana):

@@ -49,11 +49,13 @@ def pair_card(
     later: DecisionOrigin | None = None,
     earlier: DecisionOrigin | None = None,
     anchor: str | None = None,
+    zone: str = "UTC",
 ) -> str:
     """Render two decisions side by side as HTML.
 
     later, earlier   what else is known about the two
     anchor           the name of the card in links; unique on a page
+    zone             what follows a time; nothing where the page says it once for all times
     """
     later, earlier = later or DecisionOrigin(), earlier or DecisionOrigin()
     features: dict[str, Feature] = dict(rule.features or {})
@@ -75,8 +77,8 @@ def pair_card(
         title=_title(pair, later, earlier),
         distance=_distance(pair, rule),
         heads=[
-            _head("earlier", pair.witness.row, other, earlier, pair.models[1]),
-            _head(now, pair.row, mine, later, pair.models[0]),
+            _head("earlier", pair.witness.row, other, earlier, pair.models[1], zone),
+            _head(now, pair.row, mine, later, pair.models[0], zone),
         ],
         lines=[_line(pair, name, rule, allowed) for name in (*differ, *alike[:_ALIKE])],
         notes=notes,
@@ -106,14 +108,19 @@ def _title(pair: Pair, later: DecisionOrigin, earlier: DecisionOrigin) -> str:
 
 
 def _head(
-    when: str, row: int | None, keys: list[object], where: DecisionOrigin, model: str | None
+    when: str,
+    row: int | None,
+    keys: list[object],
+    where: DecisionOrigin,
+    model: str | None,
+    zone: str,
 ) -> dict[str, Any]:
     place, file, time = "this one" if row is None else f"row {row:,}", None, None
     if where.place is not None:
         place, file = f"{where.unit} {where.place:,}", where.file
     if where.time is not None:
         day, _, rest = where.time.partition(" ")
-        time = day, f"{rest} UTC".strip()
+        time = day, f"{rest} {zone}".strip()
     return {
         "when": when,
         "place": place,

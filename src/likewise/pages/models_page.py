@@ -1,5 +1,7 @@
 """The page of models: what each decided, and what contradicts within and across models."""
 
+from typing import Any
+
 from likewise.pages.frame import PageData, PagePart, Screen
 from likewise.pages.page_state import Visit
 from likewise.pages.running_tally import count_totals
@@ -27,7 +29,12 @@ async def load(visit: Visit) -> PageData:
         "models": [model.to_dict() for model in by_model],
     }
     names = [counts.model for counts in by_model if counts.model is not None]
-    return PageData(data, lambda: {"names": names, "by_model": model_section(by_model, compare)})
+
+    def more() -> dict[str, Any]:
+        uncounted = "the ledger does not store that" if served.monitor.durable else ""
+        return {"names": names, "by_model": model_section(by_model, compare, uncounted=uncounted)}
+
+    return PageData(data, more)
 
 
 PARTS: tuple[PagePart, ...] = (

@@ -89,17 +89,19 @@ async def load(visit: Visit) -> PageData:
     }
 
     def more() -> dict[str, Any]:
+        rates = [
+            window.counts.rate if window.counts.comparable >= _LEAST_PLOTTED else None
+            for window in closed
+        ]
         columns = [
             [float(window.start) for window in closed],
-            [
-                window.counts.rate if window.counts.comparable >= _LEAST_PLOTTED else None
-                for window in closed
-            ],
+            rates,
             *([window[name] for window in data["windows"]] for name in ("usual_low", "usual_high")),
         ]
         return {
             "last_decision": "none yet" if age is None else describe_age(age),
             "plotted": _LEAST_PLOTTED,
+            "drawn": len(closed) >= 2 and any(rate is not None for rate in rates),
             "series": msgspec.json.encode(columns).decode(),
         }
 

@@ -111,6 +111,7 @@ class PageRouter:
                 routes.append(Route(path, partial(self._handle_form, part), methods=["POST"]))
             else:
                 routes.append(Route(path, partial(self._download, part)))
+        routes.append(Route("/m/{name}/{rest:path}", self._refuse_unknown, methods=["GET"]))
         return routes
 
     def _forget_on_erase(self, served: ServedMonitor) -> None:
@@ -261,6 +262,18 @@ class PageRouter:
 
     async def _redirect_to_overview(self, request: Request) -> Response:
         return RedirectResponse(page_url(request.path_params["name"], "overview"), 303, HEADERS)
+
+    async def _refuse_unknown(self, request: Request) -> Response:
+        """Answer with a page that there is no such page; as JSON to whoever asks for that."""
+        path = request.url.path
+        unknown = Refusal(404, f"there is no page {path!r}.")
+        if path.endswith(".json") or wants_json(request):
+            raise unknown
+        try:
+            visit = self._visit(request, "read")
+        except (LikewiseError, Refusal) as error:
+            return self._refuse(request, error)
+        return self._refuse(request, unknown, visit)
 
     async def _show_sign_in(self, request: Request, why: str = "", status: int = 200) -> Response:
         target = quote(_local_path(request.query_params.get("next", "/")))

@@ -62,7 +62,7 @@ class PairDetails:
     def card(self) -> str:
         """Return the pair as HTML; there must be a pair."""
         assert self.pair is not None
-        return pair_card(self.pair, self.rule, later=self.later, earlier=self.earlier)
+        return pair_card(self.pair, self.rule, later=self.later, earlier=self.earlier, zone="")
 
     def to_dict(self) -> dict[str, Any]:
         return {

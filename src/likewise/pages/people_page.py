@@ -204,7 +204,9 @@ async def erase(visit: Visit, fields: Mapping[str, str]) -> str:
     text = fields.get("key", "")
     if not text or fields.get("again", "") != text:
         raise Refusal(
-            422, "the key that you typed is another one. Nothing was erased: go back and try again."
+            422,
+            "the key that you typed is not the key of this decision. Nothing was erased: go back"
+            " and try again.",
         )
     whole_person = fields.get("person") == "all"
 

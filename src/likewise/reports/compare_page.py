@@ -259,7 +259,7 @@ def _plot(comparison: Comparison) -> str:
         bottom = _TOP + _STEP * len(sides)
         parts = [
             line(x(mark), 8, x(mark), bottom, "grid")
-            + text(x(mark), bottom + 16, percent(mark), "tick", "middle")
+            + text(x(mark), bottom + 16, f"{100 * mark:g}%", "tick", "middle")
             for mark in marks
         ]
         for i, side in enumerate(sides):

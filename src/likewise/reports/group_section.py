@@ -14,28 +14,33 @@ _MODEL_TABLE = 20  # models in the table before the rest is folded away
 _MODEL_LEAD = (
     "Which model decided is known. A decision may contradict an earlier one of the same model, or"
     " one of another model: the first says that a model is not consistent with itself, the second"
-    " that two models do not agree. Each count is of the decisions that had such an earlier similar"
-    " case."
+    " that two models do not agree."
 )
+_COUNTED = " Each count is of the decisions that had such an earlier similar case."
+_UNCOUNTED = "there are too many similar pairs, or earlier decisions are forgotten"
 
 
-def model_section(models: Sequence[ModelCounts], compare: str) -> str:
+def model_section(
+    models: Sequence[ModelCounts], compare: str, *, uncounted: str = _UNCOUNTED
+) -> str:
     """Render a table by model; nothing where no model is known.
 
     compare: which decisions the rule compares
+    uncounted: why the similar cases within and across models are not counted, where they are not
     """
     if not models:
         return ""
+    is_counted = compare != "all" or all(one.within.comparable is not None for one in models)
     heads = ["model", "decisions", "contradict an earlier one"]
     for side, whose in ((models[0].within, "its own"), (models[0].across, "another model’s")):
         heads += [f"contradict {whose}"] * side.compared
     return render(
         "reports/model_section.html",
-        lead=_MODEL_LEAD + _only(compare),
+        lead=_MODEL_LEAD + (_COUNTED if is_counted else "") + _only(compare),
         heads=heads,
         rows=[(name_of(one.model), _cells(one)) for one in models],
         most=_MODEL_TABLE,
-        not_looked_at=compare == "all" and any(one.within.comparable is None for one in models),
+        uncounted="" if is_counted else uncounted,
     )
 
 

@@ -112,7 +112,10 @@ def _tiles(findings: Findings) -> list[tuple[str, str]]:
         (f"{findings.violations:,}", "contradict an earlier one"),
         (f"{findings.in_any_pair:,}", "are in a contradicting pair, in any order"),
         (f"{findings.pairs:,}", "contradicting pairs in all"),
-        (f"{findings.margins.identical:,}", "contradict one that was the same in all that counts"),
+        (
+            f"{findings.margins.identical:,}",
+            "contradict a case that is the same in everything compared",
+        ),
     ]
 
 

@@ -106,7 +106,7 @@ class Chart {
     if (!numbers || numbers === this.numbers || !window.uPlot) return;
     this.numbers = numbers;
     const data = JSON.parse(numbers);
-    this.place.hidden = data[0].length < 2;
+    this.place.hidden = data[0].length < 2 || data[1].every((rate) => rate === null);
     if (this.place.hidden) return;
     if (this.plot) this.plot.setData(data);
     else this.plot = new uPlot(this.options(), data, this.place);
@@ -116,6 +116,8 @@ class Chart {
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
     const percent = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)}%`);
+    const shares = (_, marks, __, ___, step) => // labels of the axis, a step apart
+      marks.map((mark) => `${(100 * mark).toFixed(step < 0.0099 ? 1 : 0)}%`);
     const axis = {
       stroke: colour("--muted"),
       grid: { stroke: colour("--hair"), width: 1 },
@@ -124,9 +126,10 @@ class Chart {
     const edge = { stroke: "transparent", points: { show: false } };
     return {
       width: this.width(), height: 260, tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+      padding: [null, 32, null, null], // room for half a label
       cursor: { y: false },
       scales: { y: { range: (_, __, most) => [0, Math.max(0.01, most * 1.1)] } },
-      axes: [{ ...axis, space: 100, values: clockTimes }, { ...axis, size: 56, values: (_, ticks) => ticks.map(percent) }],
+      axes: [{ ...axis, space: 70, values: clockTimes }, { ...axis, size: 56, values: shares }],
       series: [
         { label: "time (UTC)", value: (_, v) => (v === null ? "–" : MOMENT.format(v * 1000)) },
         { label: "rate", stroke: colour("--accent"), width: 2, value: (_, v) => percent(v),
