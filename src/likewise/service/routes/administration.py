@@ -1,6 +1,6 @@
 """Routes that change a history other than by decisions: erase, overrule, review; and verify.
 
-Invariant: every call is written into the ledger's chain first (admin_log.py), and carried out once
+Invariant: every call is written into the ledger's chain first (service_log.py), and carried out once
 however often it is sent (repeated_requests.py).
 """
 
