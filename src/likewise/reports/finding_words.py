@@ -256,16 +256,16 @@ def _describe_headline(findings: Findings) -> Iterable[str]:
     else:
         yield (
             f"{percent(flagged / comparable)} of the comparable decisions ({flagged:,} of"
-            f" {comparable:,}) {verb} an earlier one about a similar case; of all {rows:,} it is"
-            f" {percent(findings.rate)}."
+            f" {comparable:,}) {verb} an earlier one about a similar case; that is"
+            f" {percent(findings.rate)} of all {rows:,}."
         )
     left = rows - comparable
     if left:
         only = "Only " * (comparable < _ONLY * rows)
         yield (
             f"{only}{comparable:,} of {_many(rows)} ({percent(comparable / rows)}) had an earlier"
-            f" similar case to be compared with; the other {left:,} had nothing to contradict,"
-            " which proves nothing."
+            f" similar case to be compared with; the other {left:,} had none, so nothing follows"
+            f" about {'it' if left == 1 else 'them'}."
         )
 
 
