@@ -30,7 +30,7 @@ The extra `cli` brings the command, the extra `demo` what the demo needs as well
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     command: Any = typer.main.get_command(app)
     parts = [HEAD, _overview(command), _exit_codes(), _described(command, "likewise")]
     parts += [_described(one, f"likewise {name}") for name, one in command.commands.items()]
@@ -38,7 +38,7 @@ def page() -> str:
 
 
 def _overview(command: Any) -> str:
-    """Every command with the first paragraph of its help."""
+    """List every command with the first paragraph of its help."""
     lines = ["| command | what it does |", "|---|---|"]
     for name, one in command.commands.items():
         first = re.split(r"\n\s*\n", inspect.cleandoc(one.help or ""))[0]
@@ -49,7 +49,7 @@ def _overview(command: Any) -> str:
 
 
 def _exit_codes() -> str:
-    """As the header of endings.py lists them."""
+    """List the exit codes from the header of exit_codes.py."""
     found = re.findall(r"(?:^    |; )(\d+)\s+([^;\n]+)", exit_codes.__doc__ or "", re.MULTILINE)
     found.sort(key=lambda one: int(one[0]))
     lines = [f"| {code} | {_escaped(meaning)} |" for code, meaning in found]

@@ -45,7 +45,7 @@ class Applicant(BaseModel):
 async def score(applicant: Applicant) -> dict[str, object]:
     x = [applicant.income, applicant.debt]
     decision = str(model.predict([x])[0])
-    verdict = await told({"x": x, "z": decision, "key": applicant.id})
+    verdict = await send_decision({"x": x, "z": decision, "key": applicant.id})
     return {
         "decision": decision,
         "contradicts": None if verdict is None else verdict["count"],
@@ -58,7 +58,7 @@ async def worker() -> int:
     return os.getpid()
 
 
-async def told(decision: dict[str, object]) -> dict[str, int] | None:
+async def send_decision(decision: dict[str, object]) -> dict[str, int] | None:
     """The verdict on a decision. The key makes it safe to send one again."""
     try:
         answer = await app.state.likewise.post("/v1/monitors/default/observe", json=decision)

@@ -17,7 +17,7 @@ LikewiseError
 ├── BadRow             the history has no such row
 ├── BadFile            a file cannot be used, or cannot grow
 │   ├── BadTable           its columns, or outputs, do not fit the rule
-│   └── CannotLook         the system does not let us read it; its content may be fine
+│   └── CannotRead         the system does not let us read it; its content may be fine
 ├── Unreachable        a service did not answer
 ├── Forbidden          a service does not know the token, or the token may not do that
 └── Violation          a watched model contradicted itself and is set to stop at that
@@ -253,10 +253,10 @@ class BadTable(BadFile):
         self.columns = tuple(columns)
 
 
-class CannotLook(BadFile):
+class CannotRead(BadFile):
     """The system does not let us read a file; its content may be fine."""
 
-    code = "cannot-look"
+    code = "cannot-read"
 
 
 class Unreachable(LikewiseError, ConnectionError):

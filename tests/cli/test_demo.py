@@ -108,7 +108,7 @@ def test_demo_counts_every_violation_among_the_comparable(said, truth, comparabl
     assert (percent(share), percent(of_all)) == ("12.2%", "5.3%")
     assert (
         f"12.2% of the comparable decisions ({len(flagged):,} of {len(comparable):,}) contradict an"
-        f" earlier one about a similar case; of all {demo_loans.DECISIONS:,} it is 5.3%." in said
+        f" earlier one about a similar case; that is 5.3% of all {demo_loans.DECISIONS:,}." in said
     )
 
 

@@ -131,10 +131,10 @@ def test_few_comparable_decisions_are_the_headline(few, rule, capsys):
     first, second, third, *_ = said(capsys, few, "--rule", rule).out.splitlines()
     assert first == (
         "43.8% of the comparable decisions (14 of 32) contradict an earlier one about a similar"
-        " case; of all 4,454 it is 0.31%."
+        " case; that is 0.31% of all 4,454."
     )
     assert second.startswith("Only 32 of 4,454 decisions (0.72%) had an earlier similar case")
-    assert "; the other 4,422 had nothing to contradict" in second
+    assert "; the other 4,422 had none, so nothing follows about them." in second
     assert third.startswith("28 of 4,454 decisions (0.63%) belong to at least one")
 
 
@@ -264,7 +264,7 @@ def test_equal_times_go_by_line_and_from_the_end_where_the_newest_come_first(
         assert {key: told[key] for key in expected} == expected
         assert told["computed"]["order"]["ties"] == 490
         page = said(capsys, path, "--rule", timed_rule, "--time-column", "made").out
-        assert "490 have the time of the one before" in page
+        assert "490 have the same time as the one before" in page
 
 
 def test_without_times_only_what_is_free_of_order_stays_the_same(timed_rule, tmp_path, capsys):

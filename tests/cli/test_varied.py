@@ -1,4 +1,4 @@
-"""Which line of the rule does the work: the page, the terminal and JSON say what all pairs say."""
+"""Which column of the rule matters most: the page, the terminal and JSON say what all pairs say."""
 
 import datetime
 import html
@@ -119,7 +119,7 @@ def test_calibrate_counts_and_prints_what_all_pairs_say(plain, capsys):
     assert counts(told(capsys, *arguments)["varied"]) == by_hand
     assert main([*map(str, arguments), "--report", str(folder / "curve.html")]) == 0
     printed = capsys.readouterr().out
-    assert f"Which line of the rule does the work\nComputed from all {N} decisions:\n" in printed
+    assert f"Which column of the rule matters most\nComputed from all {N} decisions:\n" in printed
     for words, key in (
         ("the rule as it is", (None, None)),
         ("without home", ("home", "ignored")),
@@ -142,7 +142,7 @@ def test_what_rests_on_a_part_says_so(plain, capsys, monkeypatch):
     arguments = [str(folder / "d.parquet"), "--rule", str(folder / "r.toml")]
     assert main(["calibrate", *arguments]) == 0
     part = f"Computed from a part: the first 100 of {N} decisions"
-    assert f"does the work\n{part}:\n" in capsys.readouterr().out
+    assert f"matters most\n{part}:\n" in capsys.readouterr().out
     found = told(capsys, "audit", *arguments, "--report", folder / "page.html")
     assert counts(found["varied"]) == expected(rule, rows, 100)
     assert found["varied"]["decisions"] == 100

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import likewise as lw
-from likewise.errors import CannotLook
+from likewise.errors import CannotRead
 from tests.support.commands import COMMAND, likewise
 
 RULE = lw.Rule("linf", 0.1)
@@ -58,9 +58,9 @@ def test_without_file_descriptors_verify_fails_and_does_not_answer(folder):
     with lw.open(folder) as monitor, lw.Ledger(folder) as ledger:
         assert monitor.ledger.verify().ok and ledger.verify().ok
         for one in (monitor.ledger, ledger):
-            with NoFiles(), pytest.raises(CannotLook):
+            with NoFiles(), pytest.raises(CannotRead):
                 one.verify()
-        with NoFiles(), pytest.raises(CannotLook):
+        with NoFiles(), pytest.raises(CannotRead):
             lw.Ledger(folder)
         assert monitor.ledger.verify().ok and ledger.verify().ok
         assert monitor.observe([0.1], 1).row == 50
@@ -73,7 +73,7 @@ def test_without_file_descriptors_verify_fails_and_does_not_answer(folder):
 def test_closed_ledger_gives_no_answer(folder):
     ledger = lw.Ledger(folder)
     ledger.close()
-    with pytest.raises(CannotLook):
+    with pytest.raises(CannotRead):
         ledger.verify()
 
 
@@ -90,7 +90,7 @@ def test_file_that_may_not_be_read_is_no_alteration(name):
         (folder / name).chmod(0)
         os.seteuid(65534)
         try:
-            with pytest.raises(CannotLook), lw.Ledger(folder) as ledger:
+            with pytest.raises(CannotRead), lw.Ledger(folder) as ledger:
                 ledger.verify()
             with pytest.raises(lw.errors.BadFile):
                 lw.open(folder)
@@ -106,11 +106,11 @@ def test_file_that_may_not_be_read_is_no_alteration(name):
 PROGRAM = """
 import sys
 import likewise as lw
-from likewise.errors import CannotLook
+from likewise.errors import CannotRead
 try:
     with lw.Ledger(sys.argv[1]) as ledger:
         print("answered", ledger.verify().ok)
-except CannotLook:
+except CannotRead:
     print("raised")
 """
 STRACE = shutil.which("strace")
@@ -188,5 +188,5 @@ def test_file_of_records_that_is_not_there_is_an_alteration(folder, damage):
         assert not found.ok and RECORDS in found.problem
     with pytest.raises(lw.errors.BadFile) as told:
         lw.Ledger(folder)
-    assert not isinstance(told.value, CannotLook)
+    assert not isinstance(told.value, CannotRead)
     likewise("verify", folder, code=3)

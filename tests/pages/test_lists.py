@@ -292,7 +292,7 @@ def test_the_rule_is_in_words_and_says_what_another_epsilon_does(server, ana):
     assert told["lines_computed"]["problem"] is None
     assert {one["column"] for one in told["lines"]["variants"]} >= {"age", "job"}
     page = ana.page("rule?epsilon=0.25")
-    assert "Which line of the rule does the work" in page
+    assert "Which column of the rule matters most" in page
     assert "output_column" in page and "Repeated decisions about one person" in page
     assert ana.ask("GET", "rule?epsilon=0").status == 400
     assert ana.ask("GET", "rule?epsilon=no").status == 400

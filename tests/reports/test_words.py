@@ -149,11 +149,11 @@ def test_findings_in_words():
     share = percent(flagged / comparable)
     assert first == (
         f"{share} of the comparable decisions ({flagged} of {comparable}) contradict an earlier"
-        f" one about a similar case; of all 200 it is {percent(flagged / 200)}."
+        f" one about a similar case; that is {percent(flagged / 200)} of all 200."
     )
     assert second.startswith(f"{comparable} of 200 decisions (")
     assert second.endswith(
-        f"; the other {200 - comparable} had nothing to contradict, which proves nothing."
+        f"; the other {200 - comparable} had none, so nothing follows about them."
     )
     assert third.startswith(f"{findings.margins.identical:,} decisions contradict an earlier one")
     assert fourth.startswith(f"{findings.in_any_pair} of 200 decisions (")
@@ -165,7 +165,7 @@ def test_findings_in_words():
     assert describe_findings(found(RULE, alike)) == [
         "None of 1 comparable decision contradicts an earlier one about a similar case.",
         "1 of 2 decisions (50.0%) had an earlier similar case to be compared with; the other 1 had"
-        " nothing to contradict, which proves nothing.",
+        " none, so nothing follows about it.",
     ]
     unknown = describe_findings(found(RULE, rows, comparable=False))
     assert unknown[0] == (

@@ -44,13 +44,13 @@ def audit(
     rule: o.RuleFile = None,
     trust_code: o.TrustCode = False,
     report: Annotated[
-        Path | None, typer.Option(metavar="PAGE.html", help="Write a page to show to others.")
+        Path | None, typer.Option(metavar="PAGE.html", help="Write an HTML report.")
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write every violating pair with the values of both decisions, to work on: .xlsx,"
+            help="Write every violating pair with the values of both decisions, for review: .xlsx,"
             " .csv, .parquet or .jsonl.",
         ),
     ] = None,
@@ -64,8 +64,8 @@ def audit(
             metavar="SHARE",
             min=0.0,
             max=1.0,
-            help="End with exit code 1 if a larger share of decisions contradicts another:"
-            " see --max-rate-of.",
+            help="End with exit code 1 if a larger share of decisions contradicts another;"
+            " --max-rate-of says which share.",
         ),
     ] = None,
     max_rate_of: Annotated[
@@ -133,7 +133,7 @@ def audit(
 
     likewise audit decisions/ --rule likewise.toml --partition cells --workers 4
 
-    With --time-column decisions are judged in order of time, whatever the order of the lines;
+    With --time-column, decisions are judged in order of time, whatever the order of the lines;
     without it, "earlier" means "above in the file".
 
     Exit codes: 0 fine, 1 more violations than --max-rate allows, 2 bad usage, 3 bad data, or

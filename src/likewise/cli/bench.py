@@ -18,7 +18,7 @@ def bench(
     ] = False,
     json: o.Json = False,
 ) -> int:
-    """Measure decisions per second on this machine, beside a NumPy scan of the whole past.
+    """Measure decisions per second on this machine, and those of a plain NumPy scan.
 
     Takes two minutes at most. The decisions are generated, and a figure is given only if monitor
     and scan name the same witnesses. The load of the machine is stated, and figures at a load above

@@ -46,7 +46,7 @@ def calibrate(
     quick: o.RuleOptions,
     reading: ReadingOptions,
 ) -> int:
-    """Compute the share of decisions flagged, and comparable, at every epsilon.
+    """Compute for every epsilon which share of decisions is comparable, and which is flagged.
 
     likewise calibrate decisions.csv --rule likewise.toml --rate 0.01
 

@@ -1,7 +1,9 @@
 """The list of all commands of `likewise`, in the order in which `--help` shows them."""
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -56,7 +58,8 @@ def demo(
     serve: Annotated[
         bool,
         typer.Option(
-            "--serve", help="Let the decisions arrive within two minutes, and show pages."
+            "--serve",
+            help="Show pages in a browser while the decisions arrive, for two minutes.",
         ),
     ] = False,
     port: Annotated[
@@ -66,7 +69,7 @@ def demo(
         ),
     ] = 8800,
 ) -> int:
-    """Watch generated loan decisions of a real model, and see what is found. Start here."""
+    """Generate loan decisions of a model, and show what likewise finds. Start here."""
     if serve:
         from likewise.cli.demo import serve_demo
 
@@ -76,16 +79,20 @@ def demo(
     return run_demo(folder, as_json=json, command=o.command_line(context))
 
 
-app.command()(init)
-app.command()(audit)
-app.command()(compare)
-app.command()(calibrate)
-app.command()(watch)
-app.command()(serve)
-app.command()(token)
-for _command in (report, show, verify, head, replay, erase, backup, restore, migrate):
-    app.command(rich_help_panel="Ledgers")(_command)
-app.command()(bench)
-app.command()(warm)
+def _join_lines(docstring: str | None) -> str:
+    """Make each paragraph one line: the terminal wraps it to its width."""
+    paragraphs = inspect.cleandoc(docstring or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _add(*commands: Callable[..., int], **panel: Any) -> None:
+    for command in commands:
+        app.command(help=_join_lines(command.__doc__), **panel)(command)
+
+
+_add(init, audit, compare, calibrate, watch, serve, token)
+_ledger_commands = (report, show, verify, head, replay, erase, backup, restore, migrate)
+_add(*_ledger_commands, rich_help_panel="Ledgers")
+_add(bench, warm)
 
 likewise_command = typer.main.get_command(app)

@@ -25,7 +25,7 @@ _PAIRS = 1  # of each kind on a terminal
 def compare(
     options: CompareOptions,
     report: Annotated[
-        Path | None, typer.Option(metavar="PAGE.html", help="Write a page to show to others.")
+        Path | None, typer.Option(metavar="PAGE.html", help="Write an HTML report.")
     ] = None,
     json: o.Json = False,
 ) -> int:

@@ -221,10 +221,10 @@ def _describe_stream() -> str:
 
     watched = f"{DECISIONS:,} loan decisions of a model, watched in order of arrival."
     planted = (
-        f"Planted: on {UPDATED_ON} the model is retrained and now sees the district, too. The past"
-        " decisions that it learns from were unfair to people born abroad. Most of them live in two"
-        " districts: the model never sees who was born where, and learns it all the same. The"
-        " monitor sees only applicants and answers."
+        f"The planted flaw: on {UPDATED_ON} the model is retrained and now sees the district, too."
+        " The past decisions that it learns from were unfair to people born abroad. Most of them"
+        " live in two districts: the model never sees who was born where, but infers it from the"
+        " district. The monitor sees only applicants and answers."
     )
     return f"{_paragraph(watched)}\n\n{_paragraph(planted)}\n"
 

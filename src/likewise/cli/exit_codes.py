@@ -23,7 +23,7 @@ from threading import current_thread, main_thread
 from typing import Any
 
 from likewise.cli.terminal import say_on_stderr
-from likewise.errors import BadRule, CannotLook, LikewiseError
+from likewise.errors import BadRule, CannotRead, LikewiseError
 
 FINE, OVER, USAGE, DATA = 0, 1, 2, 3
 INTERRUPTED, ENDED, UNREAD, FAULT = 130, 143, 141, 70
@@ -93,7 +93,7 @@ def _describe(error: Exception) -> tuple[int, str, str]:
     if isinstance(error, CommandError):
         return error.exit_code, error.code, str(error)
     if isinstance(error, LikewiseError):
-        usage = isinstance(error, BadRule | CannotLook)
+        usage = isinstance(error, BadRule | CannotRead)
         return USAGE if usage else DATA, error.code, str(error)
     if isinstance(error, OSError):
         where = f" {error.filename}" if error.filename else ""

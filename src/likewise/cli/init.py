@@ -50,7 +50,7 @@ def init(
     *,
     reading: ReadingOptions,
 ) -> int:
-    """Propose a rule for a file of decisions: likewise.toml, with comments, to be edited.
+    """Propose a rule for a file of decisions: likewise.toml, with comments, for you to edit.
 
     likewise init decisions.csv --output-column approved
     """

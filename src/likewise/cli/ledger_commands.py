@@ -42,7 +42,7 @@ def erase(
     ] = False,
     json: o.Json = False,
 ) -> int:
-    """Erase decisions from a ledger: inputs, outputs and keys, in every file. There is no way back.
+    """Erase decisions from a ledger: inputs, outputs and keys, in every file. It cannot be undone.
 
     What stays is that there was a decision, when, and its hash, so that the chain can be verified.
     """
@@ -94,7 +94,7 @@ def backup(
     to: Annotated[Path, typer.Argument(metavar="DEST", help="The folder of the copy.")],
     json: o.Json = False,
 ) -> int:
-    """Copy a ledger, even while it is written: consistent and verified. Repeat to update a copy."""
+    """Copy a ledger, also while it is written, and verify the copy. Run it again to update it."""
     from likewise.ledger.backups import back_up
 
     open_for_reading(ledger).close()  # reports what is wrong with the folder
@@ -107,7 +107,7 @@ def restore(
     to: Annotated[Path, typer.Argument(metavar="LEDGER", help="A new folder.")],
     json: o.Json = False,
 ) -> int:
-    """Make a ledger of a copy, and verify it."""
+    """Restore a ledger from a backup, and verify it."""
     from likewise.ledger.backups import restore as restore_copy
 
     open_for_reading(copy).close()
@@ -144,7 +144,7 @@ def migrate(
     ] = [],  # noqa: B006 - the parser makes a new one
     json: o.Json = False,
 ) -> int:
-    """Make a ledger of another one, under another rule.
+    """Copy a ledger into a new one that has another rule.
 
     Verdicts are copied where the new rule gives the same ones, and computed again where it does
     not. The old ledger is verified first, and stays as it is.
@@ -263,7 +263,7 @@ def verify(
     ] = None,
     json: o.Json = False,
 ) -> int:
-    """Walk a ledger's chain of hashes, and name the first row that is not as it was written.
+    """Check the hash chain of a ledger, and name the first row that was altered.
 
     Exit codes: 0 intact, 3 altered, or not the chain of that head; 2 it could not be read.
     """
@@ -352,7 +352,7 @@ def head(
     ] = None,
     json: o.Json = False,
 ) -> int:
-    """Print the head of a ledger: keep it elsewhere to check later that nothing has changed."""
+    """Print the head of a ledger. Store it elsewhere, to check later that nothing has changed."""
     from likewise.ledger import heads
 
     if out is None and (sign is not None or timestamp is not None):

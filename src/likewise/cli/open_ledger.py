@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from likewise.cli.exit_codes import DATA, USAGE, CommandError
-from likewise.errors import BadFile, CannotLook
+from likewise.errors import BadFile, CannotRead
 
 if TYPE_CHECKING:
     from likewise.ledger.ledger import Ledger
@@ -19,7 +19,7 @@ def open_for_reading(path: Path) -> "Ledger":
     try:
         return Ledger(path)
     except BadFile as error:
-        code = USAGE if isinstance(error, CannotLook) else DATA
+        code = USAGE if isinstance(error, CannotRead) else DATA
         raise CommandError(f"the ledger {path}: {error}", code) from None
 
 

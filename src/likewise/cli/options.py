@@ -49,8 +49,8 @@ TrustCode = Annotated[
     bool,
     typer.Option(
         "--trust-code",
-        help="Load models that are code: python:, torch: and sentence-transformers: in a rule"
-        " import and run what they name.",
+        help="Allow a rule to import and run code: embedders named python:, torch: or"
+        " sentence-transformers:.",
     ),
 ]
 LedgerFolder = Annotated[
@@ -62,8 +62,8 @@ TimeColumn = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="When decisions were made. They are judged in this order, and the report shows rates"
-        " by it.",
+        help="The column with the time of each decision: they are judged in order of time, and the"
+        " report shows rates over time.",
     ),
 ]
 ModelColumn = Annotated[
@@ -103,7 +103,9 @@ Last = Annotated[
         min=1,
     ),
 ]
-Alarm = Annotated[int | None, _burst("Raise an alarm from K near inputs on.", metavar="K", min=1)]
+Alarm = Annotated[
+    int | None, _burst("Raise an alarm at K near inputs or more.", metavar="K", min=1)
+]
 
 
 _quick = panel_option("Without a rule: every column but the output is a number")

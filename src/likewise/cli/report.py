@@ -93,7 +93,7 @@ def report(
     ),
     json: o.Json = False,
 ) -> int:
-    """Write a page about a ledger: what contradicts what, since when, and at whose cost.
+    """Write a report about a ledger: what contradicts what, since when, and who got less.
 
     likewise report decisions.ledger --out page.html
     """

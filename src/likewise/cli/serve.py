@@ -11,7 +11,7 @@ from likewise.cli.terminal import log_stderr, progress, say, say_lines, say_on_s
 
 
 def warm() -> int:
-    """Compile the kernels now, where they are compiled at run time, and store them.
+    """Compile the inner loops now, not at their first use, and store them.
 
     Use it in container images, and on processors that no kernels are built for. Elsewhere the
     kernels are compiled already, and there is nothing to do.

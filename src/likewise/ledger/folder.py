@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from likewise.errors import BadFile, CannotLook
+from likewise.errors import BadFile, CannotRead
 from likewise.ledger.record_files import SUFFIX, sync_folder
 from likewise.ledger.schema import FORMAT, SCHEMAS, check_schema
 from likewise.ledger.stored import ChainEnd
@@ -82,7 +82,7 @@ def exists(folder: Path) -> bool:
         if not has_database or private.is_there(folder / f"{DATABASE}-journal"):
             return False  # there is a journal only during creation, before there is a log
     except OSError as error:
-        raise CannotLook(
+        raise CannotRead(
             f"{str(folder)!r} cannot be read: {error.strerror}. Nothing was changed: make sure that"
             " you may read it.",
             path=folder,
@@ -180,7 +180,7 @@ def unreadable(folder: Path, error: Exception) -> BadFile:
     if isinstance(error, sqlite3.ProgrammingError) or not (
         code is None or short or code & 0xFF in _DAMAGED
     ):
-        return CannotLook(
+        return CannotRead(
             f"{str(folder / DATABASE)!r} cannot be used: {error}. That says nothing about what is"
             " in it, and nothing was changed: make sure that it can be read and written, and try"
             " again.",
@@ -276,7 +276,7 @@ def mark_of(folder: Path) -> ChainEnd | None:
         # on Windows a lock keeps readers out
         if error.errno in private.NO_FILE_ERRNOS or os.name == "nt":
             return None
-        raise CannotLook(
+        raise CannotRead(
             f"{str(folder / LOCK)!r} cannot be read: {error.strerror}. That says nothing about the"
             " ledger: make sure that it can be read, and try again.",
             path=folder / LOCK,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.errors import BadFile, CannotLook
+from likewise.errors import BadFile, CannotRead
 from likewise.runtime.private_files import NO_FILE_ERRNOS, open_private, open_to_read
 
 SEGMENT_BYTES = 64 << 20
@@ -136,7 +136,7 @@ class RecordFiles:
                     " copy.",
                     path=path,
                 ) from None
-            raise CannotLook(
+            raise CannotRead(
                 f"{str(path)!r} cannot be read: {error.strerror}. That says nothing about what is"
                 " in it, and nothing was changed: make sure that it can be read, and try again.",
                 path=path,

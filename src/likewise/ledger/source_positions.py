@@ -3,7 +3,7 @@
 Every record has its source and its position. An event `positions` repeats the last ones: at the
 latest after as many rows as a file of records holds, and before rows leave the window.
 Invariant: positions of a source only grow.
-Cost: to read them, the records of one file at most; to check one, a lookup in a dictionary.
+Cost: reads the records of one file at most. Not here: storing them with decisions (store.py).
 """
 
 from collections.abc import Iterator

@@ -287,7 +287,10 @@ class Store:
         )
 
     def append(self, entries: Entries) -> None:
-        """Append decisions; if that fails, raise BadFile and append none of them."""
+        """Append decisions and their source positions in one transaction.
+
+        If that fails, raise BadFile and append none of them.
+        """
         if not self.is_in_sync:
             self.reconnect()
         count, first = len(entries.times), self.end.rows

@@ -7,7 +7,7 @@ Not here: the walk itself (format2/walk.py).
 
 from dataclasses import dataclass
 
-from likewise.errors import BadFile, CannotLook
+from likewise.errors import BadFile, CannotRead
 from likewise.ledger.folder import check_end, mark_of
 from likewise.ledger.heads import Head
 from likewise.ledger.protocol import ChainWalk
@@ -53,7 +53,7 @@ class Verification:
 def verify(reader: LedgerReader, head: Head | None = None, *, values: bool = True) -> Verification:
     """Walk the whole chain; a head, if given, must be on it.
 
-    Raise CannotLook if the system does not let us read the files: that proves nothing.
+    Raise CannotRead if the system does not let us read the files: that proves nothing.
 
     A writer may continue meanwhile. The database is read as it is at one moment, but records are
     overwritten by erasure and deleted when they leave the window. So if something seems wrong and
@@ -74,7 +74,7 @@ def _last_removal(reader: LedgerReader) -> int | None:
         return max(
             (event.number for event in reader.events() if event.kind in REMOVING_KINDS), default=-1
         )
-    except CannotLook:
+    except CannotRead:
         raise
     except BadFile:
         return None
@@ -108,7 +108,7 @@ def _verify(
                 )
             for _ in walk.chunks():
                 pass
-    except CannotLook:
+    except CannotRead:
         raise  # which says nothing about the ledger
     except Altered as error:
         return _outcome(reader, walk, error.row, error.problem)

@@ -1,9 +1,9 @@
-"""Erase people from a ledger: values, salts and words, in memory and in every file.
+"""Say what an erasure erased, and find the words that have to be destroyed with the rows.
 
-Invariant: afterwards no file of the folder holds an erased input, output or key, even in free
+Invariant: after an erasure no file of the folder holds an erased input, output or key, even in free
 space. The row's number, its time, its commitment, and verdicts that name the row remain.
 Cost: the database is rewritten, a second for a million rows, so erase many people at once.
-Not here: the order of the steps (journal.py)
+Not here: the order of the steps (journal.py), overwriting values and then salts (ledger/store.py).
 """
 
 from collections import defaultdict

@@ -1,7 +1,8 @@
 """Group commit: calls of several threads share a transaction of the ledger (see `CommitQueue`).
 
-Invariant: decisions are judged in the order in which they came; one is answered when it is on disk,
-or refused, and then it has left no trace. `finish` returns however often calls were interrupted.
+The thread that pops the only entry of `claim` commits. Invariant: decisions are judged in the order
+in which they came; one is answered when it is on disk, or refused, and then it has left no trace;
+`finish` returns however often calls were interrupted.
 Cost: a transaction waits for more calls at most half as long as the last transaction took, and not
 at all after a transaction with a single call.
 """

@@ -220,15 +220,15 @@ def describe_findings(findings: Findings) -> list[str]:
             *_describe_missing(findings),
             *_describe_loosening(findings),
         ]
-    sentences = [*_headline(findings), *_describe_missing(findings)]
+    sentences = [*_describe_headline(findings), *_describe_missing(findings)]
     identical = findings.margins.identical
     if identical:
         verb = "contradicts" if identical == 1 else "contradict"
         sentences.append(
             f"{_many(identical)} {verb} an earlier one that was the same in everything that counts."
         )
-    sentences += _in_any_order(findings)
-    sentences += _by_model(findings)
+    sentences += _describe_any_order(findings)
+    sentences += _describe_models(findings)
     sentences += group_sentences(findings.groups) if findings.violations else ()
     return sentences
 
@@ -237,7 +237,7 @@ def _many(decisions: int) -> str:
     return f"{decisions:,} decision{'s' * (decisions != 1)}"
 
 
-def _headline(findings: Findings) -> Iterable[str]:
+def _describe_headline(findings: Findings) -> Iterable[str]:
     """Say how many decisions contradict an earlier one, of those that could and of all."""
     flagged, rows, comparable = findings.violations, findings.rows, findings.comparable
     verb = "contradicts" if flagged == 1 else "contradict"
@@ -256,16 +256,16 @@ def _headline(findings: Findings) -> Iterable[str]:
     else:
         yield (
             f"{percent(flagged / comparable)} of the comparable decisions ({flagged:,} of"
-            f" {comparable:,}) {verb} an earlier one about a similar case; of all {rows:,} it is"
-            f" {percent(findings.rate)}."
+            f" {comparable:,}) {verb} an earlier one about a similar case; that is"
+            f" {percent(findings.rate)} of all {rows:,}."
         )
     left = rows - comparable
     if left:
         only = "Only " * (comparable < _ONLY * rows)
         yield (
             f"{only}{comparable:,} of {_many(rows)} ({percent(comparable / rows)}) had an earlier"
-            f" similar case to be compared with; the other {left:,} had nothing to contradict,"
-            " which proves nothing."
+            f" similar case to be compared with; the other {left:,} had none, so nothing follows"
+            f" about {'it' if left == 1 else 'them'}."
         )
 
 
@@ -280,8 +280,8 @@ def _describe_missing(findings: Findings) -> Iterable[str]:
         )
 
 
-def _in_any_order(findings: Findings) -> Iterable[str]:
-    """Say what does not depend on the order, and which order that is."""
+def _describe_any_order(findings: Findings) -> Iterable[str]:
+    """Say how many decisions are in any pair, and what the order is without a time column."""
     count = findings.in_any_pair
     if count:
         yield (
@@ -293,7 +293,7 @@ def _in_any_order(findings: Findings) -> Iterable[str]:
         yield 'No time column is named, so "earlier" means "above in the file".'
 
 
-def _by_model(findings: Findings) -> Iterable[str]:
+def _describe_models(findings: Findings) -> Iterable[str]:
     """Say how many pairs are within a model and how many across, where both are compared."""
     models = findings.by_model
     if findings.pairs == 0 or findings.rule.compare != "all" or len(models) < 2:

@@ -38,7 +38,7 @@ def write_page(findings: Findings, path: str | os.PathLike[str]) -> None:
 def render_page(findings: Findings) -> str:
     """Render the findings as one self-contained HTML document."""
     done, rule, curve = findings.computed, findings.rule, findings.curve
-    big, what = _headline(findings)
+    big, what = _choose_big_number(findings)
     wording = word_rule(rule)
     varied = findings.varied
     return document(
@@ -79,8 +79,8 @@ def day_of(done: Provenance) -> str:
     return done.made_at.replace("T", " ").replace("Z", " UTC")
 
 
-def _headline(findings: Findings) -> tuple[str, str]:
-    """Return the most important number, and what it is a share of."""
+def _choose_big_number(findings: Findings) -> tuple[str, str]:
+    """Return the most important number of the page, and what it is a share of."""
     comparable, share = findings.comparable, findings.rate_among_comparable
     if findings.rows == 0:
         return "–", "no decisions"

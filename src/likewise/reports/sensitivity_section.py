@@ -1,4 +1,4 @@
-"""Shows which line of the rule does the work: a small table for pages and terminals, and sentences.
+"""Shows which column of the rule matters most, as a table for pages and terminals and in sentences.
 
 The rule as it is comes first, then each column's changes, the columns with the largest effect
 first. A column whose changes make no difference to either count is named in a sentence instead.
@@ -15,7 +15,7 @@ from likewise.rule.variation import Tolerance
 from likewise.tables.printing import format_number, join_names, percent, shorten
 from likewise.verdict.html import render
 
-TITLE = "Which line of the rule does the work"
+TITLE = "Which column of the rule matters most"
 AS_IT_IS = "the rule as it is"
 _FOLD = 24  # lines of the table before the rest is folded away
 _NAMES = 20  # columns in a sentence

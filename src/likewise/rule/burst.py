@@ -3,7 +3,7 @@
 Someone who probes a model for flaws sends an input again and again, each time changed a little. All
 answers may be consistent; the number of near-duplicates is the sign.
 Invariant: a burst is frozen, and checked when it is made.
-Not here: how near inputs are counted (search/engine/neighbour_count.py).
+Not here: how near inputs are counted (search/engine/near_pairs.py).
 """
 
 from dataclasses import dataclass

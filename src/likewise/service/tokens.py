@@ -1,9 +1,9 @@
-"""Bearer tokens, of which the settings have only hashes.
+"""Find bearer tokens, of which the settings have only hashes.
 
 A token is 32 random bytes, so one round of SHA-256 is enough; it is looked up by that hash, whose
 timing says nothing about the token. Headers with a known token are cached, so that the next
 request costs no hash; Python's own hash of them is keyed with a secret of the process.
-Bound: `_HEADERS` headers are cached; then the cache is cleared.
+Not here: what a token allows (settings.py), refusing a request (request_guard.py).
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from likewise.service.settings import Token
 
 _PREFIX = "lw_"
-_HEADERS = 1024
+_HEADERS = 1024  # headers that are cached; then the cache is cleared
 
 
 def new_token() -> tuple[str, str]:

@@ -3,7 +3,7 @@
 A monitor takes a batch whole or refuses it whole. Where it knows the keys of some rows already, the
 others are judged; where bad rows are to be skipped, monitor/batching.py finds them.
 Invariant: each row of a batch is judged, repeated or failed; or the call fails as a whole.
-Cost: `observe` or `observe_many`, and one microsecond; for a refused batch, see bad_rows.py.
+Cost: `observe` or `observe_many`, and one microsecond; for a refused batch more (batching.py).
 """
 
 from collections.abc import Iterator, Sequence

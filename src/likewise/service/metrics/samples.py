@@ -1,4 +1,9 @@
-"""Collects the samples of all metrics, for Prometheus and OTLP alike."""
+"""Define every metric (name, labels, meaning), and collect samples for Prometheus and OTLP.
+
+Invariant: no label has a value of a person, and none has more values than a deployment has
+monitors, models, reasons and kinds; models beyond the first hundred of a monitor count together,
+as `(other)`. Not here: formats (exporting.py), counting (monitor_counts.py).
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +19,7 @@ from likewise.service.service import Service
 from likewise.version import __version__
 
 MOST_MODELS = 100
-_OF_MONITORS = {
+_MONITOR_METRICS = {
     "likewise_monitor_up": "1 if the monitor is open, 0 if it is not.",
     "likewise_decisions_total{model_version}": "Decisions that were judged.",
     "likewise_violations_total{model_version}": "Decisions that contradict an earlier one.",
@@ -66,7 +71,7 @@ _OF_MONITORS = {
     ),
 }
 """Help texts by name, with the labels besides `monitor`."""
-_OF_PROCESS = {
+_PROCESS_METRICS = {
     "likewise_refused_requests_total{status}": (
         "Requests that were refused or failed; those with decisions, if no monitor was found."
     ),
@@ -86,13 +91,10 @@ _OF_PROCESS = {
 }
 
 
-# Defines every metric: its name, kind, labels and meaning (docs/reference/metrics.md).
-# No label has a value of a person, and none has more values than a deployment has monitors, models,
-# reasons and kinds; models beyond the first hundred of a monitor count together, as `(other)`.
-
-
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
+    """Says what a metric is called, means and is labelled with."""
+
     name: str
     text: str
     all_labels: tuple[str, ...]
@@ -114,14 +116,14 @@ def _metrics(texts: dict[str, str], *labels: str) -> list[MetricDefinition]:
     return metrics
 
 
-ALL_METRICS = (*_metrics(_OF_MONITORS, "monitor"), *_metrics(_OF_PROCESS))
+ALL_METRICS = (*_metrics(_MONITOR_METRICS, "monitor"), *_metrics(_PROCESS_METRICS))
 BY_NAME = {metric.name: metric for metric in ALL_METRICS}
 
 
 Labels = tuple[str, ...]
 """Values in the order of the metric's labels."""
 _KINDS = ("request", "response")
-_KNOWN: Mapping[str, Labels] = {
+_INITIAL_LABELS: Mapping[str, Labels] = {
     "likewise_refused_decisions_total": (
         *("400", "408", "413", "422", "429", "503"),
         *(code for code, kind in BY_CODE.items() if issubclass(kind, BadDecision)),
@@ -238,7 +240,7 @@ def _reading_samples(
 
 
 def _by_label(name: str, counts: Mapping[str, int]) -> Iterator[MetricSample]:
-    for label, count in (dict.fromkeys(_KNOWN[name], 0) | dict(counts)).items():
+    for label, count in (dict.fromkeys(_INITIAL_LABELS[name], 0) | dict(counts)).items():
         yield MetricSample(name, count, (label,))
 
 

@@ -1,7 +1,7 @@
 """Routes that change a history other than by decisions: erase, overrule, review; and verify.
 
-Invariant: every call is written into the ledger's chain first (admin_log.py), and carried out once
-however often it is sent (repeated_requests.py).
+Invariant: every call is written into the ledger's chain first (service_log.py), and carried out
+once however often it is sent (repeated_requests.py).
 """
 
 from typing import Any
