@@ -364,11 +364,7 @@ def parse_query(scope: ASGIScope) -> Mapping[str, str]:
 
 
 async def _send_answer(
-    send: Send,
-    status: int,
-    body: bytes,
-    retry_seconds: float | None,
-    extra_headers: _Headers,
+    send: Send, status: int, body: bytes, retry_seconds: float | None, extra_headers: _Headers
 ) -> None:
     media = _JSON if body[0] == OPEN_OBJECT else _EXACT
     headers = [media, (b"content-length", b"%d" % len(body)), *PRIVATE, *extra_headers]

@@ -106,11 +106,7 @@ class ServedMonitor:
     """Runs the calls of one monitor in their order, and counts what they do."""
 
     def __init__(
-        self,
-        name: str,
-        monitor: Monitor,
-        settings: MonitorSettings,
-        limits: Limits,
+        self, name: str, monitor: Monitor, settings: MonitorSettings, limits: Limits
     ) -> None:
         self.name = name
         self.monitor = monitor

@@ -313,8 +313,7 @@ class OtlpSettings(SettingsTable, frozen=True):
     def __post_init__(self) -> None:
         if not self.endpoint.startswith(("http://", "https://")):
             raise BadRule(
-                f"endpoint is {self.endpoint!r}; expected http://… or https://…",
-                setting="endpoint",
+                f"endpoint is {self.endpoint!r}; expected http://… or https://…", setting="endpoint"
             )
 
 

@@ -133,8 +133,7 @@ def _make_event(one: _Attributes, body: bytes, limits: Limits) -> CloudEvent:
     kind = next((kind for end, kind in _KINDS.items() if one.type.endswith(end)), None)
     if kind is None:
         raise Refusal(
-            422,
-            "the event's type is neither org.kubeflow.serving.inference.request nor .response.",
+            422, "the event's type is neither org.kubeflow.serving.inference.request nor .response."
         )
     most = limits.key_bytes - _PLACE_DIGITS
     if not one.id or len(one.id.encode()) > most:
@@ -202,8 +201,7 @@ class RowCountMismatch(Refusal):
 
     def __init__(self, requests: int, responses: int) -> None:
         super().__init__(
-            422,
-            f"the request has {requests} rows, the response {responses}. Nothing was stored.",
+            422, f"the request has {requests} rows, the response {responses}. Nothing was stored."
         )
 
 

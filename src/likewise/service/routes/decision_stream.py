@@ -39,7 +39,7 @@ OPERATIONS = [
         takes={NDJSON: ()},
         queries=(WAIT,),
         hot=True,
-    ),
+    )
 ]
 
 

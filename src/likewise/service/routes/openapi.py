@@ -40,9 +40,7 @@ _TAGS = {
 }
 """Groups of functions in generated clients, by the scope that a token needs."""
 _BINARY = {"type": "string", "format": "binary"}
-OPERATIONS = [
-    Operation("GET", "/openapi.json", None, "This description", answers=dict[str, Any]),
-]
+OPERATIONS = [Operation("GET", "/openapi.json", None, "This description", answers=dict[str, Any])]
 
 
 def describe_api(operations: list[Operation]) -> dict[str, Any]:
