@@ -60,6 +60,7 @@ from likewise.service.routes import (
     health,
     looking_back,
     openapi,
+    past_lookups,
     verdict_events,
 )
 from likewise.service.routes.openapi import describe_api
@@ -79,6 +80,7 @@ _ANSWERED_WHEN_FULL = ("/healthz", "/readyz", "/metrics")
 MODULES: tuple[Any, ...] = (
     decisions,
     decision_stream,
+    past_lookups,
     looking_back,
     verdict_events,
     administration,

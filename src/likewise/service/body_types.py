@@ -6,7 +6,7 @@ Invariant: JSON is strict; unknown or repeated names and other types are refused
 Not here: MessagePack with exact values (decision_bodies.py), verdicts (verdict/verdict_body.py).
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -383,6 +383,15 @@ class LineError(ErrorBody, frozen=True, omit_defaults=True, kw_only=True):
 
 FACTS = frozenset(ErrorBody.__struct_fields__)
 """Names of the facts about an error that a body may have."""
+
+
+_Body = TypeVar("_Body", bound=msgspec.Struct)
+
+
+def copy_fields(kind: type[_Body], source: Any, /, **others: Any) -> _Body:
+    """Make a body of the attributes that `source` has under the same names, and of other fields."""
+    names = kind.__struct_fields__
+    return kind(**{name: getattr(source, name) for name in names if name not in others}, **others)
 
 
 decode_decision = msgspec.json.Decoder(DecisionBody).decode

@@ -15,16 +15,6 @@ import numpy as np
 
 from likewise.errors import BadFile, LikewiseError
 from likewise.service import body_types
-from likewise.service.body_types import (
-    BatchBody,
-    CheckBatchBody,
-    ColumnsBody,
-    DecisionBody,
-    DoneBody,
-    LoadedBody,
-    LostBody,
-    RowsBody,
-)
 from likewise.service.content_types import EXACT_BYTES, decode_body, encode_answer
 from likewise.service.decision_bodies import ARROW, parse_checks, parse_columns, parse_decision
 from likewise.service.decision_limits import count_decisions
@@ -56,7 +46,7 @@ WITNESSES = RequestParameter(
     " limit, and with exact values all that fit into an answer",
     int,
 )
-_BATCHES = (ColumnsBody, RowsBody)
+_BATCHES = (body_types.ColumnsBody, body_types.RowsBody)
 OPERATIONS = Operations()
 
 
@@ -70,7 +60,11 @@ async def observe_again(call: AdmittedCall) -> bytes:
 
 
 @OPERATIONS.hot(
-    "observe", VerdictBody, DecisionBody, queries=(WAIT, WITNESSES), if_unknown=observe_again
+    "observe",
+    VerdictBody,
+    body_types.DecisionBody,
+    queries=(WAIT, WITNESSES),
+    if_unknown=observe_again,
 )
 async def observe(call: AdmittedCall) -> bytes:
     """Judge one decision and remember it."""
@@ -99,7 +93,7 @@ async def batch_again(call: AdmittedCall) -> bytes:
 
 @OPERATIONS.hot(
     "batch",
-    BatchBody,
+    body_types.BatchBody,
     *_BATCHES,
     takes={ARROW: ()},
     queries=(WAIT, _ALL, WITNESSES),
@@ -122,7 +116,9 @@ async def batch(call: AdmittedCall) -> bytes:
     return await served.observe_many(count, partial(_call_and_report_stored, served, judge), write)
 
 
-@OPERATIONS.hot("batch/check", BatchBody, CheckBatchBody, queries=(_ALL, WITNESSES))
+@OPERATIONS.hot(
+    "batch/check", body_types.BatchBody, body_types.CheckBatchBody, queries=(_ALL, WITNESSES)
+)
 async def check_batch(call: AdmittedCall) -> bytes:
     """Judge many decisions, each as if it came alone and now; nothing is remembered."""
     served, write = call.served, _batch_writer(call)
@@ -132,7 +128,7 @@ async def check_batch(call: AdmittedCall) -> bytes:
     return await served.run_in_turn(lambda: write(check()), rows=count)
 
 
-@OPERATIONS.hot("batch/load", LoadedBody, *_BATCHES, takes={ARROW: ()})
+@OPERATIONS.hot("batch/load", body_types.LoadedBody, *_BATCHES, takes={ARROW: ()})
 async def load(call: AdmittedCall) -> bytes:
     """Remember many decisions without judging them, all or none."""
     served = call.served
@@ -141,10 +137,10 @@ async def load(call: AdmittedCall) -> bytes:
     load = partial(served.monitor.load, **columns)
     rows = await served.run_in_turn(partial(_call_and_report_stored, served, load), rows=count)
     served.next_row = max(served.next_row, rows.stop)
-    return encode_answer(call.accept, LoadedBody(rows.start, len(rows)))
+    return encode_answer(call.accept, body_types.LoadedBody(rows.start, len(rows)))
 
 
-@OPERATIONS.hot("check", VerdictBody, DecisionBody, queries=(WITNESSES,))
+@OPERATIONS.hot("check", VerdictBody, body_types.DecisionBody, queries=(WITNESSES,))
 async def check(call: AdmittedCall) -> bytes:
     """Judge one decision as if it came now; nothing is remembered."""
     served, write = call.served, _verdict_writer(call)
@@ -156,22 +152,22 @@ async def check(call: AdmittedCall) -> bytes:
     return await served.run_in_turn(lambda: write(check()))
 
 
-@OPERATIONS.hot("lost", DoneBody, LostBody)
+@OPERATIONS.hot("lost", body_types.DoneBody, body_types.LostBody)
 async def record_loss(call: AdmittedCall) -> bytes:
     """Report decisions that were made and will never be observed; later verdicts mention them."""
-    sent = decode_body(LostBody, call.content_type, call.body)
+    sent = decode_body(body_types.LostBody, call.content_type, call.body)
     more = {name: getattr(sent, name) for name in ("first", "last", "since", "until")}
     await call.served.run_in_turn(
         partial(call.served.monitor.record_loss, sent.count, sent.reason, **more)
     )
-    return encode_answer(call.accept, DoneBody(True))
+    return encode_answer(call.accept, body_types.DoneBody(True))
 
 
-@OPERATIONS.hot("flush", DoneBody)
+@OPERATIONS.hot("flush", body_types.DoneBody)
 async def flush(call: AdmittedCall) -> bytes:
     """Write everything that was answered to disk."""
     await call.served.run_in_turn(call.served.monitor.flush)
-    return encode_answer(call.accept, DoneBody(True))
+    return encode_answer(call.accept, body_types.DoneBody(True))
 
 
 def _call_and_report_stored(served: ServedMonitor, call: Callable[[], _T]) -> _T:

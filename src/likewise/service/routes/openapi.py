@@ -7,7 +7,7 @@ import msgspec
 
 from likewise.service.body_types import ErrorBody
 from likewise.service.operations import Operation, RequestParameter
-from likewise.service.routes.looking_back import LOOKUPS
+from likewise.service.routes.past_lookups import LOOKUPS
 from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
 from likewise.version import __version__
 
