@@ -59,16 +59,20 @@ class Endpoint:
                 setting="timeout",
             )
 
+    @property
+    def monitor_url(self) -> str:
+        """The url of the monitor, to which the paths of its routes are added."""
+        is_file = self.url.startswith("http+unix:")
+        root = "http://localhost" if is_file else self.url.rstrip("/")
+        return f"{root}/v1/monitors/{quote(self.monitor, safe='')}"
+
     def url_of(self, path: str, *, with_witnesses: bool) -> str:
         """Return the url of a route of the monitor.
 
         with_witnesses  whether its answer names witnesses
         """
-        is_file = self.url.startswith("http+unix:")
-        root = "http://localhost" if is_file else self.url.rstrip("/")
         limited = with_witnesses and self.witnesses is not None
-        monitor_url = f"{root}/v1/monitors/{quote(self.monitor, safe='')}"
-        return f"{monitor_url}{path}" + f"?witnesses={self.witnesses}" * limited
+        return f"{self.monitor_url}{path}" + f"?witnesses={self.witnesses}" * limited
 
     def http_settings(self, transport: Any) -> dict[str, Any]:
         """Return the settings of httpx2's client; `transport` is the class that takes a socket."""

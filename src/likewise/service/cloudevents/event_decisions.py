@@ -196,15 +196,6 @@ class ColumnNames:
         return cls(query.get("output"), names)
 
 
-class RowCountMismatch(Refusal):
-    """Refuses a pair whose halves have different numbers of rows."""
-
-    def __init__(self, requests: int, responses: int) -> None:
-        super().__init__(
-            422, f"the request has {requests} rows, the response {responses}. Nothing was stored."
-        )
-
-
 def make_decisions(
     rule: Rule,
     limits: Limits,
@@ -212,10 +203,8 @@ def make_decisions(
     response: tuple[CloudEvent, PredictionRows],
     names: ColumnNames,
 ) -> list[Decision]:
-    """Make all decisions of a pair; raise Refusal if one does not fit the rule."""
+    """Make all decisions of a pair with equally many rows; Refusal if one does not fit the rule."""
     (asked, inputs), (answered, outputs) = request, response
-    if inputs.count != outputs.count:
-        raise RowCountMismatch(inputs.count, outputs.count)
     table = rule.features is not None
     xs = _list_rows(inputs, names) if table else _list_vectors(rule, inputs)
     zs = _list_outputs(rule, limits, outputs, names)
