@@ -7,6 +7,7 @@ in the read in which another request ended. A client has `body_seconds` for the 
 """
 
 import asyncio
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
@@ -43,12 +44,15 @@ class Connections:
 
         return call
 
+    def __iter__(self) -> Iterator["Connection"]:
+        return iter(list(self._open))
+
     def end_slow(self, now: float) -> None:
         """End connections that wait too long for their client; call it about once a second.
 
         now: seconds of a monotonic clock
         """
-        for connection in list(self._open):
+        for connection in self:
             connection.end_if_slow(now)
 
 

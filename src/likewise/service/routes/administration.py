@@ -13,7 +13,7 @@ from likewise.service.decision_limits import check_lengths, check_words, normali
 from likewise.service.http_errors import Refusal
 from likewise.service.operations import MONITOR, Operations
 from likewise.service.request_guard import AdmittedRequest
-from likewise.service.routes.decisions import WITNESSES, make_exact_verdict, parse_witnesses
+from likewise.service.routes.decisions import WITNESSES, make_verdict_body, parse_witnesses
 from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service_log import Actor, record_action
 from likewise.verdict.verdict_body import VerdictBody
@@ -92,9 +92,7 @@ async def supersede(request: AdmittedRequest) -> dict[str, Any]:
         )
 
     verdict = await served.supersede(supersede_now)
-    if request.wants_exact:
-        return make_exact_verdict(limits, witnesses, verdict)
-    return served.verdict_body(verdict, witnesses)
+    return make_verdict_body(served, witnesses, verdict, exact=request.wants_exact)
 
 
 @OPERATIONS.post(f"{MONITOR}/reviews", "review", body_types.ReviewBody, **_CHANGES)

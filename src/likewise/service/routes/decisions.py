@@ -69,7 +69,7 @@ async def observe_again(call: AdmittedCall) -> bytes:
 async def observe(call: AdmittedCall) -> bytes:
     """Judge one decision and remember it."""
     served, query = call.served, call.query
-    durable = bool(query) and parse_wait(query) == "durable"
+    durable = bool(query) and parse_choice(query, WAIT) == "durable"
     is_plain = not query and EXACT_BYTES not in call.accept
     write = served.encode_verdict if is_plain else _verdict_writer(call)
     decision = await _parse_body(parse_decision, call)
@@ -102,7 +102,7 @@ async def batch_again(call: AdmittedCall) -> bytes:
 async def batch(call: AdmittedCall) -> bytes:
     """Judge many decisions and remember them, all or none."""
     served, write = call.served, _batch_writer(call)
-    durable = parse_wait(call.query) == "durable"
+    durable = parse_choice(call.query, WAIT) == "durable"
     columns = await _parse_body(parse_columns, call)
     count = count_decisions(served.limits, columns)
     monitor = served.monitor
@@ -188,37 +188,37 @@ def _call_and_report_stored(served: ServedMonitor, call: Callable[[], _T]) -> _T
 def _verdict_writer(call: AdmittedCall) -> Callable[[Verdict], bytes]:
     """Return what writes the answer to one decision."""
     served, witnesses = call.served, parse_witnesses(call.query)
-    if EXACT_BYTES in call.accept:
-        return lambda verdict: encode_answer(
-            EXACT_BYTES, make_exact_verdict(served.limits, witnesses, verdict)
-        )
-    return partial(served.encode_verdict, witnesses=witnesses)
+    exact = EXACT_BYTES in call.accept
+    return lambda verdict: encode_answer(
+        call.accept, make_verdict_body(served, witnesses, verdict, exact=exact)
+    )
 
 
 def _batch_writer(call: AdmittedCall) -> Callable[[Verdicts], bytes]:
     """Return what writes the answer to a batch."""
     served, witnesses = call.served, parse_witnesses(call.query)
-    include_all = parse_choice(call.query, "verdicts", ("notable", "all")) == "all"
+    include_all = parse_choice(call.query, _ALL) == "all"
     if EXACT_BYTES in call.accept:
-        return lambda verdicts: encode_answer(
-            EXACT_BYTES, make_exact_batch(served.limits, witnesses, verdicts)
-        )
+
+        def write(verdicts: Verdicts) -> bytes:
+            most = _limit_witnesses(served.limits, witnesses, np.diff(verdicts.offsets))
+            return encode_answer(EXACT_BYTES, exact_columns(verdicts, most))
+
+        return write
     return partial(encode_batch, served, include_all=include_all, witnesses=witnesses)
 
 
-def make_exact_verdict(limits: Limits, requested: int | None, verdict: Verdict) -> dict[str, Any]:
+def make_verdict_body(
+    served: ServedMonitor, requested: int | None, verdict: Verdict, *, exact: bool
+) -> dict[str, Any]:
     """Return the answer to one decision.
 
-    requested   how many witnesses the request wants; None: all
+    requested   how many witnesses the request wants; None: as many as there may be
     """
-    return exact_body(
-        verdict, _limit_witnesses(limits, requested, np.array([len(verdict.witnesses)]))
-    )
-
-
-def make_exact_batch(limits: Limits, requested: int | None, verdicts: Verdicts) -> dict[str, Any]:
-    """Return the answer to a batch."""
-    return exact_columns(verdicts, _limit_witnesses(limits, requested, np.diff(verdicts.offsets)))
+    if not exact:
+        return served.verdict_body(verdict, requested)
+    counts = np.array([len(verdict.witnesses)])
+    return exact_body(verdict, _limit_witnesses(served.limits, requested, counts))
 
 
 def _limit_witnesses(limits: Limits, requested: int | None, counts: Rows) -> int | None:
@@ -295,13 +295,9 @@ async def _parse_body(parse: Callable[[AdmittedCall], _T], call: AdmittedCall) -
         raise
 
 
-def parse_wait(query: Mapping[str, str]) -> str:
-    """Parse what an answer waits for."""
-    return parse_choice(query, "wait", ("judged", "durable"))
-
-
-def parse_choice(query: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
-    """Parse a word of a query; the first choice is the default."""
+def parse_choice(query: Mapping[str, str], parameter: RequestParameter) -> str:
+    """Parse a parameter that is one of a few words, of which the first is the default."""
+    name, choices = parameter.name, parameter.choices
     word = query.get(name, choices[0])
     if word not in choices:
         raise Refusal(400, f"{name} is {word[:100]!r}; expected {' or '.join(choices)}.")
