@@ -188,10 +188,11 @@ def _call_and_report_stored(served: ServedMonitor, call: Callable[[], _T]) -> _T
 def _verdict_writer(call: AdmittedCall) -> Callable[[Verdict], bytes]:
     """Return what writes the answer to one decision."""
     served, witnesses = call.served, parse_witnesses(call.query)
-    exact = EXACT_BYTES in call.accept
-    return lambda verdict: encode_answer(
-        call.accept, make_verdict_body(served, witnesses, verdict, exact=exact)
-    )
+    if EXACT_BYTES in call.accept:
+        return lambda verdict: encode_answer(
+            EXACT_BYTES, make_verdict_body(served, witnesses, verdict, exact=True)
+        )
+    return partial(served.encode_verdict, witnesses=witnesses)
 
 
 def _batch_writer(call: AdmittedCall) -> Callable[[Verdicts], bytes]:
