@@ -188,10 +188,10 @@ class LogReporter:
             log_event("drained", message, monitor=name, decisions=judged, violations=violations)
 
     def _report_opened(self, served: ServedMonitor) -> None:
-        names = ("rows", "missing_decisions", "durable")
-        fields: dict[str, Any] = {name: getattr(served.monitor, name) for name in names}
-        message = f"{served.name}: open, with {fields['rows']} rows"
-        log_event("opened", message, monitor=served.name, **fields)
+        monitor, name = served.monitor, served.name
+        fields: dict[str, Any] = {"rows": monitor.rows, "durable": monitor.durable}
+        fields["missing_decisions"] = monitor.missing_decisions
+        log_event("opened", f"{name}: open, with {monitor.rows} rows", monitor=name, **fields)
 
 
 def _collect_counts(served: ServedMonitor) -> Counter[tuple[str, str]]:
