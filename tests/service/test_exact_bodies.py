@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 import likewise as lw
 from likewise.service.app import App
-from likewise.service.routes.looking_back import LOOKUPS
+from likewise.service.routes.past_lookups import LOOKUPS
 from likewise.service.service import Service
 from likewise.service.settings import MonitorSettings, ServiceSettings
 from likewise.tables.exact_values import pack, unpack

@@ -10,17 +10,18 @@ import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
 import numpy as np
 
 from likewise.client.endpoint import Endpoint
-from likewise.errors import BadRule, UnexpectedValue, WrongShape
+from likewise.errors import BadRule, UnexpectedValue
 from likewise.explaining.past import Past
 from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.rule.rule import Rule
-from likewise.tables.frames import ColumnTable, as_row, table_columns
+from likewise.tables.frames import ColumnTable, as_row, read_single_row, table_columns
 from likewise.tables.named_array import named_array_of
 from likewise.tables.normalize import sequence_of
 from likewise.tables.positions import Position
@@ -118,7 +119,7 @@ def observe(
     def fields(rule: Rule, endpoint: Endpoint) -> Fields:
         own_key = make_key() if key is None and _makes_keys(rule, endpoint) else key
         origin = {"model": model, "source": source, "position": position}
-        return _encode_one(rule, x, z, {"key": own_key, "time": time, **origin})
+        return _encode_one(x, z, {"key": own_key, "time": time, **origin}, rule, endpoint)
 
     return Call("/observe", fields, verdict_of, True, True, request=request)
 
@@ -141,7 +142,7 @@ def observe_many(
     threads             changes nothing: the cores are the service's
     """
     metadata = {"times": times, "models": models, "sources": sources, "positions": positions}
-    fields = _batch_fields(x, z, keys, metadata)
+    fields = partial(_encode_batch, x, z, keys, metadata)
     return Call("/batch", fields, verdicts_of, True, True, request=request)
 
 
@@ -150,10 +151,7 @@ def check(
 ) -> Call[Verdict]:
     """Judge a decision as if it came now; nothing is remembered."""
     metadata = {"time": time, "model": model}
-
-    def fields(rule: Rule, _: Endpoint) -> Fields:
-        return _encode_one(rule, x, z, metadata)
-
+    fields = partial(_encode_one, x, z, metadata)
     return Call("/check", fields, verdict_of, returns_witnesses=True)
 
 
@@ -162,10 +160,7 @@ def check_many(
 ) -> Call[Verdicts]:
     """Judge decisions, each as if it came now, alone; nothing is remembered."""
     metadata = {"time": time, "models": models}
-
-    def fields(rule: Rule, _: Endpoint) -> Fields:
-        return _encode_many(rule, x, z, metadata)
-
+    fields = partial(_encode_many, x, z, metadata)
     return Call("/batch/check", fields, verdicts_of, returns_witnesses=True)
 
 
@@ -185,7 +180,7 @@ def load(
     def read(body: Any, _: Past | None) -> range:
         return range(body["first_row"], body["first_row"] + body["decisions"])
 
-    return Call("/batch/load", _batch_fields(x, z, keys, metadata), read, True)
+    return Call("/batch/load", partial(_encode_batch, x, z, keys, metadata), read, True)
 
 
 def record_loss(
@@ -209,15 +204,15 @@ def record_loss(
 
 def forget(rows: Any) -> Call[int]:
     """Forget rows, so that they are never witnesses again; return how many were remembered."""
-    return Call("/forget", {"rows": encode_rows(rows)}, _field_reader("forgotten"), True)
+    return Call("/forget", {"rows": encode_rows(rows)}, lambda body, _: body["forgotten"], True)
 
 
-def _encode_one(rule: Rule, x: Any, z: Any, optional: Fields) -> Fields:
+def _encode_one(x: Any, z: Any, optional: Fields, rule: Rule, _: Endpoint) -> Fields:
     """Return the body of a request about one decision."""
     return {**_input_of(rule, x), **_output_fields(z), **_drop_none(optional)}
 
 
-def _encode_many(rule: Rule, x: Any, z: Any, optional: Fields) -> Fields:
+def _encode_many(x: Any, z: Any, optional: Fields, rule: Rule, _: Endpoint) -> Fields:
     """Return the body of a request about many decisions."""
     return {**_inputs_of(rule, x), **_output_fields(z, many=True), **_drop_none(optional)}
 
@@ -255,41 +250,25 @@ def _encode_row(x: Any) -> Any:
         return dict(row)
     if not hasattr(x, "columns"):
         return x
-    columns = table_columns(x)
-    sizes = {len(column) for column in columns.values()}
-    if sizes != {1}:
-        raise WrongShape(
-            f"the frame has {max(sizes, default=0)} rows; expected one.",
-            advice="Give tables to observe_many.",
-        )
-    return {name: column[0] for name, column in columns.items()}
+    return read_single_row(x, "Give tables to observe_many.")
 
 
-def _batch_fields(
-    x: Any, z: Any, keys: Sequence[Any] | None, metadata: Fields
-) -> Callable[[Rule, Endpoint], Fields]:
-    """Return what makes the body of a request that remembers many decisions."""
-
-    def fields(rule: Rule, endpoint: Endpoint) -> Fields:
-        body = _encode_many(rule, x, z, metadata)
-        return _add_keys(body, keys, _makes_keys(rule, endpoint))
-
-    return fields
-
-
-def _makes_keys(rule: Rule, endpoint: Endpoint) -> bool:
-    """Tell whether decisions without a key are given one."""
-    return endpoint.make_keys and rule.key_column is None
-
-
-def _add_keys(body: Fields, keys: Sequence[Any] | None, make_missing: bool) -> Fields:
-    """Add the keys of many decisions to their body; `make_missing` makes one where none is."""
-    if make_missing:
+def _encode_batch(
+    x: Any, z: Any, keys: Sequence[Any] | None, optional: Fields, rule: Rule, endpoint: Endpoint
+) -> Fields:
+    """Return the body of a request that remembers many decisions, and makes keys where wanted."""
+    body = _encode_many(x, z, optional, rule, endpoint)
+    if _makes_keys(rule, endpoint):
         column = body.get("z")
         if column is None:
             column = next(iter(body["values"].values()))
         keys = [make_key() if key is None else key for key in keys or [None] * len(column)]
     return body if keys is None else {**body, "keys": list(keys)}
+
+
+def _makes_keys(rule: Rule, endpoint: Endpoint) -> bool:
+    """Tell whether decisions without a key are given one."""
+    return endpoint.make_keys and rule.key_column is None
 
 
 def make_key() -> str:
@@ -441,11 +420,6 @@ def _parse_head(text: str) -> "Head":
     from likewise.ledger.heads import Head
 
     return Head.of(text)
-
-
-def _field_reader(name: str) -> Callable[[Any, Past | None], Any]:
-    """Return a function that reads one field of an answer."""
-    return lambda body, _: body[name]
 
 
 def _read_nothing(_: Any, __: Past | None) -> None:

@@ -62,9 +62,8 @@ class Endpoint:
     @property
     def monitor_url(self) -> str:
         """The url of the monitor, to which the paths of its routes are added."""
-        root = self.url.rstrip("/")
-        if root.startswith("http+unix:"):
-            root = "http://localhost"
+        is_file = self.url.startswith("http+unix:")
+        root = "http://localhost" if is_file else self.url.rstrip("/")
         return f"{root}/v1/monitors/{quote(self.monitor, safe='')}"
 
     def url_of(self, path: str, *, with_witnesses: bool) -> str:
@@ -74,11 +73,6 @@ class Endpoint:
         """
         limited = with_witnesses and self.witnesses is not None
         return f"{self.monitor_url}{path}" + f"?witnesses={self.witnesses}" * limited
-
-    @property
-    def description(self) -> str:
-        """The service and its monitor, for errors."""
-        return f"the monitor {self.monitor!r} at {self.url}"
 
     def http_settings(self, transport: Any) -> dict[str, Any]:
         """Return the settings of httpx2's client; `transport` is the class that takes a socket."""

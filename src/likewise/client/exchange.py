@@ -236,8 +236,8 @@ class Exchange(Generic[T]):
 
     def _give_up(self, why: str, *, lasting: bool = False) -> NoReturn:
         times = "once" if self._attempts == 1 else f"{self._attempts} times"
-        monitor, outcome = self._endpoint.description, self._outcome()
-        text = f"{monitor} was asked {times}: {why.rstrip('.')}.{outcome}"
+        who = f"the monitor {self._endpoint.monitor!r} at {self._endpoint.url}"
+        text = f"{who} was asked {times}: {why.rstrip('.')}.{self._outcome()}"
         raise Unreachable(text, in_doubt=self._in_doubt, lasting=lasting)
 
     @property

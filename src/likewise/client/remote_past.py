@@ -71,7 +71,7 @@ class RemotePast:
         return [one for part in self._fetch_in_chunks("models", rows) for one in part]
 
     def model_codes(self, rows: Any) -> CodedColumn | None:
-        parts = self._fetch_in_chunks("model_codes", rows, _optional_codes_of)
+        parts = self._fetch_in_chunks("model_codes", rows, _reader(CodedColumn))
         present = [part for part in parts if part is not None]
         return _join_codes(present) if present else None
 
@@ -83,13 +83,15 @@ class RemotePast:
         return np.concatenate(self._fetch_in_chunks("alive", rows))
 
     def codes(self, column: str, rows: Any) -> CodedColumn:
-        return _join_codes(self._fetch_in_chunks("codes", rows, _codes_of, column=column))
+        return _join_codes(
+            self._fetch_in_chunks("codes", rows, _reader(CodedColumn), column=column)
+        )
 
     def numbers(self, rows: Any) -> npt.NDArray[np.float64]:
         return np.concatenate(self._fetch_in_chunks("numbers", rows))
 
     def span(self, rows: Any) -> ComparisonSpan | None:
-        parts = self._fetch_in_chunks("span", rows, _span_of)
+        parts = self._fetch_in_chunks("span", rows, _reader(ComparisonSpan))
         spans: list[ComparisonSpan] = [part for part in parts if part is not None]
         if not spans:
             return None
@@ -97,7 +99,9 @@ class RemotePast:
 
     def like_models(self, rows: range) -> LikeModels | None:
         models: LikeModels | None = self._make(
-            api_calls.query_past("like_models", _like_models_of, first=rows.start, stop=rows.stop)
+            api_calls.query_past(
+                "like_models", _reader(LikeModels), first=rows.start, stop=rows.stop
+            )
         )
         return models
 
@@ -135,24 +139,13 @@ class RemotePast:
         return answers
 
 
-def _codes_of(body: Any) -> CodedColumn:
-    return CodedColumn(body["codes"], body["values"])
-
-
-def _optional_codes_of(body: Any) -> CodedColumn | None:
-    return None if body is None else _codes_of(body)
+def _reader(kind: type[Any]) -> Callable[[Any], Any]:
+    """Return what makes a value of an answer that has its fields, or is None."""
+    return lambda body: None if body is None else kind(**body)
 
 
 def _points_of(body: Any) -> Points:
     return Points(body["vectors"], body["left_open"], Rule.from_toml(body["rule"]))
-
-
-def _span_of(body: Any) -> ComparisonSpan | None:
-    return None if body is None else ComparisonSpan(**body)
-
-
-def _like_models_of(body: Any) -> LikeModels | None:
-    return None if body is None else LikeModels(**body)
 
 
 def _join_codes(parts: Sequence[CodedColumn]) -> CodedColumn:

@@ -29,7 +29,7 @@ from likewise.pages.running_tally import count_totals
 from likewise.reports.selected_pairs import entry_of
 from likewise.reports.workbook import Workbook
 from likewise.service.http_errors import Refusal
-from likewise.service.queries import resolve_group
+from likewise.service.routes.looking_back import resolve_group
 from likewise.service.routes.query_values import parse_number, parse_violation_query, parse_whole
 from likewise.service.served_monitor import ServedMonitor
 from likewise.tables.codec import json_value, to_query_text

@@ -7,7 +7,7 @@ are dropped and counted.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -87,7 +87,7 @@ WhenFull: TypeAlias = Literal["block", "drop_newest", "accept"]
 POLICIES = ("block", "drop_newest", "accept")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class BufferSettings:
     """Checks and holds the settings of a buffer; `lw.buffered` explains them."""
 
@@ -104,15 +104,11 @@ class BufferSettings:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise BadRule(f"{name} is {value!r}; expected a whole number from 1", setting=name)
-        if not _is_seconds(self.batch_seconds):
-            raise BadRule(
-                f"batch_seconds is {self.batch_seconds!r}; expected seconds, from 0",
-                setting="batch_seconds",
-            )
-        if self.timeout is not None and not _is_seconds(self.timeout):
-            raise BadRule(
-                f"timeout is {self.timeout!r}; expected seconds, from 0, or None", setting="timeout"
-            )
+        for name, more in (("batch_seconds", ""), ("timeout", ", or None")):
+            value = getattr(self, name)
+            if not (_is_seconds(value) or (more and value is None)):
+                expected = f"seconds, from 0{more}"
+                raise BadRule(f"{name} is {value!r}; expected {expected}", setting=name)
         check_one_of("when_full", self.when_full, POLICIES)
         if self.timeout is not None and self.when_full == "drop_newest":
             raise BadRule(
@@ -164,10 +160,6 @@ class AnswerBatch:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    @property
-    def first_number(self) -> int:
-        return int(self.numbers[0])
-
     def select(self, chosen: slice) -> "AnswerBatch":
         """Return some of decisions that have no verdicts yet."""
         rows = None if self.rows is None else self.rows[chosen]
@@ -192,9 +184,6 @@ class AnswerBatch:
             verdict = verdict.detach()  # so that keeping it does not keep the whole batch
         return Receipt(number, row=verdict.row, verdict=verdict, delay=delay)
 
-    def receipts(self) -> Iterator[Receipt]:
-        return map(self.receipt, range(len(self)))
-
 
 class AcceptedQueue:
     """Holds decisions that a ledger has accepted until they are judged; callers hold the lock.
@@ -216,7 +205,7 @@ class AcceptedQueue:
 
     @property
     def first_number(self) -> int:
-        return self._parts[0].first_number
+        return int(self._parts[0].numbers[0])
 
     def add(self, part: AnswerBatch) -> None:
         self._parts.append(part)
@@ -324,7 +313,7 @@ class ReceiptLog:
     def _notify(self, part: AnswerBatch) -> None:
         if self._on_receipt is None:
             return
-        for receipt in part.receipts():
+        for receipt in map(part.receipt, range(len(part))):
             try:
                 self._on_receipt(receipt)
             except BaseException as error:

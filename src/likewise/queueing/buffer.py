@@ -86,13 +86,7 @@ def buffered(
     is killed, what waited in memory is lost; the next opening of a ledger records an upper bound.
     """
     settings = BufferSettings(
-        capacity=capacity,
-        max_bytes=max_bytes,
-        when_full=when_full,
-        timeout=timeout,
-        batch_rows=batch_rows,
-        batch_seconds=batch_seconds,
-        on_verdict=on_verdict,
+        capacity, max_bytes, when_full, timeout, batch_rows, batch_seconds, on_verdict
     )
     return DecisionBuffer(monitor, settings)
 

@@ -17,13 +17,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy import ndarray
 
-from likewise.errors import BadDecision, UnexpectedValue, WrongShape
+from likewise.errors import BadDecision, UnexpectedValue
 from likewise.monitor.readers.protocol import FROM_ROW
 from likewise.queueing.bounded_queue import UNLIMITED, BoundedQueue, Entry
 from likewise.rule.rule import Rule
 from likewise.runtime.log import logger
 from likewise.tables.copy_input import copy_input
-from likewise.tables.frames import as_row, table_columns
+from likewise.tables.frames import as_row, read_single_row
 from likewise.tables.named_array import names_of, with_names
 from likewise.tables.normalize import to_number_array
 from likewise.tables.times import to_microseconds
@@ -152,17 +152,14 @@ class Worker(Generic[T]):
                 left = until - monotonic()
                 if left <= 0 or self.is_mine:
                     return False
-                alone = self._is_missing() and not self._start()
+                is_missing = not self._has_begun() and self.queue.to_do > 0
+                alone = is_missing and not self._start()
                 self._waiters.append(waiter)
             if alone:
                 self._do_one_batch_here()
             else:
                 with suppress(Empty):
                     waiter.get(timeout=min(left, _RECHECK_SECONDS))
-
-    def _is_missing(self) -> bool:
-        """Whether there is work, and no thread to do it."""
-        return not self._has_begun() and self.queue.to_do > 0
 
     def _do_one_batch_here(self) -> None:
         """Process one batch in the thread of a caller that waits."""
@@ -371,14 +368,7 @@ def _read_only_row(x: Any) -> Mapping[str, Any]:
             " pydantic model or a frame of one row, with the rule's columns.",
             advice="Submit one decision at a time.",
         )
-    columns = table_columns(x)
-    counts = {len(column) for column in columns.values()}
-    if counts != {1}:
-        raise WrongShape(
-            f"the frame has {max(counts, default=0)} rows; expected one.",
-            advice="Submit one decision at a time.",
-        )
-    return {name: column[0] for name, column in columns.items()}
+    return read_single_row(x, "Submit one decision at a time.")
 
 
 def _size(value: Any) -> int:

@@ -8,9 +8,18 @@ report processor times, its load average is used instead.
 import os
 import socket
 import time
+from ipaddress import ip_address
 from pathlib import Path
 
 _TIMEOUT_SECONDS = 5.0
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a host, given by its name or address."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def count_cores() -> int:

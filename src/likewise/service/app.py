@@ -60,6 +60,7 @@ from likewise.service.routes import (
     health,
     looking_back,
     openapi,
+    past_lookups,
     verdict_events,
 )
 from likewise.service.routes.openapi import describe_api
@@ -79,6 +80,7 @@ _ANSWERED_WHEN_FULL = ("/healthz", "/readyz", "/metrics")
 MODULES: tuple[Any, ...] = (
     decisions,
     decision_stream,
+    past_lookups,
     looking_back,
     verdict_events,
     administration,
@@ -364,11 +366,7 @@ def parse_query(scope: ASGIScope) -> Mapping[str, str]:
 
 
 async def _send_answer(
-    send: Send,
-    status: int,
-    body: bytes,
-    retry_seconds: float | None,
-    extra_headers: _Headers,
+    send: Send, status: int, body: bytes, retry_seconds: float | None, extra_headers: _Headers
 ) -> None:
     media = _JSON if body[0] == OPEN_OBJECT else _EXACT
     headers = [media, (b"content-length", b"%d" % len(body)), *PRIVATE, *extra_headers]

@@ -6,7 +6,7 @@ Invariant: JSON is strict; unknown or repeated names and other types are refused
 Not here: MessagePack with exact values (decision_bodies.py), verdicts (verdict/verdict_body.py).
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -37,12 +37,9 @@ class DecisionBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Its place there, above those that came before."""
 
 
-class ColumnsBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A batch, column by column: `x` and `z`, or `values` by column."""
+class _BatchFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Has the fields of every batch that is remembered."""
 
-    x: list[Any] | None = None
-    z: list[Any] | None = None
-    values: dict[str, list[Any]] | None = None
     keys: list[str | int | None] | None = None
     times: list[Time] | None = None
     models: list[str | None] | str | None = None
@@ -52,23 +49,25 @@ class ColumnsBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The type of `x`, if it is not float64: "float32", "uint8"."""
 
 
+class ColumnsBody(_BatchFields, forbid_unknown_fields=True, frozen=True):
+    """A batch, column by column: `x` and `z`, or `values` by column."""
+
+    x: list[Any] | None = None
+    z: list[Any] | None = None
+    values: dict[str, list[Any]] | None = None
+
+
 class RowsBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A batch, decision by decision."""
 
     decisions: list[DecisionBody]
 
 
-class VectorColumns(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class VectorColumns(_BatchFields, forbid_unknown_fields=True, frozen=True):
     """A batch of plain vectors of numbers, which is read in half the time."""
 
     x: list[list[float]]
     z: list[Any]
-    keys: list[str | int | None] | None = None
-    times: list[Time] | None = None
-    models: list[str | None] | str | None = None
-    sources: list[str | None] | str | None = None
-    positions: list[Position | None] | None = None
-    type: str | None = None
 
 
 class CheckBatchBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -383,6 +382,15 @@ class LineError(ErrorBody, frozen=True, omit_defaults=True, kw_only=True):
 
 FACTS = frozenset(ErrorBody.__struct_fields__)
 """Names of the facts about an error that a body may have."""
+
+
+_Body = TypeVar("_Body", bound=msgspec.Struct)
+
+
+def copy_fields(kind: type[_Body], source: Any, /, **others: Any) -> _Body:
+    """Make a body of the attributes that `source` has under the same names, and of other fields."""
+    names = kind.__struct_fields__
+    return kind(**{name: getattr(source, name) for name in names if name not in others}, **others)
 
 
 decode_decision = msgspec.json.Decoder(DecisionBody).decode

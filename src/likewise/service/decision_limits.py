@@ -218,7 +218,6 @@ def check_time(limits: Limits, time: Any) -> Any:
     if abs(ahead) > skew:
         side = "ahead of" if ahead > 0 else "behind"
         raise Refusal(
-            422,
-            f"the time is {abs(ahead):,.0f} s {side} the server's; at most {skew:g} are taken.",
+            422, f"the time is {abs(ahead):,.0f} s {side} the server's; at most {skew:g} are taken."
         )
     return time

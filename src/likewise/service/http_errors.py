@@ -23,8 +23,7 @@ from likewise.errors import (
 from likewise.service.body_types import FACTS, ErrorBody, encode
 
 _STATUS = (
-    (RepeatedKey, 409),
-    (OldPosition, 409),
+    ((RepeatedKey, OldPosition), 409),
     (ErasedKey, 410),
     (BadDecision, 422),
     (BadRow, 404),
@@ -68,6 +67,13 @@ def http_error(error: LikewiseError | Refusal) -> tuple[int, bytes, float | None
     if isinstance(error, Refusal):
         return status, body, error.retry_seconds
     return status, body, 1.0 if status == 503 else None
+
+
+def code_of(error: Exception) -> tuple[str, Exception | None]:
+    """Return the code of an error for the log, and the error itself if it is a fault of ours."""
+    if isinstance(error, LikewiseError):
+        return error.code, None
+    return type(error).__name__, error
 
 
 def message_of(error: LikewiseError | Refusal) -> str:

@@ -14,20 +14,8 @@ from likewise.service.http_errors import Refusal
 OTHER = "(other)"
 """What models beyond the limit, and unknown routes, are counted under."""
 BUCKET_SECONDS = (
-    0.00001,
-    0.0001,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    10.0,
+    *(0.00001, 0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025),
+    *(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0),
 )
 """Seconds; written as literals, so that they print as such."""
 

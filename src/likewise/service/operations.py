@@ -9,6 +9,7 @@ from likewise.service.content_types import JSON
 from likewise.service.request_guard import HotHandler, RequestHandler
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
+_Registers = Callable[[RequestHandler], RequestHandler]
 MONITOR = "/v1/monitors/{name}"
 
 
@@ -67,14 +68,10 @@ class Operations(list[Operation]):
     its return type, unless `answers` or `media` says something else.
     """
 
-    def get(
-        self, path: str, scope: str | None, **more: Any
-    ) -> Callable[[RequestHandler], RequestHandler]:
+    def get(self, path: str, scope: str | None, **more: Any) -> _Registers:
         return self._add("GET", path, scope, more)
 
-    def post(
-        self, path: str, scope: str, json: type | None = None, **more: Any
-    ) -> Callable[[RequestHandler], RequestHandler]:
+    def post(self, path: str, scope: str, json: type | None = None, **more: Any) -> _Registers:
         """json: the type of the body, if it is JSON"""
         if json is not None:
             more["takes"] = {JSON: (json,)}

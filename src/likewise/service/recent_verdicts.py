@@ -171,16 +171,15 @@ def trim_verdicts(verdicts: Verdicts, places: Rows, witnesses: int) -> Verdicts:
         verdicts = verdicts.select_witnesses(chosen)
         counts = np.diff(verdicts.offsets)[places]
     unlisted = all_counts - counts
+    names = ("firsts", "absent", "neighbours", "comparable", "not_compared")
+    columns: dict[str, Any] = {name: getattr(verdicts, name) for name in names}
+    columns = {name: None if one is None else one[places] for name, one in columns.items()}
     return replace(
         verdicts,
+        **columns,
         offsets=np.concatenate([[0], counts.cumsum()]).astype(np.int64),
-        firsts=_at(verdicts.firsts, places),
-        absent=_at(verdicts.absent, places),
-        neighbours=_at(verdicts.neighbours, places),
         keys=_pick(verdicts.keys, places),
-        comparable=_at(verdicts.comparable, places),
         models=_pick(verdicts.models, places),
-        not_compared=_at(verdicts.not_compared, places),
         unlisted_witnesses=unlisted if unlisted.any() else None,
         first_verdicts=None,
         row_numbers=verdicts.rows[places],
@@ -189,7 +188,3 @@ def trim_verdicts(verdicts: Verdicts, places: Rows, witnesses: int) -> Verdicts:
 
 def _pick(values: Sequence[Any] | None, places: Rows) -> tuple[Any, ...] | None:
     return None if values is None else tuple(values[i] for i in places.tolist())
-
-
-def _at(column: Any, places: Rows) -> Any:
-    return None if column is None else column[places]

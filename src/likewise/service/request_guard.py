@@ -10,12 +10,12 @@ import time as clock
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import ip_address
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from likewise.runtime.machine import is_loopback
 from likewise.service.content_types import EXACT_BYTES, decode_body
 from likewise.service.http_errors import Refusal
 from likewise.service.served_monitor import ServedMonitor
@@ -48,7 +48,7 @@ class CrossSiteCheck:
         server = settings.server
         self._any_host = bool(settings.tokens) or server.uds is not None
         self._hosts = {name.lower() for name in server.hosts}
-        self._names = {server.host.lower(), "localhost"} | self._hosts
+        self._names = {server.host.lower()} | self._hosts
         self._is_own = lru_cache(_HEADERS)(self._is_own_host)
         self._is_same = lru_cache(_HEADERS)(self._is_own_origin)
 
@@ -80,12 +80,7 @@ class CrossSiteCheck:
 
     def _is_own_host(self, host: bytes) -> bool:
         name = _hostname(host.decode("latin-1"))
-        if name in self._names:
-            return True
-        try:
-            return ip_address(name).is_loopback
-        except ValueError:
-            return False
+        return name in self._names or is_loopback(name)
 
     def _is_own_origin(self, origin: bytes, host: bytes) -> bool:
         """Whether the browser's page is of this server, also where a proxy has changed Host."""
@@ -124,13 +119,6 @@ _NO_STATE: MutableMapping[str, Any] = {}
 
 class ClientDisconnected(Exception):
     """The client went away before it had sent all of its request."""
-
-
-class IncomingBody(Protocol):
-    """The state of a connection, as connections.py puts it into the scope of a request."""
-
-    in_body: bool
-    """Whether the body of a request has not come to its end."""
 
 
 class RequestGuard:
@@ -205,7 +193,7 @@ class RequestGuard:
             raise Refusal(
                 413, f"the body has {int(content_length)} bytes; at most {most} are taken."
             )
-        connection: IncomingBody | None = scope.get("state", _NO_STATE).get("connection")
+        connection = scope.get("state", _NO_STATE).get("connection")  # of connections.py
         if connection is not None and not connection.in_body:
             return await self._collect(receive)  # it is all there, and a timer is expensive
         try:

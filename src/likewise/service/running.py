@@ -30,6 +30,7 @@ from likewise.errors import BadRule, LikewiseError
 from likewise.runtime.log import log_event, logger
 from likewise.service.app import App
 from likewise.service.connections import Connections
+from likewise.service.http_errors import code_of
 from likewise.service.metrics.exporting import OtlpExporter
 from likewise.service.service import Service, warn_of_open_secrets
 from likewise.service.service_log import LogReporter
@@ -100,11 +101,11 @@ class Reloader:
             try:
                 unchanged = await self._reload()
             except Exception as error:
-                code = error.code if isinstance(error, LikewiseError) else type(error).__name__
+                code, fault = code_of(error)
                 self._service.reloads["refused"] += 1
                 self._service.refused_reload = (code, clock.time())
                 self._tell(f"the settings were not reloaded, and stay as they were: {error}")
-                fault = None if isinstance(error, LikewiseError) else error
+
                 message = "the settings were not reloaded"
                 log_event("reload refused", message, logging.ERROR, fault=fault, code=code)
                 return

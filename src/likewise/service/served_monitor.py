@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
@@ -88,14 +88,9 @@ class _QueuedCall:
     future: asyncio.Future[Any]
     since: float
     counts_refusal: bool
-
-
-@dataclass(slots=True)
-class _CallResult:
-    """The result of a call."""
-
-    verdicts: Any
-    reply: Any
+    verdicts: Any = None
+    """The answer of the monitor, once there is one."""
+    reply: Any = None
     """What the caller gets; or the error that is raised there."""
     trimmed: Any = None
     """What the ring stores of the answer."""
@@ -106,11 +101,7 @@ class ServedMonitor:
     """Runs the calls of one monitor in their order, and counts what they do."""
 
     def __init__(
-        self,
-        name: str,
-        monitor: Monitor,
-        settings: MonitorSettings,
-        limits: Limits,
+        self, name: str, monitor: Monitor, settings: MonitorSettings, limits: Limits
     ) -> None:
         self.name = name
         self.monitor = monitor
@@ -339,23 +330,23 @@ class ServedMonitor:
             group = self._take_group()
             begin = clock.perf_counter()
             try:
-                results = await loop.run_in_executor(self._judge_thread, self._run_group, group)
+                await loop.run_in_executor(self._judge_thread, self._run_group, group)
             except Exception as error:
-                results = [_CallResult(None, error)] * len(group)
+                group = [replace(one, reply=error, verdicts=None, error=None) for one in group]
             now = clock.perf_counter()
             self.counts.commit_durations.add(now - begin)
-            for one, result in zip(group, results, strict=True):
+            for one in group:
                 self.waiting_rows -= one.rows
-                if result.error is not None and one.counts_refusal:
-                    self.counts.count_refusal(result.error, one.rows)
-                elif result.verdicts is not None and one.kind is not None:
-                    await one.kind.record(result.verdicts, result.trimmed, now - one.since)
+                if one.error is not None and one.counts_refusal:
+                    self.counts.count_refusal(one.error, one.rows)
+                elif one.verdicts is not None and one.kind is not None:
+                    await one.kind.record(one.verdicts, one.trimmed, now - one.since)
                 if one.future.done():  # the caller has gone
                     continue
-                if isinstance(result.reply, BaseException):
-                    one.future.set_exception(result.reply)
+                if isinstance(one.reply, BaseException):
+                    one.future.set_exception(one.reply)
                 else:
-                    one.future.set_result(result.reply)
+                    one.future.set_result(one.reply)
             waiting, self._room_waiters = self._room_waiters, []
             for turn in waiting:
                 if not turn.done():
@@ -377,7 +368,7 @@ class ServedMonitor:
             rows += group[-1].rows
         return group
 
-    def _run_group(self, group: list[_QueuedCall]) -> list[_CallResult]:
+    def _run_group(self, group: list[_QueuedCall]) -> None:
         """In the thread: make the calls of a group and the answers to them."""
         call = group[0].call
         if call is not None:
@@ -385,7 +376,8 @@ class ServedMonitor:
                 answer = call()
             except LikewiseError as error:
                 answer = error
-            return [self._make_result(group[0], answer)]
+            self._set_result(group[0], answer)
+            return
         begin = clock.perf_counter()
         decisions: list[Decision] = []
         for one in group:
@@ -393,21 +385,22 @@ class ServedMonitor:
         answers = self.monitor.core.observe_each(decisions)
         if self._is_fast:
             self._record_pace(begin, len(decisions))
-        results, start = [], 0
+        start = 0
         for one in group:
-            results.append(self._make_result(one, answers[start : start + one.rows]))
+            self._set_result(one, answers[start : start + one.rows])
             start += one.rows
-        return results
 
-    def _make_result(self, one: _QueuedCall, answer: Any) -> _CallResult:
+    def _set_result(self, one: _QueuedCall, answer: Any) -> None:
         """In the thread: do everything that takes longer the more witnesses there are."""
         if isinstance(answer, LikewiseError):
-            return _CallResult(None, answer, error=answer)
-        trimmed = None if one.kind is None else one.kind.trim(answer)
+            one.reply = one.error = answer
+            return
+        one.verdicts = answer
+        one.trimmed = None if one.kind is None else one.kind.trim(answer)
         try:
-            return _CallResult(answer, one.make_answer(answer), trimmed)
+            one.reply = one.make_answer(answer)
         except Exception as error:
-            return _CallResult(answer, error, trimmed)
+            one.reply = error
 
     def _trim_each(self, answers: DecisionAnswers) -> list[Verdict | None]:
         trimmed: list[Verdict | None] = []

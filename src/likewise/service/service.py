@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Self
 
-from likewise.errors import BadFile, BadRule, LikewiseError
+from likewise.errors import BadFile, BadRule
 from likewise.ledger.folder import BeingWritten
 from likewise.monitor import opening
 from likewise.monitor.factory import read_slope_options
@@ -31,7 +31,7 @@ from likewise.search.engine.engine import Engine
 from likewise.service.alerts.alerting import AlertService
 from likewise.service.cloudevents.receiver import EventReceiver
 from likewise.service.followed_streams import FollowerThread, check_source
-from likewise.service.http_errors import Refusal
+from likewise.service.http_errors import Refusal, code_of
 from likewise.service.monitor_counts import OTHER, DurationHistogram
 from likewise.service.monitor_readings import MonitorReadings
 from likewise.service.served_monitor import ServedMonitor
@@ -220,20 +220,12 @@ class Service:
             self.stopping = True  # so that the others stop reading
             return BadRule(f"monitor {name!r}: {error}")
         except Exception as error:
-            code = error.code if isinstance(error, LikewiseError) else type(error).__name__
+            code, fault = code_of(error)
             self.pending[name] = UnopenedMonitor(error_code=code)
-            self._tell(
-                f"monitor {name!r}, ledger {str(settings.ledger)!r}, cannot be opened: {error}"
-            )
-            log_event(
-                "failed",
-                f"{name}: cannot be opened",
-                logging.ERROR,
-                fault=None if isinstance(error, LikewiseError) else error,
-                monitor=name,
-                ledger=str(settings.ledger),
-                code=code,
-            )
+            ledger, message = str(settings.ledger), f"{name}: cannot be opened"
+            self._tell(f"monitor {name!r}, ledger {ledger!r}, cannot be opened: {error}")
+            fields = {"monitor": name, "ledger": ledger, "code": code}
+            log_event("failed", message, logging.ERROR, fault=fault, **fields)
             return error
         for call in self.on_open:
             call(served)

@@ -146,9 +146,8 @@ class LogReporter:
         self._reported: dict[str, Counter[tuple[str, str]]] = {}
         service.on_open.append(self._report_opened)
         monitors, tokens = len(service.settings.monitors), len(service.settings.tokens)
-        log_event(
-            "started", f"{monitors} monitors are being opened", monitors=monitors, tokens=tokens
-        )
+        message = f"{monitors} monitors are being opened"
+        log_event("started", message, monitors=monitors, tokens=tokens)
 
     def report_ready(self) -> None:
         """Log that every monitor that can be opened is open."""
@@ -163,10 +162,11 @@ class LogReporter:
 
     def report_changes(self) -> None:
         """Log what was refused or lost, and what took long, since the last time."""
+        fields: dict[str, Any]
         denied, self._service.denied = self._service.denied, Counter()
         for (status, peer, route), count in denied.items():
             message = f"{count} requests were answered with {status}: {peer} {route}".rstrip()
-            fields: dict[str, Any] = {"status": int(status), "peer": peer, "route": route}
+            fields = {"status": int(status), "peer": peer, "route": route}
             log_event("denied", message, logging.WARNING, **fields, count=count)
         for name, served in self._service.monitors.items():
             before, now = self._reported.get(name, Counter()), _collect_counts(served)
@@ -176,40 +176,22 @@ class LogReporter:
                 if event == "slow commits":
                     message = f"{count} commits took more than {SLOW_SECONDS:g} s"
                     fields = {"seconds": SLOW_SECONDS}
-                log_event(
-                    event,
-                    f"{name}: {message}",
-                    logging.WARNING,
-                    monitor=name,
-                    count=count,
-                    **fields,
-                )
+                fields = {"monitor": name, "count": count, **fields}
+                log_event(event, f"{name}: {message}", logging.WARNING, **fields)
 
     def report_end(self) -> None:
         """Log what remains, and the counts of each monitor at the end."""
         self.report_changes()
         for name, served in self._service.monitors.items():
-            counts = served.counts
-            judged, violations = counts.decisions.total(), counts.violations.total()
-            log_event(
-                "drained",
-                f"{name}: {judged} decisions were judged, with {violations} violations",
-                monitor=name,
-                decisions=judged,
-                violations=violations,
-            )
+            judged, violations = served.counts.decisions.total(), served.counts.violations.total()
+            message = f"{name}: {judged} decisions were judged, with {violations} violations"
+            log_event("drained", message, monitor=name, decisions=judged, violations=violations)
 
     def _report_opened(self, served: ServedMonitor) -> None:
-        monitor = served.monitor
-        rows, missing = monitor.rows, monitor.missing_decisions
-        log_event(
-            "opened",
-            f"{served.name}: open, with {rows} rows",
-            monitor=served.name,
-            rows=rows,
-            missing_decisions=missing,
-            durable=monitor.durable,
-        )
+        monitor, name = served.monitor, served.name
+        fields: dict[str, Any] = {"rows": monitor.rows, "durable": monitor.durable}
+        fields["missing_decisions"] = monitor.missing_decisions
+        log_event("opened", f"{name}: open, with {monitor.rows} rows", monitor=name, **fields)
 
 
 def _collect_counts(served: ServedMonitor) -> Counter[tuple[str, str]]:

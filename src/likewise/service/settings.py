@@ -55,7 +55,6 @@ import os
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -63,6 +62,7 @@ from msgspec import Meta, field
 
 from likewise.errors import BadRule
 from likewise.rule.burst import Burst
+from likewise.runtime.machine import is_loopback
 from likewise.service.alerts.settings import AlertSettings, AlertsTable, resolve_alerts
 from likewise.service.toml_tables import (
     MOST_NUMBER,
@@ -211,12 +211,7 @@ class ServerSettings(SettingsTable, frozen=True):
     @property
     def loopback(self) -> bool:
         """Whether only this machine can reach it."""
-        if self.uds is not None or self.host == "localhost":
-            return True
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return self.uds is not None or is_loopback(self.host)
 
 
 class StreamSource(SettingsTable, frozen=True):
@@ -313,8 +308,7 @@ class OtlpSettings(SettingsTable, frozen=True):
     def __post_init__(self) -> None:
         if not self.endpoint.startswith(("http://", "https://")):
             raise BadRule(
-                f"endpoint is {self.endpoint!r}; expected http://… or https://…",
-                setting="endpoint",
+                f"endpoint is {self.endpoint!r}; expected http://… or https://…", setting="endpoint"
             )
 
 

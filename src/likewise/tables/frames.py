@@ -130,6 +130,17 @@ def table_columns(given: Any) -> dict[str, Column]:
     return columns_of(given, names, names)
 
 
+def read_single_row(frame: Any, advice: str) -> dict[str, Any]:
+    """Return the row of a frame that has only one; raise WrongShape if it has more or none."""
+    columns = table_columns(frame)
+    counts = {len(column) for column in columns.values()}
+    if counts != {1}:
+        raise WrongShape(
+            f"the frame has {max(counts, default=0)} rows; expected one.", advice=advice
+        )
+    return {name: column[0] for name, column in columns.items()}
+
+
 def _list_names(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
     return ", ".join(map(repr, names[:_NAMED])) + (f" and {more:,} more" if more > 0 else "")

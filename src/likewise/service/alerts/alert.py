@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from likewise.service.body_types import copy_fields
 from likewise.tables.times import iso_text_of_seconds
 
 _SEVERITY = {"burst": "critical", "same_input": "critical", "stale_head": "critical"}
@@ -57,61 +58,26 @@ class Alert:
     @property
     def summary(self) -> str:
         """In words, with every rate beside its denominator."""
-        return f"{self.monitor}: {_SUMMARIES[self.kind](self.details)}"
+        details: dict[str, Any] = {**self.details, "last": _describe_last(self.details)}
+        if "comparable" in details:
+            details["rate"] = details["violations"] / details["comparable"]
+        if "count" in details:
+            one = details["count"] == 1
+            details["contradict"] = "decision contradicts" if one else "decisions contradict"
+        return f"{self.monitor}: {_SUMMARIES[self.kind].format_map(details)}"
 
     def to_body(self) -> AlertBody:
         """Make the JSON that GET …/alerts answers."""
-        return AlertBody(
-            self.id,
-            self.kind,
-            self.monitor,
-            self.severity,
-            self.status,
-            self.summary,
-            dict(self.details),
-            iso_text_of_seconds(self.started),
-            None if self.ended is None else iso_text_of_seconds(self.ended),
-            None if self.acknowledged is None else iso_text_of_seconds(self.acknowledged),
-            self.acknowledged_by,
-        )
+        times = {"started": self.started, "ended": self.ended, "acknowledged": self.acknowledged}
+        texts = {
+            name: None if time is None else iso_text_of_seconds(time)
+            for name, time in times.items()
+        }
+        return copy_fields(AlertBody, self, details=dict(self.details), **texts)
 
 
-def _rate(details: Mapping[str, Any]) -> str:
-    violations, comparable = details["violations"], details["comparable"]
-    low, high = details["usual_low"], details["usual_high"]
-    return (
-        f"{violations:,} of {comparable:,} comparable decisions contradict an earlier one"
-        f" ({violations / comparable:.2%}), {details['finding']} what is usual"
-        f" ({low:.2%} to {high:.2%}, from {details['usual_violations']:,} of"
-        f" {details['usual_comparable']:,})"
-    )
-
-
-def _burst(details: Mapping[str, Any]) -> str:
-    return f"{details['count']:,} burst alarms{_at(details)}"
-
-
-def _same_input(details: Mapping[str, Any]) -> str:
-    count = details["count"]
-    say = "decisions contradict" if count != 1 else "decision contradicts"
-    return f"{count:,} {say} an earlier one with the very same input{_at(details)}"
-
-
-def _losses(details: Mapping[str, Any]) -> str:
-    return (
-        f"{details['count']:,} more decisions are missing, {details['missing_decisions']:,} in all"
-    )
-
-
-def _no_decisions(details: Mapping[str, Any]) -> str:
-    return f"no decision for {details['seconds']:,.0f} s"
-
-
-def _stale_head(details: Mapping[str, Any]) -> str:
-    return f"decisions wait, and nothing has reached the ledger for {details['seconds']:,.0f} s"
-
-
-def _at(details: Mapping[str, Any]) -> str:
+def _describe_last(details: Mapping[str, Any]) -> str:
+    """Return where the last decision that counts is, if that is known."""
     if "row" not in details:
         return ""
     key = f", key {details['key']!r}" if "key" in details else ""
@@ -119,10 +85,14 @@ def _at(details: Mapping[str, Any]) -> str:
 
 
 _SUMMARIES = {
-    "violation_rate": _rate,
-    "burst": _burst,
-    "same_input": _same_input,
-    "losses": _losses,
-    "no_decisions": _no_decisions,
-    "stale_head": _stale_head,
+    "violation_rate": (
+        "{violations:,} of {comparable:,} comparable decisions contradict an earlier one"
+        " ({rate:.2%}), {finding} what is usual ({usual_low:.2%} to {usual_high:.2%}, from"
+        " {usual_violations:,} of {usual_comparable:,})"
+    ),
+    "burst": "{count:,} burst alarms{last}",
+    "same_input": "{count:,} {contradict} an earlier one with the very same input{last}",
+    "losses": "{count:,} more decisions are missing, {missing_decisions:,} in all",
+    "no_decisions": "no decision for {seconds:,.0f} s",
+    "stale_head": "decisions wait, and nothing has reached the ledger for {seconds:,.0f} s",
 }

@@ -13,6 +13,7 @@ import time as clock
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -33,6 +34,7 @@ from likewise.service.alerts.sending import AlertDelivery, make_sender
 from likewise.service.alerts.settings import AlertSettings
 from likewise.service.served_monitor import ServedMonitor
 from likewise.tables.array_types import Rows
+from likewise.verdict.verdicts import Verdict
 
 _END_SECONDS = 5.0  # for a last message that is being sent
 _T = TypeVar("_T")
@@ -183,7 +185,7 @@ class AlertService:
         """Watch a monitor from now on; in any thread, before decisions come to it."""
         settings = self.settings
         watched = _WatchedMonitor(served, settings, self.outbox)
-        served.listeners.append(self._make_listener(watched))
+        served.listeners.append(partial(self._hear, watched.signals))
         self._watched[served.name] = watched
         if self.settings is not settings:  # `change_settings` did not see this one
             watched.change(self.settings)
@@ -261,13 +263,10 @@ class AlertService:
 
     # Checks
 
-    def _make_listener(self, watched: _WatchedMonitor) -> Callable[[ServedMonitor, Any], None]:
-        def hear(served: ServedMonitor, verdict: Any) -> None:
-            watched.signals.record(served, verdict)
-            if watched.signals.urgent:
-                self._wake.set()
-
-        return hear
+    def _hear(self, signals: VerdictSignals, served: ServedMonitor, verdict: Verdict) -> None:
+        signals.record(served, verdict)
+        if signals.urgent:
+            self._wake.set()
 
     async def _look_forever(self) -> None:
         while True:

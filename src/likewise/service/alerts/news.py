@@ -178,11 +178,7 @@ class CountsActivitySource:
 
     def _read_counts(self) -> tuple[int, int, int]:
         counts = self._served.counts
-        return (
-            sum(counts.decisions.values()),
-            counts.comparable,
-            sum(counts.violations.values()),
-        )
+        return counts.decisions.total(), counts.comparable, counts.violations.total()
 
 
 def make_activity_source(

@@ -135,8 +135,7 @@ class Outbox:
     def _give_up_excess(self, receiver: AlertReceiver) -> None:
         """Give up the oldest alerts if too many wait, ended ones first."""
         (count,) = self._database.execute(
-            "SELECT count(*) FROM delivery WHERE receiver = ? AND due IS NOT NULL",
-            (receiver.name,),
+            "SELECT count(*) FROM delivery WHERE receiver = ? AND due IS NOT NULL", (receiver.name,)
         ).fetchone()
         over = count - self.settings.waiting
         if over > 0:
@@ -237,8 +236,7 @@ class Outbox:
         """
         with self._transaction() as database:
             row = database.execute(
-                "SELECT number, acknowledged FROM alert WHERE monitor = ? AND id = ?",
-                (monitor, id),
+                "SELECT number, acknowledged FROM alert WHERE monitor = ? AND id = ?", (monitor, id)
             ).fetchone()
             if row is None:
                 return None

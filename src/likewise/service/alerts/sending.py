@@ -270,11 +270,7 @@ class AlertDelivery:
     """Sends what is due to one receiver, until it is cancelled."""
 
     def __init__(
-        self,
-        receiver: AlertReceiver,
-        sender: Sender,
-        outbox: Outbox,
-        in_thread: Callable[..., Any],
+        self, receiver: AlertReceiver, sender: Sender, outbox: Outbox, in_thread: Callable[..., Any]
     ) -> None:
         """in_thread: calls a function in the thread of the outbox, which waits for the disk"""
         self.receiver = receiver

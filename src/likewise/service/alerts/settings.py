@@ -25,7 +25,6 @@ starts, and `repr` does not show them.
 """
 
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -34,6 +33,7 @@ from msgspec import field
 from msgspec.structs import asdict
 
 from likewise.errors import BadRule
+from likewise.runtime.machine import is_loopback
 from likewise.service.alerts.conditions import Thresholds
 from likewise.service.toml_tables import Count, NotNegative, Positive, SettingsTable, check_name
 
@@ -192,7 +192,7 @@ def _check_receiver(where: str, receiver: AlertReceiver) -> None:
     if parts.username or parts.password:
         raise BadRule(f"{where}: the url has a password in it; use secret_env or secret_file")
     bearer = receiver.kind == "alertmanager" and receiver.secret
-    if bearer and parts.scheme == "http" and not _is_loopback(parts.hostname):
+    if bearer and parts.scheme == "http" and not is_loopback(parts.hostname):
         raise BadRule(f"{where}: its token would travel in the clear; expected a url of https")
 
 
@@ -222,10 +222,3 @@ def _read_secret(
             raise BadRule(f"{where}: the file of {name}_file is empty")
         return value
     return plain or ""
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -56,15 +56,9 @@ class RateConclusion:
 
     def details(self) -> dict[str, Any]:
         """Return the finding, the counts and the bounds, as alerts have them."""
-        return {
-            "finding": self.finding,
-            "violations": self.violations,
-            "comparable": self.comparable,
-            "usual_violations": self.usual_violations,
-            "usual_comparable": self.usual_comparable,
-            "usual_low": self.low,
-            "usual_high": self.high,
-        }
+        names = ("finding", "violations", "comparable", "usual_violations", "usual_comparable")
+        bounds = {"usual_low": self.low, "usual_high": self.high}
+        return {name: getattr(self, name) for name in names} | bounds
 
 
 def conclude(

@@ -133,8 +133,7 @@ def _make_event(one: _Attributes, body: bytes, limits: Limits) -> CloudEvent:
     kind = next((kind for end, kind in _KINDS.items() if one.type.endswith(end)), None)
     if kind is None:
         raise Refusal(
-            422,
-            "the event's type is neither org.kubeflow.serving.inference.request nor .response.",
+            422, "the event's type is neither org.kubeflow.serving.inference.request nor .response."
         )
     most = limits.key_bytes - _PLACE_DIGITS
     if not one.id or len(one.id.encode()) > most:
@@ -197,16 +196,6 @@ class ColumnNames:
         return cls(query.get("output"), names)
 
 
-class RowCountMismatch(Refusal):
-    """Refuses a pair whose halves have different numbers of rows."""
-
-    def __init__(self, requests: int, responses: int) -> None:
-        super().__init__(
-            422,
-            f"the request has {requests} rows, the response {responses}. Nothing was stored.",
-        )
-
-
 def make_decisions(
     rule: Rule,
     limits: Limits,
@@ -214,10 +203,8 @@ def make_decisions(
     response: tuple[CloudEvent, PredictionRows],
     names: ColumnNames,
 ) -> list[Decision]:
-    """Make all decisions of a pair; raise Refusal if one does not fit the rule."""
+    """Make all decisions of a pair with equally many rows; Refusal if one does not fit the rule."""
     (asked, inputs), (answered, outputs) = request, response
-    if inputs.count != outputs.count:
-        raise RowCountMismatch(inputs.count, outputs.count)
     table = rule.features is not None
     xs = _list_rows(inputs, names) if table else _list_vectors(rule, inputs)
     zs = _list_outputs(rule, limits, outputs, names)

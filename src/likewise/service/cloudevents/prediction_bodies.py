@@ -20,17 +20,9 @@ from likewise.service.http_errors import Refusal
 
 _TYPES = {
     "BOOL": np.dtype(np.bool_),
-    "UINT8": np.dtype("<u1"),
-    "UINT16": np.dtype("<u2"),
-    "UINT32": np.dtype("<u4"),
-    "UINT64": np.dtype("<u8"),
-    "INT8": np.dtype("<i1"),
-    "INT16": np.dtype("<i2"),
-    "INT32": np.dtype("<i4"),
-    "INT64": np.dtype("<i8"),
-    "FP16": np.dtype("<f2"),
-    "FP32": np.dtype("<f4"),
-    "FP64": np.dtype("<f8"),
+    **{f"UINT{8 * size}": np.dtype(f"<u{size}") for size in (1, 2, 4, 8)},
+    **{f"INT{8 * size}": np.dtype(f"<i{size}") for size in (1, 2, 4, 8)},
+    **{f"FP{8 * size}": np.dtype(f"<f{size}") for size in (2, 4, 8)},
     "BF16": np.dtype("<f4"),
 }
 _KINDS = {"b": (bool,), "u": (int,), "i": (int,), "f": (int, float)}

@@ -18,12 +18,7 @@ from typing import Any
 
 from likewise.errors import BadFile, LikewiseError, RepeatedKey
 from likewise.runtime.log import logger
-from likewise.service.cloudevents.event_decisions import (
-    CloudEvent,
-    ColumnNames,
-    RowCountMismatch,
-    make_decisions,
-)
+from likewise.service.cloudevents.event_decisions import CloudEvent, ColumnNames, make_decisions
 from likewise.service.cloudevents.prediction_bodies import PredictionRows, read_prediction
 from likewise.service.http_errors import Refusal, error_fields, status_of
 from likewise.service.served_monitor import DecisionAnswers, ServedMonitor
@@ -253,11 +248,12 @@ class EventReceiver:
         request, response = (first.event, other), (second.event, rows)
         if second.kind == "request":
             request, response = response, request
+        if rows.count != other.count:
+            counts.refused["mismatch"] += max(rows.count, other.count)
+            sizes = f"the request has {request[1].count} rows, the response {response[1].count}"
+            raise Refusal(422, f"{sizes}. Nothing was stored.")
         try:
             decisions = make_decisions(served.monitor.rule, limits, request, response, names)
-        except RowCountMismatch:
-            counts.refused["mismatch"] += max(rows.count, other.count)
-            raise
         except (Refusal, LikewiseError) as error:
             counts.count_refusal(error, rows.count)
             raise

@@ -11,13 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
 from typing import Any
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    Exemplar,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client import core
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
@@ -175,7 +169,7 @@ class _Families(Collector):
     def __init__(self, samples: Iterable[MetricSample], extra_labels: Mapping[str, str]) -> None:
         self._samples, self._extra_labels = samples, extra_labels
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Iterable[core.Metric]:
         families: Mapping[str, Any] = {
             metric.name: _KINDS[metric.kind](
                 metric.name, metric.text, labels=(*metric.all_labels, *self._extra_labels)
@@ -189,16 +183,18 @@ class _Families(Collector):
                 family.add_metric(labels, _cumulate_buckets(value), value.total)
             elif sample.newest is not None:
                 row, time = sample.newest
-                family.add_metric(labels, value, exemplar=Exemplar({"row": str(row)}, 1.0, time))
+                family.add_metric(
+                    labels, value, exemplar=core.Exemplar({"row": str(row)}, 1.0, time)
+                )
             else:
                 family.add_metric(labels, value)
         return [family for family in families.values() if family.samples]
 
 
 _KINDS = {
-    "counter": CounterMetricFamily,
-    "gauge": GaugeMetricFamily,
-    "histogram": HistogramMetricFamily,
+    "counter": core.CounterMetricFamily,
+    "gauge": core.GaugeMetricFamily,
+    "histogram": core.HistogramMetricFamily,
 }
 
 

@@ -8,23 +8,12 @@ from typing import Any
 
 from likewise.errors import BadFile, BadRow, BadRule
 from likewise.ledger.heads import Head
-from likewise.service.body_types import (
-    DoneBody,
-    EraseBody,
-    ErasedBody,
-    ForgetBody,
-    ForgottenBody,
-    ReviewBody,
-    SupersedeBody,
-    TruthBody,
-    VerifiedBody,
-    VerifyBody,
-)
+from likewise.service import body_types
 from likewise.service.decision_limits import check_lengths, check_words, normalize_label
 from likewise.service.http_errors import Refusal
 from likewise.service.operations import MONITOR, Operations
 from likewise.service.request_guard import AdmittedRequest
-from likewise.service.routes.decisions import WITNESSES, make_exact_verdict, parse_witnesses
+from likewise.service.routes.decisions import WITNESSES, make_verdict_body, parse_witnesses
 from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service_log import Actor, record_action
 from likewise.verdict.verdict_body import VerdictBody
@@ -35,11 +24,11 @@ _CHANGES: dict[str, Any] = {"exact": True, "once": True}
 OPERATIONS = Operations()
 
 
-@OPERATIONS.post(f"{MONITOR}/erase", "erase", EraseBody, **_CHANGES, idempotent=True)
-async def erase(request: AdmittedRequest) -> ErasedBody:
+@OPERATIONS.post(f"{MONITOR}/erase", "erase", body_types.EraseBody, **_CHANGES, idempotent=True)
+async def erase(request: AdmittedRequest) -> body_types.ErasedBody:
     """Destroy inputs, outputs and keys of decisions."""
     served, actor = request.served, Actor.from_token(request.token)
-    body = await request.read_as(EraseBody)
+    body = await request.read_as(body_types.EraseBody)
     keys, rows = body.keys, body.rows
     if (keys is None) == (rows is None):
         raise Refusal(422, "expected keys, or rows.")
@@ -49,28 +38,28 @@ async def erase(request: AdmittedRequest) -> ErasedBody:
     check_words("a key", keys, served.limits.key_bytes)
     monitor = served.monitor
 
-    def erase_now() -> ErasedBody:
+    def erase_now() -> body_types.ErasedBody:
         if rows is not None and max(rows) >= monitor.rows:
             raise BadRow(f"row {max(rows)} is not in this history. Nothing was erased.")
         record_action(served, actor, "erase", count=count)
         erasure = monitor.erase(key=keys) if rows is None else monitor.erase(rows=rows)
-        return ErasedBody(list(erasure.rows), erasure.complete)
+        return body_types.ErasedBody(list(erasure.rows), erasure.complete)
 
     return await served.run_in_turn(erase_now)
 
 
-@OPERATIONS.post(f"{MONITOR}/forget", "erase", ForgetBody, **_CHANGES, idempotent=True)
-async def forget(request: AdmittedRequest) -> ForgottenBody:
+@OPERATIONS.post(f"{MONITOR}/forget", "erase", body_types.ForgetBody, **_CHANGES, idempotent=True)
+async def forget(request: AdmittedRequest) -> body_types.ForgottenBody:
     """Destroy decisions by row, also those that are no longer in the window."""
     served, actor = request.served, Actor.from_token(request.token)
-    body = await request.read_as(ForgetBody)
+    body = await request.read_as(body_types.ForgetBody)
     rows, most = body.rows, served.limits.batch_rows
     if len(rows) > most:
         raise Refusal(413, f"there are {len(rows)} rows to forget; at most {most} are taken.")
 
-    def forget_now() -> ForgottenBody:
+    def forget_now() -> body_types.ForgottenBody:
         record_action(served, actor, "forget", count=len(rows))
-        return ForgottenBody(served.monitor.forget(rows))
+        return body_types.ForgottenBody(served.monitor.forget(rows))
 
     return await served.run_in_turn(forget_now)
 
@@ -78,7 +67,7 @@ async def forget(request: AdmittedRequest) -> ForgottenBody:
 @OPERATIONS.post(
     f"{MONITOR}/supersede",
     "review",
-    SupersedeBody,
+    body_types.SupersedeBody,
     answers=VerdictBody,
     queries=(WITNESSES,),
     **_CHANGES,
@@ -86,7 +75,7 @@ async def forget(request: AdmittedRequest) -> ForgottenBody:
 async def supersede(request: AdmittedRequest) -> dict[str, Any]:
     """Overrule a decision; answers the verdict on the one that replaces it."""
     served, actor = request.served, Actor.from_token(request.token)
-    body = await request.read_as(SupersedeBody)
+    body = await request.read_as(body_types.SupersedeBody)
     witnesses = parse_witnesses(request.query)
     monitor, limits = served.monitor, served.limits
     monitor.core.require_contradictions()
@@ -103,16 +92,14 @@ async def supersede(request: AdmittedRequest) -> dict[str, Any]:
         )
 
     verdict = await served.supersede(supersede_now)
-    if request.wants_exact:
-        return make_exact_verdict(limits, witnesses, verdict)
-    return served.verdict_body(verdict, witnesses)
+    return make_verdict_body(served, witnesses, verdict, exact=request.wants_exact)
 
 
-@OPERATIONS.post(f"{MONITOR}/reviews", "review", ReviewBody, **_CHANGES)
-async def review(request: AdmittedRequest) -> DoneBody:
+@OPERATIONS.post(f"{MONITOR}/reviews", "review", body_types.ReviewBody, **_CHANGES)
+async def review(request: AdmittedRequest) -> body_types.DoneBody:
     """Save a review of a contradiction."""
     served, actor = request.served, Actor.from_token(request.token)
-    body = await request.read_as(ReviewBody)
+    body = await request.read_as(body_types.ReviewBody)
     served.monitor.core.require_contradictions()
     require_ledger(served)
     reviewer = actor.resolve_name(body.reviewer, "reviewer")
@@ -132,14 +119,14 @@ async def review(request: AdmittedRequest) -> DoneBody:
         )
 
     await served.run_in_turn(review_now)
-    return DoneBody(True)
+    return body_types.DoneBody(True)
 
 
-@OPERATIONS.post(f"{MONITOR}/truths", "review", TruthBody, **_CHANGES)
-async def truth(request: AdmittedRequest) -> DoneBody:
+@OPERATIONS.post(f"{MONITOR}/truths", "review", body_types.TruthBody, **_CHANGES)
+async def truth(request: AdmittedRequest) -> body_types.DoneBody:
     """Save what turned out to be right for a decision; no verdict changes."""
     served, actor = request.served, Actor.from_token(request.token)
-    body = await request.read_as(TruthBody)
+    body = await request.read_as(body_types.TruthBody)
     limits, monitor = served.limits, served.monitor
     require_ledger(served)
     check_lengths(limits, None, body.key, None)
@@ -151,14 +138,14 @@ async def truth(request: AdmittedRequest) -> DoneBody:
         monitor.ledger.truth(body.key, value)
 
     await served.run_in_turn(store_truth)
-    return DoneBody(True)
+    return body_types.DoneBody(True)
 
 
-@OPERATIONS.post(f"{MONITOR}/verify", "read", VerifyBody, **_CHANGES, idempotent=True)
-async def verify(request: AdmittedRequest) -> VerifiedBody:
+@OPERATIONS.post(f"{MONITOR}/verify", "read", body_types.VerifyBody, **_CHANGES, idempotent=True)
+async def verify(request: AdmittedRequest) -> body_types.VerifiedBody:
     """Verify the ledger's chain; one verification at a time."""
     served, actor = request.served, Actor.from_token(request.token)
-    body = await request.read_as(VerifyBody)
+    body = await request.read_as(body_types.VerifyBody)
     require_ledger(served)
     try:
         head = None if body.head is None else Head.of(body.head)
@@ -170,17 +157,8 @@ async def verify(request: AdmittedRequest) -> VerifiedBody:
     async with lock:
         await served.run_in_turn(lambda: record_action(served, actor, "verify"))
         result = await served.run_in_thread(lambda: served.monitor.ledger.verify(head))
-    return VerifiedBody(
-        ok=result.ok,
-        rows=result.rows,
-        problem=result.problem,
-        bad_row=result.bad_row,
-        first_row=result.first_row,
-        erased=result.erased,
-        events=result.events,
-        pending=result.pending,
-        head=None if result.head is None else str(result.head),
-    )
+    text = None if result.head is None else str(result.head)
+    return body_types.copy_fields(body_types.VerifiedBody, result, head=text)
 
 
 def require_ledger(served: ServedMonitor) -> None:

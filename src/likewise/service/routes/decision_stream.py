@@ -20,7 +20,7 @@ from likewise.service.decision_bodies import make_decision
 from likewise.service.http_errors import Refusal, error_fields, status_of
 from likewise.service.operations import Operation
 from likewise.service.request_guard import PRIVATE, Receive, Send
-from likewise.service.routes.decisions import WAIT, parse_wait
+from likewise.service.routes.decisions import WAIT, parse_choice
 from likewise.service.served_monitor import ServedMonitor
 from likewise.service.service import REVOKED, LongAnswer, Service
 from likewise.sources.json_lines import LineSplitter
@@ -39,7 +39,7 @@ OPERATIONS = [
         takes={NDJSON: ()},
         queries=(WAIT,),
         hot=True,
-    ),
+    )
 ]
 
 
@@ -52,7 +52,7 @@ async def stream(
     answer: LongAnswer,
 ) -> None:
     """Answer line by line until the client or the server ends, or the token is revoked."""
-    durable = parse_wait(query) == "durable"
+    durable = parse_choice(query, WAIT) == "durable"
     lines, number, more = LineSplitter(served.limits.line_bytes), 0, True
     start = {"type": "http.response.start", "status": 200}
     await send({**start, "headers": [(b"content-type", NDJSON.encode()), *PRIVATE]})

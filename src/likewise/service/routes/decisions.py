@@ -15,16 +15,6 @@ import numpy as np
 
 from likewise.errors import BadFile, LikewiseError
 from likewise.service import body_types
-from likewise.service.body_types import (
-    BatchBody,
-    CheckBatchBody,
-    ColumnsBody,
-    DecisionBody,
-    DoneBody,
-    LoadedBody,
-    LostBody,
-    RowsBody,
-)
 from likewise.service.content_types import EXACT_BYTES, decode_body, encode_answer
 from likewise.service.decision_bodies import ARROW, parse_checks, parse_columns, parse_decision
 from likewise.service.decision_limits import count_decisions
@@ -56,7 +46,7 @@ WITNESSES = RequestParameter(
     " limit, and with exact values all that fit into an answer",
     int,
 )
-_BATCHES = (ColumnsBody, RowsBody)
+_BATCHES = (body_types.ColumnsBody, body_types.RowsBody)
 OPERATIONS = Operations()
 
 
@@ -70,12 +60,16 @@ async def observe_again(call: AdmittedCall) -> bytes:
 
 
 @OPERATIONS.hot(
-    "observe", VerdictBody, DecisionBody, queries=(WAIT, WITNESSES), if_unknown=observe_again
+    "observe",
+    VerdictBody,
+    body_types.DecisionBody,
+    queries=(WAIT, WITNESSES),
+    if_unknown=observe_again,
 )
 async def observe(call: AdmittedCall) -> bytes:
     """Judge one decision and remember it."""
     served, query = call.served, call.query
-    durable = bool(query) and parse_wait(query) == "durable"
+    durable = bool(query) and parse_choice(query, WAIT) == "durable"
     is_plain = not query and EXACT_BYTES not in call.accept
     write = served.encode_verdict if is_plain else _verdict_writer(call)
     decision = await _parse_body(parse_decision, call)
@@ -99,7 +93,7 @@ async def batch_again(call: AdmittedCall) -> bytes:
 
 @OPERATIONS.hot(
     "batch",
-    BatchBody,
+    body_types.BatchBody,
     *_BATCHES,
     takes={ARROW: ()},
     queries=(WAIT, _ALL, WITNESSES),
@@ -108,7 +102,7 @@ async def batch_again(call: AdmittedCall) -> bytes:
 async def batch(call: AdmittedCall) -> bytes:
     """Judge many decisions and remember them, all or none."""
     served, write = call.served, _batch_writer(call)
-    durable = parse_wait(call.query) == "durable"
+    durable = parse_choice(call.query, WAIT) == "durable"
     columns = await _parse_body(parse_columns, call)
     count = count_decisions(served.limits, columns)
     monitor = served.monitor
@@ -122,7 +116,9 @@ async def batch(call: AdmittedCall) -> bytes:
     return await served.observe_many(count, partial(_call_and_report_stored, served, judge), write)
 
 
-@OPERATIONS.hot("batch/check", BatchBody, CheckBatchBody, queries=(_ALL, WITNESSES))
+@OPERATIONS.hot(
+    "batch/check", body_types.BatchBody, body_types.CheckBatchBody, queries=(_ALL, WITNESSES)
+)
 async def check_batch(call: AdmittedCall) -> bytes:
     """Judge many decisions, each as if it came alone and now; nothing is remembered."""
     served, write = call.served, _batch_writer(call)
@@ -132,7 +128,7 @@ async def check_batch(call: AdmittedCall) -> bytes:
     return await served.run_in_turn(lambda: write(check()), rows=count)
 
 
-@OPERATIONS.hot("batch/load", LoadedBody, *_BATCHES, takes={ARROW: ()})
+@OPERATIONS.hot("batch/load", body_types.LoadedBody, *_BATCHES, takes={ARROW: ()})
 async def load(call: AdmittedCall) -> bytes:
     """Remember many decisions without judging them, all or none."""
     served = call.served
@@ -141,10 +137,10 @@ async def load(call: AdmittedCall) -> bytes:
     load = partial(served.monitor.load, **columns)
     rows = await served.run_in_turn(partial(_call_and_report_stored, served, load), rows=count)
     served.next_row = max(served.next_row, rows.stop)
-    return encode_answer(call.accept, LoadedBody(rows.start, len(rows)))
+    return encode_answer(call.accept, body_types.LoadedBody(rows.start, len(rows)))
 
 
-@OPERATIONS.hot("check", VerdictBody, DecisionBody, queries=(WITNESSES,))
+@OPERATIONS.hot("check", VerdictBody, body_types.DecisionBody, queries=(WITNESSES,))
 async def check(call: AdmittedCall) -> bytes:
     """Judge one decision as if it came now; nothing is remembered."""
     served, write = call.served, _verdict_writer(call)
@@ -156,22 +152,22 @@ async def check(call: AdmittedCall) -> bytes:
     return await served.run_in_turn(lambda: write(check()))
 
 
-@OPERATIONS.hot("lost", DoneBody, LostBody)
+@OPERATIONS.hot("lost", body_types.DoneBody, body_types.LostBody)
 async def record_loss(call: AdmittedCall) -> bytes:
     """Report decisions that were made and will never be observed; later verdicts mention them."""
-    sent = decode_body(LostBody, call.content_type, call.body)
+    sent = decode_body(body_types.LostBody, call.content_type, call.body)
     more = {name: getattr(sent, name) for name in ("first", "last", "since", "until")}
     await call.served.run_in_turn(
         partial(call.served.monitor.record_loss, sent.count, sent.reason, **more)
     )
-    return encode_answer(call.accept, DoneBody(True))
+    return encode_answer(call.accept, body_types.DoneBody(True))
 
 
-@OPERATIONS.hot("flush", DoneBody)
+@OPERATIONS.hot("flush", body_types.DoneBody)
 async def flush(call: AdmittedCall) -> bytes:
     """Write everything that was answered to disk."""
     await call.served.run_in_turn(call.served.monitor.flush)
-    return encode_answer(call.accept, DoneBody(True))
+    return encode_answer(call.accept, body_types.DoneBody(True))
 
 
 def _call_and_report_stored(served: ServedMonitor, call: Callable[[], _T]) -> _T:
@@ -194,7 +190,7 @@ def _verdict_writer(call: AdmittedCall) -> Callable[[Verdict], bytes]:
     served, witnesses = call.served, parse_witnesses(call.query)
     if EXACT_BYTES in call.accept:
         return lambda verdict: encode_answer(
-            EXACT_BYTES, make_exact_verdict(served.limits, witnesses, verdict)
+            EXACT_BYTES, make_verdict_body(served, witnesses, verdict, exact=True)
         )
     return partial(served.encode_verdict, witnesses=witnesses)
 
@@ -202,27 +198,28 @@ def _verdict_writer(call: AdmittedCall) -> Callable[[Verdict], bytes]:
 def _batch_writer(call: AdmittedCall) -> Callable[[Verdicts], bytes]:
     """Return what writes the answer to a batch."""
     served, witnesses = call.served, parse_witnesses(call.query)
-    include_all = parse_choice(call.query, "verdicts", ("notable", "all")) == "all"
+    include_all = parse_choice(call.query, _ALL) == "all"
     if EXACT_BYTES in call.accept:
-        return lambda verdicts: encode_answer(
-            EXACT_BYTES, make_exact_batch(served.limits, witnesses, verdicts)
-        )
+
+        def write(verdicts: Verdicts) -> bytes:
+            most = _limit_witnesses(served.limits, witnesses, np.diff(verdicts.offsets))
+            return encode_answer(EXACT_BYTES, exact_columns(verdicts, most))
+
+        return write
     return partial(encode_batch, served, include_all=include_all, witnesses=witnesses)
 
 
-def make_exact_verdict(limits: Limits, requested: int | None, verdict: Verdict) -> dict[str, Any]:
+def make_verdict_body(
+    served: ServedMonitor, requested: int | None, verdict: Verdict, *, exact: bool
+) -> dict[str, Any]:
     """Return the answer to one decision.
 
-    requested   how many witnesses the request wants; None: all
+    requested   how many witnesses the request wants; None: as many as there may be
     """
-    return exact_body(
-        verdict, _limit_witnesses(limits, requested, np.array([len(verdict.witnesses)]))
-    )
-
-
-def make_exact_batch(limits: Limits, requested: int | None, verdicts: Verdicts) -> dict[str, Any]:
-    """Return the answer to a batch."""
-    return exact_columns(verdicts, _limit_witnesses(limits, requested, np.diff(verdicts.offsets)))
+    if not exact:
+        return served.verdict_body(verdict, requested)
+    counts = np.array([len(verdict.witnesses)])
+    return exact_body(verdict, _limit_witnesses(served.limits, requested, counts))
 
 
 def _limit_witnesses(limits: Limits, requested: int | None, counts: Rows) -> int | None:
@@ -299,13 +296,9 @@ async def _parse_body(parse: Callable[[AdmittedCall], _T], call: AdmittedCall) -
         raise
 
 
-def parse_wait(query: Mapping[str, str]) -> str:
-    """Parse what an answer waits for."""
-    return parse_choice(query, "wait", ("judged", "durable"))
-
-
-def parse_choice(query: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
-    """Parse a word of a query; the first choice is the default."""
+def parse_choice(query: Mapping[str, str], parameter: RequestParameter) -> str:
+    """Parse a parameter that is one of a few words, of which the first is the default."""
+    name, choices = parameter.name, parameter.choices
     word = query.get(name, choices[0])
     if word not in choices:
         raise Refusal(400, f"{name} is {word[:100]!r}; expected {' or '.join(choices)}.")

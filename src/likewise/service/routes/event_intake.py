@@ -14,11 +14,7 @@ from likewise.service.operations import MONITOR, Operations
 from likewise.service.request_guard import AdmittedRequest
 
 _LARGE = 16_384  # bytes of a body that is read in a thread, since it may inflate to much more
-_MEDIA = (
-    "application/json",
-    "application/cloudevents+json",
-    "application/cloudevents-batch+json",
-)
+_MEDIA = ("application/json", "application/cloudevents+json", "application/cloudevents-batch+json")
 OPERATIONS = Operations()
 
 

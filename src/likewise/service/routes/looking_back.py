@@ -1,125 +1,38 @@
 """Routes that read: the monitors, their rules, counts, verdicts and decisions.
 
-The answers are made in queries.py; here the parameters are parsed.
+A ledger is read in a thread, while others may write it, and shows everything that was answered. A
+monitor in memory has only its latest verdicts (`Limits.recent`), and says so.
+Cost: a page searches for `PAGE_SECONDS` at most; the next one continues at `PageBody.next`.
 """
 
-from dataclasses import asdict
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any
 
-from starlette.responses import Response
+import numpy as np
 
-from likewise.explaining.past import Points
+from likewise.errors import BadRow
 from likewise.ledger.heads import Head
+from likewise.ledger.ledger import Entry, Ledger
 from likewise.ledger.notes import DISPOSITIONS
-from likewise.service.body_types import (
-    DecisionDetailsBody,
-    HeadBody,
-    MonitorBody,
-    MonitorsBody,
-    PageBody,
-    PastBody,
-    PositionsBody,
-    StatsBody,
-)
-from likewise.service.content_types import encode_answer, media_type_of
-from likewise.service.decision_limits import check_lengths
+from likewise.ledger.violation_query import PageCursor, ViolationQuery
+from likewise.service import body_types
 from likewise.service.http_errors import Refusal
 from likewise.service.operations import MONITOR, Operations, RequestParameter
-from likewise.service.queries import (
-    MOST_PAGE,
-    PAGE,
-    describe_monitor,
-    find_decision,
-    find_verdict_page,
-    read_positions,
-    read_stats,
-    row_to_json,
-)
 from likewise.service.request_guard import AdmittedRequest
+from likewise.service.routes.past_lookups import row_to_json
 from likewise.service.routes.query_values import parse_limit, parse_violation_query, parse_whole
 from likewise.service.served_monitor import ServedMonitor
 from likewise.tables.codec import json_value
-from likewise.verdict.losses import Explanation
-from likewise.verdict.model_counts import CodedColumn, ComparisonSpan, LikeModels
+from likewise.tables.positions import Position
+from likewise.tables.times import iso_text
+from likewise.verdict.verdict_body import write_body
+from likewise.verdict.witnesses import Witness
 
-_T = TypeVar("_T")
-LOOKUPS = (
-    *("values", "inputs", "points", "outputs", "keys", "models", "model_codes", "row_of", "alive"),
-    *("codes", "numbers", "span", "like_models"),
-)
-"""What can be looked up: the names of methods of a past."""
-_LARGE = ("inputs", "points")  # whose answers may be large
 OPERATIONS = Operations()
-
-
-# Routes that read a monitor's index and rows of its past, for clients (explaining/past.py).
-# Bound: one request reads `Limits.batch_rows` rows, and at most `Limits.body_bytes` of inputs.
-
-
-@OPERATIONS.get(f"{MONITOR}/explain", "read", answers=Explanation, exact=True)
-async def explain(request: AdmittedRequest) -> dict[str, Any]:
-    """Explain which index is in use, why, and what it costs."""
-    report = asdict(await request.served.run_in_thread(request.served.monitor.explain))
-    return report if request.wants_exact else row_to_json(report)
-
-
-@OPERATIONS.post(f"{MONITOR}/past/{{look}}", "read", PastBody, answers=dict[str, Any], exact=True)
-async def look_up(request: AdmittedRequest) -> Response:
-    """Look up what some rows have: their inputs, outputs, keys, …; the answer has that name."""
-    served, name = request.served, request.path_parameter("look")
-    sent = await request.read_as(PastBody)
-    if name not in LOOKUPS:
-        raise Refusal(404, f"a past has no {name[:100]!r}; expected one of {', '.join(LOOKUPS)}.")
-
-    def make_answer() -> bytes:  # in a thread, since it may be large
-        value = _convert_value(_look_up(served, name, sent), request.wants_exact)
-        return encode_answer(request.accept, {name: value})
-
-    answer = await served.run_in_thread(make_answer)
-    return Response(answer, media_type=media_type_of(answer))
-
-
-def _convert_value(value: Any, exact: bool) -> Any:
-    """Convert what was looked up to what an answer has."""
-    if isinstance(value, Points):
-        value = value._asdict() | {"rule": value.rule.to_toml()}
-    elif isinstance(value, CodedColumn | ComparisonSpan | LikeModels):
-        value = value._asdict()
-    if exact:
-        return value
-    return row_to_json(value) if isinstance(value, dict) else json_value(value)
-
-
-def _look_up(served: ServedMonitor, name: str, sent: PastBody) -> Any:
-    """Ask the past of a monitor; raise Refusal if something is missing or too much."""
-    past, limits = served.monitor.past, served.limits
-    if name == "values":
-        return past.values(_require("row", sent.row))
-    if name == "row_of":
-        key = _require("key", sent.key)
-        check_lengths(limits, None, key, None)
-        return past.row_of(key)
-    if name == "like_models":
-        end = served.monitor.rows
-        if sent.first is None or sent.stop is None or not 0 <= sent.first <= sent.stop <= end:
-            raise Refusal(422, f"expected `first` and `stop`, rows from 0 to {end} in this order.")
-        return past.like_models(range(sent.first, sent.stop))
-    before = (_require("column", sent.column),) if name == "codes" else ()
-    rows = _require("rows", sent.rows)
-    size = past.inputs(rows[:1]).nbytes if name in _LARGE and len(rows) > 1 else 0
-    if len(rows) * size > limits.body_bytes:
-        raise Refusal(413, f"these rows take more than {limits.body_bytes} bytes.")
-    if len(rows) > limits.batch_rows:
-        raise Refusal(413, f"at most {limits.batch_rows} rows can be looked up together.")
-    return getattr(past, name)(*before, rows)
-
-
-def _require(name: str, value: _T | None) -> _T:
-    if value is None:
-        raise Refusal(422, f"there is nothing to look up: expected `{name}`.")
-    return value
-
-
+PAGE, MOST_PAGE = 100, 1000
+"""How many verdicts a page has by default, and at most."""
+PAGE_SECONDS = 1.0
+"""How long a page searches for verdicts that pass the filters."""
 _VERDICTS = (
     RequestParameter("after", "of decisions with a higher row than this", int),
     RequestParameter("limit", f"how many at most; {PAGE} unless given, {MOST_PAGE} at most", int),
@@ -134,36 +47,42 @@ _VERDICTS = (
 
 
 @OPERATIONS.get("/v1/monitors", "read")
-async def monitors(request: AdmittedRequest) -> MonitorsBody:
+async def monitors(request: AdmittedRequest) -> body_types.MonitorsBody:
     """List the names of the monitors."""
     names = (*request.service.monitors, *request.service.pending)
     allowed = None if request.token is None else request.token.monitors
-    return MonitorsBody([name for name in names if allowed is None or name in allowed])
+    return body_types.MonitorsBody([name for name in names if allowed is None or name in allowed])
 
 
 @OPERATIONS.get(MONITOR, "read", also="observe", exact=True)
-async def monitor(request: AdmittedRequest) -> MonitorBody:
+async def monitor(request: AdmittedRequest) -> body_types.MonitorBody:
     """Describe a monitor: its rule, and how much it has seen."""
     served = request.served
-    return await served.run_in_thread(describe_monitor, served)
+    return await served.run_in_thread(_describe_monitor, served)
 
 
 @OPERATIONS.get(f"{MONITOR}/verdicts", "read", queries=_VERDICTS)
-async def verdicts(request: AdmittedRequest) -> PageBody:
+async def verdicts(request: AdmittedRequest) -> body_types.PageBody:
     """Return verdicts with a witness, in order, page by page."""
-    served, query = request.served, request.query
-    after = parse_whole("after", query["after"]) if "after" in query else -1
-    return await find_verdict_page(
-        served, parse_violation_query(query), after, parse_limit(query, PAGE, MOST_PAGE)
-    )
+    served, query = request.served, parse_violation_query(request.query)
+    after = parse_whole("after", request.query["after"]) if "after" in request.query else -1
+    limit = parse_limit(request.query, PAGE, MOST_PAGE)
+    served.monitor.core.require_contradictions()
+    if not served.monitor.durable:
+        return _page_from_memory(served, query, after, limit)
+    await served.flush()
+    witnesses = served.limits.witnesses
+    return await served.read_ledger(_page_from_ledger, query, after, limit, witnesses)
 
 
 @OPERATIONS.get(f"{MONITOR}/decisions/{{row}}", "read")
-async def decision(request: AdmittedRequest) -> DecisionDetailsBody:
+async def decision(request: AdmittedRequest) -> body_types.DecisionDetailsBody:
     """Return one decision and those that it contradicts, with values and reviews."""
-    return await find_decision(
-        request.served, parse_whole("the row", request.path_parameter("row"))
-    )
+    served, row = request.served, parse_whole("the row", request.path_parameter("row"))
+    if not served.monitor.durable:
+        return await served.run_in_thread(_decision_from_memory, served, row)
+    await served.flush()
+    return await served.read_ledger(_decision_from_ledger, row)
 
 
 @OPERATIONS.get(
@@ -172,13 +91,21 @@ async def decision(request: AdmittedRequest) -> DecisionDetailsBody:
     queries=(RequestParameter("last", 'only those of the last "1 hour", "7 days"'),),
     exact=True,
 )
-async def stats(request: AdmittedRequest) -> StatsBody:
+async def stats(request: AdmittedRequest) -> body_types.StatsBody:
     """Count decisions: how many there were, how many could be compared, how many contradict."""
-    return await read_stats(request.served, request.query.get("last"))
+    served, last = request.served, request.query.get("last")
+    if served.monitor.durable and served.monitor.slope is None:
+        await served.flush()
+        return await served.read_ledger(_stats_from_ledger, last)
+    if last is not None:
+        raise Refusal(
+            400, "last is about times, which only a ledger of contradictions has: leave it out."
+        )
+    return _stats_since_start(served)
 
 
 @OPERATIONS.get(f"{MONITOR}/head", "read", exact=True)
-async def head(request: AdmittedRequest) -> HeadBody:
+async def head(request: AdmittedRequest) -> body_types.HeadBody:
     """Return the end of the ledger's chain, to be stored elsewhere."""
     served = request.served
 
@@ -186,10 +113,203 @@ async def head(request: AdmittedRequest) -> HeadBody:
         return served.monitor.ledger.head()  # looked up in its turn: a refusal is counted there
 
     end = await served.run_in_turn(read_end)
-    return HeadBody(str(end), end.rows, end.events)
+    return body_types.HeadBody(str(end), end.rows, end.events)
 
 
 @OPERATIONS.get(f"{MONITOR}/positions", "observe", also="read", exact=True)
-async def positions(request: AdmittedRequest) -> PositionsBody:
+async def positions(request: AdmittedRequest) -> body_types.PositionsBody:
     """Return the last position on disk of each source, where a sender continues."""
-    return await read_positions(request.served)
+    served = request.served
+    last = await served.run_in_turn(lambda: served.monitor.ledger.positions)
+    return body_types.PositionsBody(
+        {source: position_to_json(position) for source, position in last.items()}
+    )
+
+
+def position_to_json(position: Position) -> int | list[int]:
+    """Convert a position to JSON, which has no pairs."""
+    return list(position) if isinstance(position, tuple) else position
+
+
+def _describe_monitor(served: ServedMonitor) -> body_types.MonitorBody:
+    """Describe a monitor; may wait until it is free."""
+    monitor, durable = served.monitor, served.monitor.durable
+    return body_types.copy_fields(
+        body_types.MonitorBody,
+        monitor,
+        name=served.name,
+        rule=monitor.rule.to_toml(),
+        fingerprint=monitor.rule.fingerprint,
+        remembered=len(monitor),
+        durability=monitor.ledger.durability if durable else None,
+        window=monitor.window.text if durable else None,
+        exact=True,
+        waiting=served.waiting_rows,
+        kind="contradictions" if monitor.slope is None else "slopes",
+        slope_limit=None if monitor.slope is None else monitor.slope.finite_limit,
+    )
+
+
+def _stats_from_ledger(ledger: Ledger, last: str | None) -> body_types.StatsBody:
+    stats = ledger.stats(last=last)
+    return body_types.copy_fields(
+        body_types.StatsBody,
+        stats,
+        comparable=stats.comparable if stats.comparability_known == stats.judged else None,
+        since=None if stats.since is None else iso_text(stats.since),
+        until=None if stats.until is None else iso_text(stats.until),
+        source="ledger",
+        known_comparable=stats.comparable,
+    )
+
+
+def _stats_since_start(served: ServedMonitor) -> body_types.StatsBody:
+    counts = served.counts
+    decisions, violations = counts.decisions.total(), counts.violations.total()
+    comparable = counts.comparable if served.monitor.comparable else None
+    return body_types.StatsBody(
+        decisions=decisions,
+        judged=decisions,
+        comparable=comparable,
+        violations=violations,
+        rate=violations / decisions if decisions else None,
+        rate_among_comparable=violations / comparable if comparable else None,
+        missing_decisions=served.monitor.missing_decisions,
+        since=None,
+        until=None,
+        source="process",
+    )
+
+
+def _decision_from_ledger(ledger: Ledger, row: int) -> body_types.DecisionDetailsBody:
+    entry, reviews = ledger.entry(row), ledger.reviews(row)
+    return body_types.copy_fields(
+        body_types.DecisionDetailsBody,
+        entry,
+        decision=_side_from_ledger(ledger, entry),
+        omitted_witnesses=max(0, (entry.count or 0) - len(entry.nearest)),
+        witnesses=[_witness_side(ledger, witness) for witness in entry.nearest],
+        reviews=[body_types.copy_fields(body_types.ReviewNoteBody, one) for one in reviews],
+    )
+
+
+def _witness_side(ledger: Ledger, witness: Witness) -> body_types.SideBody:
+    try:
+        entry = ledger.entry(witness.row)
+    except BadRow:  # it has left the window
+        return body_types.SideBody(witness.row, erased=True)
+    return _side_from_ledger(ledger, entry, witness)
+
+
+def _side_from_ledger(
+    ledger: Ledger, entry: Entry, witness: Witness | None = None
+) -> body_types.SideBody:
+    values = None if entry.erased else ledger.values(entry.row)
+    vector = None if values is None or ledger.rule.features is not None else values["input"]
+    return body_types.SideBody(
+        entry.row,
+        entry.erased,
+        values=None if values is None or vector is not None else row_to_json(values),
+        x=None if vector is None else np.asarray(vector).tolist(),
+        output=json_value(entry.output),
+        key=json_value(entry.key),
+        time=entry.time,
+        model=entry.model,
+        source=entry.source,
+        position=None if entry.position is None else position_to_json(entry.position),
+        **_distances(witness),
+    )
+
+
+def _decision_from_memory(served: ServedMonitor, row: int) -> body_types.DecisionDetailsBody:
+    """Return a decision, and its verdict as long as the ring has it."""
+    monitor = served.monitor
+    if row >= monitor.rows:
+        raise BadRow(f"row {row} is not in this history, which has {monitor.rows} rows.", row=row)
+    verdict = served.recent.find(row)
+    decision = _side_from_memory(served, row)
+    if verdict is None:
+        return body_types.DecisionDetailsBody(
+            decision, None, 0, comparable=None, missing_decisions=0, witnesses=[], reviews=[]
+        )
+    witnesses = [_side_from_memory(served, one.row, one) for one in verdict.witnesses]
+    sides = {"decision": decision, "witnesses": witnesses}
+    return body_types.copy_fields(body_types.DecisionDetailsBody, verdict, **sides, reviews=[])
+
+
+def _side_from_memory(
+    served: ServedMonitor, row: int, witness: Witness | None = None
+) -> body_types.SideBody:
+    past = served.monitor.past
+    distances = _distances(witness)
+    if not past.alive([row])[0]:
+        return body_types.SideBody(row, erased=True, **distances)
+    is_table = served.monitor.rule.features is not None
+    return body_types.SideBody(
+        row,
+        erased=False,
+        values=row_to_json(past.values(row)) if is_table else None,
+        x=None if is_table else past.inputs([row])[0].tolist(),
+        output=json_value(past.outputs([row])[0]),
+        key=json_value(past.keys([row])[0]),
+        model=past.models([row])[0],
+        **distances,
+    )
+
+
+def _distances(witness: Witness | None) -> dict[str, Any]:
+    if witness is None:
+        return {}
+    return {
+        "input_distance": json_value(witness.input_distance),
+        "output_distance": json_value(witness.output_distance),
+    }
+
+
+def _page_from_ledger(
+    ledger: Ledger, query: ViolationQuery, after: int, limit: int, witnesses: int
+) -> body_types.PageBody:
+    rows, cursor = ledger.violations_page(
+        resolve_group(ledger, query), behind=PageCursor(after), limit=limit, seconds=PAGE_SECONDS
+    )
+    reviews = ledger.dispositions(rows)
+    page = [
+        {
+            **write_body(ledger.verdict_of(entry), witnesses, compared_with=False),
+            "time": entry.time,
+            "output": json_value(entry.output),
+            "review": reviews.get(entry.row, "open"),
+        }
+        for entry in map(ledger.entry, rows)
+    ]
+    following = None if cursor is None else cursor.row
+    return body_types.PageBody(page, following, "ledger", ledger.first > after + 1)
+
+
+def resolve_group(ledger: Ledger, query: ViolationQuery) -> ViolationQuery:
+    """Return a query whose group, which was sent as text, is a value of the ledger."""
+    if query.group is None:
+        return query
+    return replace(query, group=ledger.group_of_text(*query.group))
+
+
+def _page_from_memory(
+    served: ServedMonitor, query: ViolationQuery, after: int, limit: int
+) -> body_types.PageBody:
+    for name in ("since", "until", "group", "review", "output"):
+        if getattr(query, name) is not None:
+            raise Refusal(400, f"{name} needs a ledger, and this monitor is in memory.")
+    recent = served.recent
+    page: list[dict[str, Any]] = []
+    following = None
+    for verdict in recent.after(after):
+        distances = verdict.witnesses.input_distances
+        if query.model is not None and verdict.model != query.model:
+            continue
+        if query.within is not None and not (distances <= query.within).any():
+            continue
+        if len(page) == limit:
+            following = page[-1]["row"]
+            break
+        page.append(served.verdict_body(verdict))
+    return body_types.PageBody(page, following, "memory", recent.last_dropped > after)

@@ -7,7 +7,7 @@ import msgspec
 
 from likewise.service.body_types import ErrorBody
 from likewise.service.operations import Operation, RequestParameter
-from likewise.service.routes.looking_back import LOOKUPS
+from likewise.service.routes.past_lookups import LOOKUPS
 from likewise.verdict.exact_body import EXACT_CONTENT_TYPE
 from likewise.version import __version__
 
@@ -40,9 +40,7 @@ _TAGS = {
 }
 """Groups of functions in generated clients, by the scope that a token needs."""
 _BINARY = {"type": "string", "format": "binary"}
-OPERATIONS = [
-    Operation("GET", "/openapi.json", None, "This description", answers=dict[str, Any]),
-]
+OPERATIONS = [Operation("GET", "/openapi.json", None, "This description", answers=dict[str, Any])]
 
 
 def describe_api(operations: list[Operation]) -> dict[str, Any]:

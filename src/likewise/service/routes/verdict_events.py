@@ -56,9 +56,7 @@ class EventStream(StreamingResponse):
         if service.readers >= most:
             raise Refusal(503, f"{most} readers listen already.", retry_seconds=10.0)
         super().__init__(
-            content,
-            media_type="text/event-stream",
-            headers={"x-accel-buffering": "no"},
+            content, media_type="text/event-stream", headers={"x-accel-buffering": "no"}
         )
         self._service = service
         self._is_allowed = is_allowed
