@@ -14,13 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.audit.feeding import (
-    FileDecisions,
-    NamedSource,
-    RefusedRows,
-    Reopen,
-    build_evidence,
-)
+from likewise.audit.feeding import FileDecisions, NamedSource, RefusedRows, Reopen, build_evidence
 from likewise.audit.job import (
     AuditOptions,
     Progress,
@@ -290,12 +284,7 @@ def _audit_cells(
     done = audit_partitioned(job, runner, progress=progress)
     order, data = done.order, done.finished
     evidence = build_evidence(
-        done,
-        (done.sha256, done.size),
-        (order.arrangement, order.ties),
-        done.bad,
-        load,
-        options,
+        done, (done.sha256, done.size), (order.arrangement, order.ties), done.bad, load, options
     )
     explained = replace(
         data.explained,

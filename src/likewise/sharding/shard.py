@@ -106,12 +106,7 @@ class Shard:
         return self._engine
 
     def add(
-        self,
-        session: Session,
-        held: int,
-        inputs: Inputs,
-        outputs: Floats,
-        gone: Rows | None = None,
+        self, session: Session, held: int, inputs: Inputs, outputs: Floats, gone: Rows | None = None
     ) -> None:
         """Remember rows without judging them; `gone` names those that are forgotten already."""
         self._require_engine(session, held).add(inputs, outputs, gone)
