@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from likewise.errors import BadRule, Unreachable
 from likewise.rule.rule import Rule
+from likewise.tables.setting_checks import check_whole_number
 
 
 class ClusterSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,9 +43,7 @@ class ClusterSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         for name in ("shards", "segment_rows", "micro_batch", "ahead"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise BadRule(f"{name} is {value!r}; expected a whole number from 1", setting=name)
+            check_whole_number(name, getattr(self, name))
         if self.when_down not in ("block", "incomplete"):
             raise BadRule(
                 f"when_down is {self.when_down!r}; expected block or incomplete",
