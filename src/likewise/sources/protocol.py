@@ -33,10 +33,10 @@ Places: TypeAlias = npt.NDArray[np.int64]
 # of time. Every row of the file is in exactly one chunk: in its table, or among the refused.
 
 
-class BadLine(ValueError):
-    """Says why a line cannot be read as a decision."""
+class BadRecord(ValueError):
+    """Says why a line or a message cannot be read as decisions."""
 
-    def __init__(self, why: str, code: str, column: str = "") -> None:
+    def __init__(self, why: str, code: str = "bad-message", column: str = "") -> None:
         super().__init__(why)
         self.code = code
         self.column = column
@@ -72,6 +72,20 @@ class Chunk:
         """Return some of its rows, without those that were refused."""
         times = None if self.times is None else self.times[part]
         return Chunk(self.table[part], self.places[part], times=times)
+
+    def take(self, rows: Places) -> "Chunk":
+        """Return these rows, in this order, with those that were refused."""
+        table = self.table
+        taken = [table[i] for i in rows.tolist()] if isinstance(table, list) else table[rows]
+        times = None if self.times is None else self.times[rows]
+        return Chunk(taken, self.places[rows], self.refused, times)
+
+
+def column_values(table: Table, column: str) -> list[Any]:
+    """Return the values of a column; None where a row of JSON lines lacks it."""
+    if isinstance(table, list):
+        return [row.get(column) for row in table]
+    return table[column].to_list() if len(table) else []
 
 
 def join_tables(tables: list[Table]) -> Table:

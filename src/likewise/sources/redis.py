@@ -29,17 +29,9 @@ _ANSWER_SECONDS = 30.0
 _LONGEST_WAIT = 5.0  # seconds of one XREAD, far less than an answer may take
 _SENT_TOGETHER = 4096  # lines of one script, which take the server some 10 milliseconds
 _TEMPORARY_ERRORS = {
-    "BUSY",
-    "CLUSTERDOWN",
-    "LOADING",
-    "MASTERDOWN",
-    "MISCONF",
-    "NOREPLICAS",
-    "OOM",
-    "READONLY",
-    "TRYAGAIN",
-    "UNBLOCKED",
-}
+    "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY",
+    "TRYAGAIN", "UNBLOCKED",
+}  # fmt: skip
 """Words with which a server says that it cannot do something now, but perhaps later."""
 _WORDS_OF_CLASSES = {
     "ClusterDownError": "CLUSTERDOWN",
