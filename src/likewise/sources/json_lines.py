@@ -34,6 +34,7 @@ from likewise.sources.protocol import (
     PollResult,
     Record,
     RefusedRow,
+    check_position,
     make_poll_result,
 )
 from likewise.sources.remarks import shorten
@@ -180,12 +181,7 @@ class LineFile:
     def seek(self, positions: Mapping[str, Position]) -> None:
         """Go on behind the line at this position; BadFile if it does not end there."""
         at = positions.get(self._source, (0, 0))
-        if not isinstance(at, tuple):
-            raise BadFile(
-                f"{self.name}: the ledger's position in it is {at}; expected a pair.",
-                path=self.name,
-            )
-        self._line, self._byte = at
+        self._line, self._byte = check_position(self.name, at, tuple, "line of a file")
         self._file.seek(max(0, self._byte - 1))
         before = self._file.read(min(1, self._byte))
         size = self._file.seek(0, 2)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from likewise.errors import BadFile
 from likewise.tables.positions import Position
 
 if TYPE_CHECKING:
@@ -163,6 +164,17 @@ class Source(Protocol):
         """Return the next records: at most `most`, after at most about `seconds`."""
 
     def close(self) -> None: ...
+
+
+def check_position(source: str, position: Position | None, kind: type, what: str) -> Any:
+    """Return a position that the ledger has; raise BadFile if it is not of a source's own kind."""
+    if position is not None and not isinstance(position, kind):
+        raise BadFile(
+            f"the ledger's position in {source!r} is {position}, which is no {what}. It was read"
+            " from something else of that name: begin another ledger.",
+            path=source,
+        )
+    return position
 
 
 def just_before(position: Position) -> Position:
