@@ -34,7 +34,7 @@ from likewise.rule.burst import Burst
 from likewise.runtime.machine import MachineLoad
 from likewise.sources.binding import Binding, make_judge
 from likewise.sources.file_source import DecisionFile
-from likewise.sources.protocol import Chunk, join_tables
+from likewise.sources.protocol import Chunk, join_chunks
 from likewise.verdict.verdicts import Verdicts
 
 _SHARES = (0.01, 0.1, 0.5)
@@ -217,12 +217,7 @@ class _FirstRows:
             self._room -= len(self._parts[-1])
 
     def rows(self) -> Chunk:
-        times = [part.times for part in self._parts if part.times is not None]
-        return Chunk(
-            join_tables([part.table for part in self._parts]),
-            np.concatenate([part.places for part in self._parts]),
-            times=np.concatenate(times) if times else None,
-        )
+        return join_chunks(self._parts)
 
 
 def _with_first_rows(

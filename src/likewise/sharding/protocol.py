@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from likewise.errors import BadRule, Unreachable
 from likewise.rule.rule import Rule
+from likewise.tables.known_names import check_one_of
 from likewise.tables.setting_checks import check_whole_number
 
 
@@ -44,11 +45,7 @@ class ClusterSettings(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         for name in ("shards", "segment_rows", "micro_batch", "ahead"):
             check_whole_number(name, getattr(self, name))
-        if self.when_down not in ("block", "incomplete"):
-            raise BadRule(
-                f"when_down is {self.when_down!r}; expected block or incomplete",
-                setting="when_down",
-            )
+        check_one_of("when_down", self.when_down, ("block", "incomplete"))
         if not self.patience_seconds > 0 or not self.cpus >= 0:
             raise BadRule("patience_seconds is more than 0, and cpus is at least 0")
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from likewise.errors import BadRule
 from likewise.sources.address import Address, is_address, parse_address
-from likewise.sources.byte_streams import ByteStream
+from likewise.sources.byte_streams import ByteStream, Digest
 from likewise.sources.chunk_reader import ChunkReader
-from likewise.sources.digest import Digest
 from likewise.sources.json_lines import JsonLinesFile, LineFile
 from likewise.sources.number_text import Decimal
 from likewise.sources.protocol import Chunk, ColumnTypes, Source

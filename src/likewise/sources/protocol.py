@@ -89,14 +89,19 @@ def column_values(table: Table, column: str) -> list[Any]:
     return table[column].to_list() if len(table) else []
 
 
-def join_tables(tables: list[Table]) -> Table:
-    """Join tables of one file, one after the other."""
+def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
+    """Join chunks of one file, one after the other."""
     import polars as pl
 
-    frames = [table for table in tables if isinstance(table, pl.DataFrame)]
-    if frames:
-        return pl.concat(frames, how="vertical_relaxed")
-    return [row for table in tables if isinstance(table, list) for row in table]
+    frames = [chunk.table for chunk in chunks if isinstance(chunk.table, pl.DataFrame)]
+    rows = [row for chunk in chunks if isinstance(chunk.table, list) for row in chunk.table]
+    times = [chunk.times for chunk in chunks if chunk.times is not None]
+    return Chunk(
+        pl.concat(frames, how="vertical_relaxed") if frames else rows,
+        np.concatenate([np.empty(0, np.int64), *(chunk.places for chunk in chunks)]),
+        tuple(row for chunk in chunks for row in chunk.refused),
+        np.concatenate(times) if times else None,
+    )
 
 
 _NONE: Mapping[str, str] = MappingProxyType({})

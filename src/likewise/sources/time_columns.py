@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from likewise.errors import BadFile
 from likewise.sources.file_source import ROWS, DecisionFile
-from likewise.sources.protocol import Chunk, ColumnTypes, RefusedRow, column_values, join_tables
+from likewise.sources.protocol import Chunk, ColumnTypes, RefusedRow, column_values, join_chunks
 from likewise.sources.remarks import Remark, shorten
 from likewise.tables.frames import is_missing
 from likewise.tables.times import guess_unit, moment_of
@@ -364,10 +364,8 @@ class TimeOrderedSource:
 
 def _sort_by_time(chunks: list[Chunk]) -> tuple[Arrangement, Chunk]:
     """Join chunks in order of time; say how they had to be rearranged."""
-    times = np.concatenate([_times(chunk) for chunk in chunks])
-    places = np.concatenate([chunk.places for chunk in chunks])
-    refused = tuple(row for chunk in chunks for row in chunk.refused)
-    whole = Chunk(join_tables([chunk.table for chunk in chunks]), places, refused, times)
+    whole = join_chunks(chunks)
+    times = _times(whole)
     if not (times[1:] < times[:-1]).any():
         return AS_IT_IS, whole
     if not (times[1:] > times[:-1]).any():

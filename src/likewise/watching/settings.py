@@ -79,10 +79,7 @@ class WatchSettings:
                     " decision is judged. Choose a callable, or leave out background.",
                     setting=name,
                 )
-        if self.on_bad_row not in ("fail", "skip"):
-            raise BadRule(
-                f"on_bad_row is {self.on_bad_row!r}; expected fail or skip", setting="on_bad_row"
-            )
+        check_one_of("on_bad_row", self.on_bad_row, ("fail", "skip"))
         for name in ("input", "output", "key"):
             function = getattr(self, name)
             if function is not None and not callable(function):

@@ -91,17 +91,19 @@ class Counts:
     unknown: int = 0
     """Decisions whose verdict did not come in time (`wait_seconds`), where "raise" was chosen."""
 
-    def _shown(self) -> dict[str, int]:
+    def _get_shown(self) -> dict[str, int]:
         """Return the counts that are shown: the rare ones only if they are not zero."""
         rare = ("alarms", "repeated", "dropped", "unknown")
         return {name: n for name, n in asdict(self).items() if n or name not in rare}
 
     def __repr__(self) -> str:
-        return f"Counts({', '.join(f'{name}={count}' for name, count in self._shown().items())})"
+        return (
+            f"Counts({', '.join(f'{name}={count}' for name, count in self._get_shown().items())})"
+        )
 
     def in_words(self) -> str:
         """Return the counts in words, for a repr and for the log."""
-        return ", ".join(f"{count:,} {name}" for name, count in self._shown().items())
+        return ", ".join(f"{count:,} {name}" for name, count in self._get_shown().items())
 
 
 def add_counts(counts: T, **more: int) -> T:
