@@ -190,7 +190,7 @@ def audit_file(
         decisions.add_remarks()
         head = None if ledger is None else str(ledger.ledger.head())
         findings = tally.findings(source=decisions.evidence(head), bad_rows=decisions.refused.count)
-        findings = _with_first_rows(findings, first.rows(), binding, options)
+        findings = _with_first_rows(findings, join_chunks(first.parts), binding, options)
         if kept_rows is not None:
             worst = tuple(map(kept_rows.add_origins, findings.worst))
             findings = replace(findings, worst=worst)
@@ -209,15 +209,12 @@ class _FirstRows:
 
     def __init__(self, most: int) -> None:
         self._room = most
-        self._parts: list[Chunk] = []
+        self.parts: list[Chunk] = []
 
     def add(self, rows: Chunk) -> None:
         if self._room > 0:
-            self._parts.append(rows[: self._room])
-            self._room -= len(self._parts[-1])
-
-    def rows(self) -> Chunk:
-        return join_chunks(self._parts)
+            self.parts.append(rows[: self._room])
+            self._room -= len(self.parts[-1])
 
 
 def _with_first_rows(

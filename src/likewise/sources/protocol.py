@@ -94,14 +94,15 @@ def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
     import polars as pl
 
     frames = [chunk.table for chunk in chunks if isinstance(chunk.table, pl.DataFrame)]
-    rows = [row for chunk in chunks if isinstance(chunk.table, list) for row in chunk.table]
+    if frames:
+        table: Table = pl.concat(frames, how="vertical_relaxed")
+    else:
+        table = [row for chunk in chunks if isinstance(chunk.table, list) for row in chunk.table]
+    places = [np.empty(0, np.int64), *[chunk.places for chunk in chunks]]
+    refused = [row for chunk in chunks for row in chunk.refused]
     times = [chunk.times for chunk in chunks if chunk.times is not None]
-    return Chunk(
-        pl.concat(frames, how="vertical_relaxed") if frames else rows,
-        np.concatenate([np.empty(0, np.int64), *(chunk.places for chunk in chunks)]),
-        tuple(row for chunk in chunks for row in chunk.refused),
-        np.concatenate(times) if times else None,
-    )
+    every_time = np.concatenate(times) if times else None
+    return Chunk(table, np.concatenate(places), tuple(refused), every_time)
 
 
 _NONE: Mapping[str, str] = MappingProxyType({})

@@ -97,9 +97,8 @@ class Counts:
         return {name: n for name, n in asdict(self).items() if n or name not in rare}
 
     def __repr__(self) -> str:
-        return (
-            f"Counts({', '.join(f'{name}={count}' for name, count in self._get_shown().items())})"
-        )
+        counts = ", ".join(f"{name}={count}" for name, count in self._get_shown().items())
+        return f"Counts({counts})"
 
     def in_words(self) -> str:
         """Return the counts in words, for a repr and for the log."""
