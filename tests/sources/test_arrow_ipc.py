@@ -14,7 +14,8 @@ import pytest
 import likewise as lw
 from likewise.service.decision_bodies import read_arrow_batch
 from likewise.sources import arrow_ipc
-from likewise.sources.arrow_ipc import BadArrow, read_columns
+from likewise.sources.arrow_ipc import read_columns
+from likewise.sources.protocol import BadRecord
 from likewise.tables.normalize import require_list
 
 MOST = 10_000
@@ -104,7 +105,7 @@ def test_views_that_share_their_bytes_do_not_grow_beyond_a_bound():
     view = np.array([1_000_000, 0, 0, 0], "<i4").tobytes() * 200
     buffers = [None, pa.py_buffer(view), pa.py_buffer(b"\0\0\0\0" + b"\0" * 1_000_000)]
     shared = pa.Array.from_buffers(pa.string_view(), 200, buffers)
-    with pytest.raises(BadArrow) as error:
+    with pytest.raises(BadRecord) as error:
         read_columns(written(pa.table({"z": shared})), MOST)
     assert error.value.code == "too-large"
 
@@ -113,7 +114,7 @@ def test_stream_of_more_parts_than_are_taken_is_refused(monkeypatch):
     monkeypatch.setattr(arrow_ipc, "MOST_PARTS", 3)
     table = pa.table({"z": [1, 2, 3, 4]})
     assert read_columns(written(table, 2), MOST)["z"].tolist() == [1, 2, 3, 4]
-    with pytest.raises(BadArrow) as error:
+    with pytest.raises(BadRecord) as error:
         read_columns(written(table, 1), MOST)
     assert error.value.code == "too-large"
 
@@ -144,7 +145,7 @@ def test_whole_numbers_beside_floats_are_not_rounded():
     ],
 )
 def test_other_columns_are_refused(column, code):
-    with pytest.raises(BadArrow) as error:
+    with pytest.raises(BadRecord) as error:
         read_columns(written(pa.table({"c": column})), MOST)
     assert error.value.code == code
 
@@ -154,7 +155,7 @@ def test_words_of_a_dictionary_are_no_rows(monkeypatch):
     body = written(pa.table({"z": words}))
     assert read_columns(body, 2)["z"] == ["a", "b"]
     monkeypatch.setattr(arrow_ipc, "MOST_WORDS", 7)
-    with pytest.raises(BadArrow) as error:
+    with pytest.raises(BadRecord) as error:
         read_columns(body, 2)
     assert error.value.code == "too-large"
 
@@ -173,7 +174,7 @@ def test_column_that_says_it_is_longer_than_its_batch_is_not_read(in_dictionary)
     body = written(pa.table({"z": column}))
     body = changed(body, [3_000_000, 0], [2_999_999, 0])
     tracemalloc.start()
-    with pytest.raises(BadArrow) as error:
+    with pytest.raises(BadRecord) as error:
         read_columns(body, 4_000_000)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -183,7 +184,7 @@ def test_column_that_says_it_is_longer_than_its_batch_is_not_read(in_dictionary)
 def test_columns_that_share_their_bytes_are_refused():
     body = written(pa.table({"a": ["x" * 1000], "b": ["y" * 1024]}))
     body = changed(body, [1016, 1024], [8, 2032])  # the place and length of the second text
-    with pytest.raises(BadArrow) as error:
+    with pytest.raises(BadRecord) as error:
         read_columns(body, MOST)
     assert error.value.code == "bad-arrow"
 
@@ -194,7 +195,7 @@ def test_long_name_of_a_column_is_refused():
         if code is None:
             assert list(read_columns(body, MOST)) == ["n" * length]
             continue
-        with pytest.raises(BadArrow) as error:
+        with pytest.raises(BadRecord) as error:
             read_columns(body, MOST)
         assert error.value.code == code
 
@@ -216,6 +217,6 @@ def test_bytes_that_make_no_sense_are_refused():
         try:
             read_columns(bytes(body), MOST)
             taken += 1
-        except BadArrow:
+        except BadRecord:
             pass
     assert 100 < taken < 2900

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise.sources.decoding import MOST_ROWS, BadRecord, decode_message
-from likewise.sources.protocol import Record
+from likewise.sources.decoding import MOST_ROWS, decode_message
+from likewise.sources.protocol import BadRecord, Record
 from tests.support.lazily import polars as pl
 from tests.support.looping import each
 

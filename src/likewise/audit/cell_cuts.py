@@ -259,8 +259,7 @@ class CellSpace:
         weights = 1.0 if self.rule.weights is None else np.sqrt(np.array(self.rule.weights))
         scaled = vectors * weights
         scaled = scaled / np.abs(scaled).max(axis=1, keepdims=True)  # so that no square overflows
-        positions: Floats = scaled / np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
-        return positions
+        return np.asarray(scaled / np.sqrt((scaled * scaled).sum(axis=1, keepdims=True)))
 
     def reaches(self, probe: Monitor) -> list[Reach | None]:
         """Return how far is near in each coordinate, as the monitor compares; None: no cuts."""

@@ -59,13 +59,11 @@ class CellBlock:
 
     @property
     def ranks(self) -> Rows:
-        ranks: Rows = self.frame[RANK].to_numpy()
-        return ranks
+        return self.frame[RANK].to_numpy()
 
     @property
     def home(self) -> npt.NDArray[np.bool_]:
-        home: npt.NDArray[np.bool_] = self.frame[HOME].to_numpy()
-        return home
+        return self.frame[HOME].to_numpy()
 
     @property
     def table(self) -> pl.DataFrame:
@@ -86,8 +84,7 @@ class CellBlock:
     def times(self) -> npt.NDArray[np.datetime64] | None:
         if TIME not in self.frame.columns:
             return None
-        moments: npt.NDArray[np.datetime64] = self.frame[TIME].to_numpy().view("datetime64[us]")
-        return moments
+        return self.frame[TIME].to_numpy().view("datetime64[us]")
 
     def __getitem__(self, part: slice) -> "CellBlock":
         return CellBlock(self.frame[part])

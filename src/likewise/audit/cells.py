@@ -478,10 +478,7 @@ class PartitionedAudit:
 
 
 def audit_partitioned(
-    job: Job,
-    workers: TaskRunner | None = None,
-    *,
-    progress: Progress = ignore_progress,
+    job: Job, workers: TaskRunner | None = None, *, progress: Progress = ignore_progress
 ) -> PartitionedAudit:
     """Judge all decisions of a job's files; raise BadDecision or BadFile.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from likewise.errors import BadTable
 from likewise.rule.rule import Rule
-from likewise.sources.protocol import Table
+from likewise.sources.protocol import Table, column_values
 from likewise.tables.frames import is_missing
 from likewise.tables.normalize import to_python_scalar
 
@@ -40,8 +40,7 @@ class OutputsSeen:
         """Add further decisions."""
         if self._column is None or self._has_favourable or len(table) == 0:
             return
-        name = self._column
-        column = [row.get(name) for row in table] if isinstance(table, list) else table[name]
+        column = column_values(table, self._column)
         outputs = {to_python_scalar(value): 0 for value in column if not is_missing(value)}
         self._has_favourable = self._favourable in outputs
         room = MOST - len(self._seen)

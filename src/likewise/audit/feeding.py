@@ -8,7 +8,7 @@ Not here: which rows of a chunk are bad (monitor/batching.py).
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -282,15 +282,8 @@ class _ModelChunks:
                 if model is None
             ]
             mine = np.array([model == self._model for model in models], np.bool_)
-            table = chunk.table
-            yield Chunk(
-                [row for row, one in zip(table, mine, strict=True) if one]
-                if isinstance(table, list)
-                else table.filter(mine),
-                chunk.places[mine],
-                (*chunk.refused, *unknown),
-                None if chunk.times is None else chunk.times[mine],
-            )
+            chosen = chunk.take(np.flatnonzero(mine))
+            yield replace(chosen, refused=(*chunk.refused, *unknown))
 
 
 class RowPlaces:

@@ -62,8 +62,7 @@ def read_left_out(folder: AuditFolder) -> Rows:
     """Read the numbers of rows that take no part since an earlier row has their key."""
     if not folder.left_out.exists():
         return np.empty(0, np.int64)
-    numbers: Rows = np.load(folder.left_out, allow_pickle=False)
-    return numbers
+    return np.asarray(np.load(folder.left_out, allow_pickle=False))
 
 
 def find_order(job: Job, folder: AuditFolder, files: Sequence[SpreadFile]) -> None:

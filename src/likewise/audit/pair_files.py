@@ -46,15 +46,18 @@ _PART = 1 << 18  # the fewest pairs in a part of a Parquet file
 
 
 class PairWriter(Protocol):
-    """Writes a file of pairs."""
+    """Writes a file of pairs; the defaults are those of files that have room for all of them."""
 
     @property
     def left_out(self) -> int:
         """How many pairs the file has no room for."""
+        return 0
 
     def add(self, pairs: pl.DataFrame) -> None: ...
 
-    def finish(self) -> None: ...
+    def finish(self) -> None:
+        """Write what is left, if there is anything."""
+        return
 
 
 @contextmanager
@@ -104,10 +107,8 @@ def flatten(cells: pl.Series) -> pl.Series:
     return pl.Series(cells.name, texts, dtype=pl.String)
 
 
-class CsvWriter:
+class CsvWriter(PairWriter):
     """Writes comma-separated values with a header."""
-
-    left_out = 0
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -118,11 +119,8 @@ class CsvWriter:
         cells.write_csv(self._file, include_header=not self._has_header)
         self._has_header = True
 
-    def finish(self) -> None:
-        """Do nothing: everything is written."""
 
-
-class ExcelWriter:
+class ExcelWriter(PairWriter):
     """Writes a workbook."""
 
     def __init__(self, book: "Workbook", path: Path) -> None:
@@ -144,10 +142,8 @@ class ExcelWriter:
         self._book.finish()
 
 
-class JsonLinesWriter:
+class JsonLinesWriter(PairWriter):
     """Writes a JSON object for each pair."""
-
-    left_out = 0
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -156,14 +152,9 @@ class JsonLinesWriter:
         raw = [flatten(one) for one in pairs.iter_columns() if "Binary" in str(one.dtype)]
         pairs.with_columns(raw).write_ndjson(self._file)
 
-    def finish(self) -> None:
-        """Do nothing: everything is written."""
 
-
-class ParquetWriter:
+class ParquetWriter(PairWriter):
     """Writes parts into a folder, and one file from these at the end."""
-
-    left_out = 0
 
     def __init__(self, file: IO[bytes], folder: Path) -> None:
         self._file = file

@@ -14,13 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.audit.feeding import (
-    FileDecisions,
-    NamedSource,
-    RefusedRows,
-    Reopen,
-    build_evidence,
-)
+from likewise.audit.feeding import FileDecisions, NamedSource, RefusedRows, Reopen, build_evidence
 from likewise.audit.job import (
     AuditOptions,
     Progress,
@@ -40,7 +34,7 @@ from likewise.rule.burst import Burst
 from likewise.runtime.machine import MachineLoad
 from likewise.sources.binding import Binding, make_judge
 from likewise.sources.file_source import DecisionFile
-from likewise.sources.protocol import Chunk, join_tables
+from likewise.sources.protocol import Chunk, join_chunks
 from likewise.verdict.verdicts import Verdicts
 
 _SHARES = (0.01, 0.1, 0.5)
@@ -196,7 +190,7 @@ def audit_file(
         decisions.add_remarks()
         head = None if ledger is None else str(ledger.ledger.head())
         findings = tally.findings(source=decisions.evidence(head), bad_rows=decisions.refused.count)
-        findings = _with_first_rows(findings, first.rows(), binding, options)
+        findings = _with_first_rows(findings, join_chunks(first.parts), binding, options)
         if kept_rows is not None:
             worst = tuple(map(kept_rows.add_origins, findings.worst))
             findings = replace(findings, worst=worst)
@@ -215,20 +209,12 @@ class _FirstRows:
 
     def __init__(self, most: int) -> None:
         self._room = most
-        self._parts: list[Chunk] = []
+        self.parts: list[Chunk] = []
 
     def add(self, rows: Chunk) -> None:
         if self._room > 0:
-            self._parts.append(rows[: self._room])
-            self._room -= len(self._parts[-1])
-
-    def rows(self) -> Chunk:
-        times = [part.times for part in self._parts if part.times is not None]
-        return Chunk(
-            join_tables([part.table for part in self._parts]),
-            np.concatenate([part.places for part in self._parts]),
-            times=np.concatenate(times) if times else None,
-        )
+            self.parts.append(rows[: self._room])
+            self._room -= len(self.parts[-1])
 
 
 def _with_first_rows(
@@ -290,12 +276,7 @@ def _audit_cells(
     done = audit_partitioned(job, runner, progress=progress)
     order, data = done.order, done.finished
     evidence = build_evidence(
-        done,
-        (done.sha256, done.size),
-        (order.arrangement, order.ties),
-        done.bad,
-        load,
-        options,
+        done, (done.sha256, done.size), (order.arrangement, order.ties), done.bad, load, options
     )
     explained = replace(
         data.explained,

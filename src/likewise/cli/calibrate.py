@@ -127,7 +127,7 @@ def _calibrate_file(
     from likewise.monitor.factory import make_reader
     from likewise.monitor.readers.protocol import FROM_ROW
     from likewise.monitor.sensitivity import vary
-    from likewise.sources.protocol import join_tables
+    from likewise.sources.protocol import join_chunks
 
     bad = BadRowPolicy(source, skip)
     reader = make_reader(binding.rule)
@@ -137,12 +137,12 @@ def _calibrate_file(
         return arguments if len(arguments) > 1 else reader.read_many(arguments[0], FROM_ROW)
 
     with progress(f"calibrating {source.name}") as bar:
-        tables = []
+        parts = []
         for part in judge_chunks(source, binding, read_inputs, bad):
-            tables.append(part.rows.table)
+            parts.append(part.rows)
             done, total = source.progress
             bar.update(done, total, "reading")
-        table = join_tables(tables)
+        table = join_chunks(parts).table
         bar.update(0, None, f"{len(table):,} decisions")
         arguments = binding.arguments(table)
         flagged = calibrate_rule(binding.rule, *arguments)

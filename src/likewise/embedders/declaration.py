@@ -31,6 +31,11 @@ EXPECTED_NAMES = (
 )
 
 
+def embed_error(name: object, problem: str) -> BadRule:
+    """Return the error about an embedder of this name; the problem follows it."""
+    return BadRule(f"embed is {name!r}{problem}", setting="embed")
+
+
 @dataclass(frozen=True)
 class DeclaredEmbedder:
     """The name and settings of an embedder; `Embedder` explains each of them."""
@@ -54,15 +59,13 @@ class DeclaredEmbedder:
 
     def __post_init__(self) -> None:
         if not callable(self.name) and not isinstance(self.name, str):
-            raise BadRule(f"embed is {self.name!r}; expected {EXPECTED_NAMES}", setting="embed")
+            raise embed_error(self.name, f"; expected {EXPECTED_NAMES}")
         kind, _, rest = self.text.partition(":")
         whole = self.text == kind if kind == "wordllama" else rest != ""
         if kind not in _SETTINGS or not whole:
-            raise BadRule(f"embed is {self.name!r}; expected {EXPECTED_NAMES}", setting="embed")
+            raise embed_error(self.name, f"; expected {EXPECTED_NAMES}")
         if kind in ("torch", "python") and rest.count(":") != 1 and not callable(self.name):
-            raise BadRule(
-                f"embed is {self.name!r}; expected {kind}:module:function", setting="embed"
-            )
+            raise embed_error(self.name, f"; expected {kind}:module:function")
         allowed = (*_COMMON_SETTINGS, *_SETTINGS[kind])
         for field in fields(self)[1:]:
             value = getattr(self, field.name)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from likewise.embedders.declaration import DeclaredEmbedder
+from likewise.embedders.declaration import DeclaredEmbedder, embed_error
 from likewise.embedders.embedding_model import FIXED_SENTENCE, EmbeddingModel
 from likewise.embedders.model_mark import ModelMark
 from likewise.embedders.pictures import PictureReader
@@ -301,11 +301,8 @@ class Embedding:
         """
         vector = self._embed_probe()
         if vector is None:
-            raise BadRule(
-                f"embed is {self._declared.text!r}, and no input is known to try it with."
-                f" {DECLARE_INPUT_ADVICE}",
-                setting="embed",
-            )
+            what = f", and no input is known to try it with. {DECLARE_INPUT_ADVICE}"
+            raise embed_error(self._declared.text, what)
         with self._lock:
             self._vector_type = self._check_vector_type(
                 self._vector_type, vector[None], 0, _name_probe

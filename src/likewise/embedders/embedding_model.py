@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from likewise.embedders.declaration import embed_error
 from likewise.errors import BadRule
 
 FIXED_SENTENCE = "Like cases should be treated alike."
@@ -62,9 +63,8 @@ def require_regular_file(path: Path) -> None:
 def require_package(package: str, embedder: str, extra: str) -> None:
     """Raise BadRule unless a package is installed; say how to install it."""
     if find_spec(package) is None:
-        raise BadRule(
-            f"embed is {embedder!r}, which needs the package {package.replace('_', '-')}, and that"
-            f" is not installed. Install it with: pip install '.[{extra}]' in the clone of"
-            " likewise",
-            setting="embed",
+        raise embed_error(
+            embedder,
+            f", which needs the package {package.replace('_', '-')}, and that is not installed."
+            f" Install it with: pip install '.[{extra}]' in the clone of likewise",
         )

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.embedders.declaration import DeclaredEmbedder
+from likewise.embedders.declaration import DeclaredEmbedder, embed_error
 from likewise.embedders.embedding_model import FIXED_SENTENCE, InputKind, fixed_picture
-from likewise.errors import BadRule
 
 
 class Function:
@@ -43,14 +42,11 @@ def import_function(declared: DeclaredEmbedder) -> Any:
         for name in path.split("."):
             function = getattr(function, name)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise BadRule(
-            f"embed is {declared.text!r}, which cannot be imported: {error}. Give a rule whose"
-            " embed is the function itself, or put it where it can be imported.",
-            setting="embed",
+        raise embed_error(
+            declared.text,
+            f", which cannot be imported: {error}. Give a rule whose embed is the function itself,"
+            " or put it where it can be imported.",
         ) from None
     if not callable(function):
-        raise BadRule(
-            f"embed is {declared.text!r}, which is {function!r}; expected a function",
-            setting="embed",
-        )
+        raise embed_error(declared.text, f", which is {function!r}; expected a function")
     return function

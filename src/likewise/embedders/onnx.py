@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.embedders.declaration import DeclaredEmbedder
+from likewise.embedders.declaration import DeclaredEmbedder, embed_error
 from likewise.embedders.embedding_model import (
     FIXED_SENTENCE,
     InputKind,
@@ -48,9 +48,7 @@ class Onnx:
                 str(path), providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # the errors of the runtime have no common class
-            raise BadRule(
-                f"embed is {declared.text!r}, which cannot be loaded: {error}", setting="embed"
-            ) from None
+            raise embed_error(declared.text, f", which cannot be loaded: {error}") from None
         self._inputs = self._session.get_inputs()
         outputs = [output.name for output in self._session.get_outputs()]
         self._output = declared.output or outputs[0]
@@ -67,10 +65,10 @@ class Onnx:
         self.identity = " ".join(["onnx", *digests]) + declared.preprocessing_text
         batch_size = self._inputs[0].shape[0] if self._inputs[0].shape else None
         if isinstance(batch_size, int) and batch_size != 1:
-            raise BadRule(
-                f"embed is {declared.text!r}, a model for batches of exactly {batch_size}; expected"
-                " one for batches of any size, or of 1: export it with a dynamic first dimension",
-                setting="embed",
+            raise embed_error(
+                declared.text,
+                f", a model for batches of exactly {batch_size}; expected one for batches of any"
+                " size, or of 1: export it with a dynamic first dimension",
             )
         self._one_by_one = batch_size == 1
 
@@ -113,8 +111,7 @@ class Onnx:
         if self._declared.pooling == "first":
             return answer[:, 0]
         words = mask[:, :, None].astype(answer.dtype)
-        pooled: npt.NDArray[Any] = (answer * words).sum(axis=1) / words.sum(axis=1).clip(1)
-        return pooled
+        return np.asarray((answer * words).sum(axis=1) / words.sum(axis=1).clip(1))
 
     def make_probe(self) -> Any:
         if self.input_kind == "texts":

@@ -23,20 +23,12 @@ from likewise.tables import normalize
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 """Formats of files that are decoded, by Pillow's names."""
-_DECODE_ERRORS = (  # what decoders raise about broken files, besides Pillow's own errors
-    OSError,
-    EOFError,
-    SyntaxError,
-    ValueError,
-    TypeError,
-    LookupError,
-    ArithmeticError,
-    AttributeError,
-    RuntimeError,
-    Warning,  # where the program turns warnings into errors
-    struct.error,
-    zlib.error,
-)
+# What decoders raise about broken files, besides Pillow's own errors; Warning: where the program
+# turns warnings into errors.
+_DECODE_ERRORS = (
+    OSError, EOFError, SyntaxError, ValueError, TypeError, LookupError, ArithmeticError,
+    AttributeError, RuntimeError, Warning, struct.error, zlib.error,
+)  # fmt: skip
 _NO_FOLDER = (
     "it is a path, and the rule declares no folder to open files in. Declare one next to the name"
     ' of the embedder, folder = "pictures", or give the bytes of the file or an array'

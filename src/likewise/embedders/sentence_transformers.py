@@ -6,10 +6,9 @@ A name is looked up on the hub, and downloaded, unless that is forbidden (HF_HUB
 from collections.abc import Sequence
 from typing import Any
 
-from likewise.embedders.declaration import DeclaredEmbedder
+from likewise.embedders.declaration import DeclaredEmbedder, embed_error
 from likewise.embedders.embedding_model import FIXED_SENTENCE, InputKind, require_package
 from likewise.embedders.torch import digest_of_module
-from likewise.errors import BadRule
 
 
 class SentenceTransformers:
@@ -24,9 +23,7 @@ class SentenceTransformers:
         try:
             self._model = SentenceTransformer(declared.location, device="cpu")
         except Exception as error:
-            raise BadRule(
-                f"embed is {declared.text!r}, which cannot be loaded: {error}", setting="embed"
-            ) from None
+            raise embed_error(declared.text, f", which cannot be loaded: {error}") from None
         self.identity = f"sentence-transformers {digest_of_module(self._model)}"
 
     def embed(self, batch: Sequence[str]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.embedders.declaration import DeclaredEmbedder
+from likewise.embedders.declaration import DeclaredEmbedder, embed_error
 from likewise.embedders.embedding_model import InputKind, require_package
 from likewise.embedders.function import import_function, make_declared_probe
 from likewise.embedders.pictures import PicturePreprocessor, PictureReader
@@ -36,9 +36,7 @@ class Torch:
         except BadRule:
             raise
         except Exception as error:
-            raise BadRule(
-                f"embed is {declared.text!r}, and making it failed: {error}", setting="embed"
-            ) from None
+            raise embed_error(declared.text, f", and making it failed: {error}") from None
         self.identity = "torch"
         if isinstance(self._model, torch.nn.Module):
             self._model.eval()

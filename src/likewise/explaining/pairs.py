@@ -121,14 +121,7 @@ def _head(
     if where.time is not None:
         day, _, rest = where.time.partition(" ")
         time = day, f"{rest} {zone}".strip()
-    return {
-        "when": when,
-        "place": place,
-        "file": file,
-        "keys": keys,
-        "model": model,
-        "time": time,
-    }
+    return {"when": when, "place": place, "file": file, "keys": keys, "model": model, "time": time}
 
 
 def _distance(pair: Pair, rule: Rule) -> str:

@@ -42,18 +42,15 @@ class ShuffleBlocks:
 
     @property
     def lowest(self) -> Floats:
-        lowest: Floats = self.outcomes[self.starts]
-        return lowest
+        return self.outcomes[self.starts]
 
     @property
     def highest(self) -> Floats:
-        highest: Floats = self.outcomes[self.starts + self.sizes - 1]
-        return highest
+        return np.asarray(self.outcomes[self.starts + self.sizes - 1])
 
     @property
     def sums(self) -> Floats:
-        sums: Floats = np.add.reduceat(self.outcomes, self.starts)
-        return sums
+        return np.add.reduceat(self.outcomes, self.starts)
 
 
 def blocks_of(block: Rows, outcomes: Floats, second: npt.NDArray[np.bool_]) -> ShuffleBlocks:

@@ -8,7 +8,7 @@ Not here: proposals for tables in memory, which need no Polars (proposal.py).
 import polars as pl
 
 from likewise.sources.file_source import DecisionFile
-from likewise.sources.protocol import RefusedRow, Table, join_tables
+from likewise.sources.protocol import Chunk, RefusedRow, Table, join_chunks
 from likewise.sources.remarks import Remark, find_missing_words
 from likewise.sources.text_columns import (
     SAMPLE,
@@ -24,16 +24,16 @@ def first_rows(source: DecisionFile, most: int) -> tuple[Table, list[RefusedRow]
 
     All rows have all columns: what a line of JSON leaves out is missing.
     """
-    tables: list[Table] = []
+    parts: list[Chunk] = []
     refused: list[RefusedRow] = []
     count = 0
     for chunk in source.chunks({}, source.columns, most):
-        tables.append(chunk.table[: most - count])
+        parts.append(chunk[: most - count])
         refused += chunk.refused
-        count += len(tables[-1])
+        count += len(parts[-1])
         if count >= most:
             break
-    whole = join_tables(tables)
+    whole = join_chunks(parts).table
     if isinstance(whole, list):
         names = dict.fromkeys([*source.columns, *(name for row in whole for name in row)])
         return [{name: row.get(name) for name in names} for row in whole], refused

@@ -19,14 +19,10 @@ from likewise.search.kernels import table as t
 # and a norm by that much, relatively: the reach allows for more.
 
 METRICS = {"linf": t.LINF, "l1": t.L1, "l2": t.L2, "cosine": t.COSINE}
-_GRID = {"linf": 16, "l1": 64, "l2": 32, "cosine": 32}  # code units within the reach
+GRID = {"linf": 16, "l1": 64, "l2": 32, "cosine": 32}
+"""Code units within the reach, in the coordinate that has most of them."""
 _CLAMP = {"linf": 2.0**48, "l1": 2.0**40, "l2": 2.0**40, "cosine": 2.0**40}
 _MARGIN = 1e-10  # relative; far above the roundings on the way, far below anything that costs time
-
-
-def grid_of(metric: str) -> int:
-    """Return the code units within the reach, in the coordinate that has most of them."""
-    return _GRID[metric]
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,7 @@ def _grids(metric: str, width: int) -> npt.NDArray[np.float64]:
     Codes of far points can coincide modulo 256. For linf the units differ a little from coordinate
     to coordinate, so that where columns move together their coincidences do not.
     """
-    grid = float(_GRID[metric])
+    grid = float(GRID[metric])
     if metric != "linf":
         return np.full(width, grid)
     turns = np.arange(width, dtype=np.float64) * 0.6180339887498949 % 1.0
@@ -69,7 +65,7 @@ def geometry(
         weights = weights[coordinates]
     axes = len(weights)
     reach = rule.epsilon * (1.0 + slack)
-    grid = _GRID[rule.metric]
+    grid = GRID[rule.metric]
     clamp = _CLAMP[rule.metric]
     prescale, gap_scale, tree_reach = np.ones(axes), weights, reach
     if rule.metric == "l2":

@@ -40,7 +40,8 @@ from likewise.service.decision_limits import (
 from likewise.service.http_errors import Refusal
 from likewise.service.request_guard import AdmittedCall
 from likewise.service.served_monitor import ServedMonitor
-from likewise.sources.arrow_ipc import BadArrow, read_columns
+from likewise.sources.arrow_ipc import read_columns
+from likewise.sources.protocol import BadRecord
 from likewise.tables.exact_values import decoder_of
 from likewise.tables.frames import ColumnTable
 from likewise.tables.named_array import with_names
@@ -69,7 +70,7 @@ def read_arrow_batch(body: bytes, rule: Rule, most: int) -> dict[str, Any]:
     """Read the arguments of `observe_many`; raise Refusal if the stream is not what is expected."""
     try:
         table = read_columns(body, most)
-    except BadArrow as error:
+    except BadRecord as error:
         message = f"the body is {error}" if error.code == "bad-arrow" else str(error)
         raise Refusal(_STATUS[error.code], message) from None
     own = {*(rule.features or ()), *rule.output_columns}  # names that the rule takes for itself

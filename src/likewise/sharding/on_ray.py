@@ -147,10 +147,7 @@ class RayShards:
         self._ray: Any = _join(address)
         self._errors = self._ray.exceptions
         self._make = self._ray.remote(
-            num_cpus=cpus,
-            max_restarts=-1,
-            max_task_retries=0,
-            scheduling_strategy="SPREAD",
+            num_cpus=cpus, max_restarts=-1, max_task_retries=0, scheduling_strategy="SPREAD"
         )(PackedShard)
         self._actors: dict[int, Any] = {}
 

@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from likewise.errors import BadRule, Unreachable
 from likewise.rule.rule import Rule
+from likewise.tables.known_names import check_one_of
+from likewise.tables.setting_checks import check_whole_number
 
 
 class ClusterSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,14 +44,8 @@ class ClusterSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         for name in ("shards", "segment_rows", "micro_batch", "ahead"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise BadRule(f"{name} is {value!r}; expected a whole number from 1", setting=name)
-        if self.when_down not in ("block", "incomplete"):
-            raise BadRule(
-                f"when_down is {self.when_down!r}; expected block or incomplete",
-                setting="when_down",
-            )
+            check_whole_number(name, getattr(self, name))
+        check_one_of("when_down", self.when_down, ("block", "incomplete"))
         if not self.patience_seconds > 0 or not self.cpus >= 0:
             raise BadRule("patience_seconds is more than 0, and cpus is at least 0")
 

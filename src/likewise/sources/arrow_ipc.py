@@ -3,7 +3,7 @@
 A message is four bytes FF, the length of a header, the header (a FlatBuffers table), and a body.
 Columns are numbers, text (also views and dictionaries), flags, times, dates, or lists of numbers of
 one length. Invariant: every offset is checked before it is used, so that bytes which make no sense
-raise BadArrow; libraries that were tried abort the process at some of them.
+raise BadRecord; libraries that were tried abort the process at some of them.
 Cost: numbers are not copied. A word of a dictionary is decoded once, however often it is used.
 """
 
@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
+from likewise.sources.protocol import BadRecord
 from likewise.tables.normalize import require_list
 
 SCHEMA, DICTIONARY, RECORDS = 1, 2, 3
@@ -36,19 +37,11 @@ _LONGEST_NAME = 1 << 12  # bytes; names of many columns may be one text of the h
 Array = npt.NDArray[Any]
 
 
-class BadArrow(ValueError):
-    """Says why bytes are no Arrow stream, or one that is refused.
-
-    code    bad-arrow, too-large, compressed, or unexpected-type
-    """
-
-    def __init__(self, message: str, code: str = "bad-arrow") -> None:
-        super().__init__(message)
-        self.code = code
+# Codes of errors: bad-arrow, too-large, compressed, unexpected-type
 
 
-def _stream_error(why: str) -> BadArrow:
-    return BadArrow(f"no Arrow stream: {why}.")
+def _stream_error(why: str) -> BadRecord:
+    return BadRecord(f"no Arrow stream: {why}.", "bad-arrow")
 
 
 # FlatBuffers
@@ -81,14 +74,14 @@ class FlatTable:
     def text(self, number: int) -> str:
         begin, length = self._locate_vector(number, 1)
         if length > _LONGEST_NAME:
-            raise BadArrow(f"a name has more than {_LONGEST_NAME} bytes.", "too-large")
+            raise BadRecord(f"a name has more than {_LONGEST_NAME} bytes.", "too-large")
         return bytes(self.data[begin : begin + length]).decode()
 
     def tables(self, number: int, most: int) -> "list[FlatTable]":
         """Return a vector of at most `most` tables."""
         begin, length = self._locate_vector(number, 4)
         if length > most:
-            raise BadArrow(
+            raise BadRecord(
                 f"the stream has {length} columns at one place; at most {most} are taken.",
                 "too-large",
             )
@@ -133,7 +126,7 @@ class Header(NamedTuple):
 
 
 def read_header(data: memoryview | bytes) -> Header:
-    """Read the header of a message; raise BadArrow if it makes no sense."""
+    """Read the header of a message; raise BadRecord if it makes no sense."""
     message = FlatTable(data, _read_number(data, 0, "<I"))
     size, table = message.number(3, "<q"), message.table(2)
     if size < 0 or table is None:
@@ -175,9 +168,9 @@ class _Field:
     dictionary: int | None = None
     index: FlatTable | None = None
 
-    def type_error(self) -> BadArrow:
+    def type_error(self) -> BadRecord:
         kind = _NAMES.get(self.kind, "nested or unknown")
-        return BadArrow(
+        return BadRecord(
             f"the column {self.name!r} is of type {kind}; expected numbers, text, true or false,"
             " times, or lists of numbers.",
             "unexpected-type",
@@ -327,7 +320,7 @@ def _read_times(column: _Field, batch: _BatchReader) -> Any:
         same |= ~present
     values = _mask_missing(coarse.tolist(), present)
     if not same.all() or not all(value is None or hasattr(value, "year") for value in values):
-        raise BadArrow(
+        raise BadRecord(
             f"the column {column.name!r} cannot be read: it has a time beyond the years 1 to 9999,"
             " or finer than microseconds.",
             "unexpected-type",
@@ -345,7 +338,9 @@ def _to_zone(name: str, value: datetime | None, zone: str) -> datetime | None:
         try:
             place = UTC if zone == "UTC" else ZoneInfo(zone)
         except (KeyError, ValueError, OSError):
-            raise BadArrow(f"{name!r}: {zone[:60]!r} is no time zone.", "unexpected-type") from None
+            raise BadRecord(
+                f"{name!r}: {zone[:60]!r} is no time zone.", "unexpected-type"
+            ) from None
     try:
         return value.astimezone(place)
     except (OverflowError, ValueError):
@@ -377,7 +372,7 @@ def _view_reader(batch: _BatchReader, length: int) -> Callable[[int], str]:
     if (sizes < 0).any():
         raise _stream_error("a text has fewer than no bytes")
     if int(sizes.sum(dtype=np.int64)) > batch.most_text:
-        raise BadArrow("the texts of a column are longer together than is taken.", "too-large")
+        raise BadRecord("the texts of a column are longer together than is taken.", "too-large")
 
     def text(i: int) -> str:
         size, _, which, begin = views[i].tolist()
@@ -407,12 +402,16 @@ def _read_lists(column: _Field, batch: _BatchReader) -> Any:
         widths, begin = np.diff(offsets), int(offsets[0])
         width = int(widths[0])
         if (widths != width).any():
-            raise BadArrow(f"the lists of {column.name!r} are not equally long.", "unexpected-type")
+            raise BadRecord(
+                f"the lists of {column.name!r} are not equally long.", "unexpected-type"
+            )
     else:
         batch.read_buffer()
     values = _read_values(column.child, batch, *batch.read_child())
     if isinstance(values, list) or (present is not None and not present.all()):
-        raise BadArrow(f"the column {column.name!r} has places without a value.", "unexpected-type")
+        raise BadRecord(
+            f"the column {column.name!r} has places without a value.", "unexpected-type"
+        )
     if width < 0 or begin < 0 or begin + width * length > len(values):
         raise _stream_error("a list lies outside of its values")
     return values[begin : begin + width * length].reshape(length, width)
@@ -463,7 +462,7 @@ class _StreamReader:
             batch = self._open_batch(header.table, body)
             self.rows += batch.length
             if self.rows > self._most:
-                raise BadArrow(
+                raise BadRecord(
                     f"the stream has more than {self._most} rows, the most taken at once.",
                     "too-large",
                 )
@@ -471,7 +470,7 @@ class _StreamReader:
 
     def _take_schema(self, table: FlatTable) -> None:
         if table.number(0, "<h") != 0:
-            raise BadArrow("the stream is big-endian: send it little-endian.", "unexpected-type")
+            raise BadRecord("the stream is big-endian: send it little-endian.", "unexpected-type")
         fields = table.tables(1, MOST_COLUMNS)
         self.fields = [_read_field(column) for column in fields]
         if len({column.name for column in self.fields}) < len(fields):
@@ -479,7 +478,7 @@ class _StreamReader:
 
     def _open_batch(self, table: FlatTable, body: memoryview) -> _BatchReader:
         if table.table(3) is not None:
-            raise BadArrow(
+            raise BadRecord(
                 "the stream is compressed, and how long it is cannot be seen: send it plain.",
                 "compressed",
             )
@@ -496,13 +495,13 @@ class _StreamReader:
         if column is None or records is None:
             raise _stream_error("a dictionary belongs to no column, or has no values")
         if table.number(2, "<B"):
-            raise BadArrow(
+            raise BadRecord(
                 "the stream adds words to a dictionary: send whole dictionaries.", "unexpected-type"
             )
         batch = self._open_batch(records, body)
         self.words += batch.length
         if self.words > MOST_WORDS:
-            raise BadArrow(
+            raise BadRecord(
                 f"the dictionaries of the stream have more than {MOST_WORDS} words.", "too-large"
             )
         if column.kind in (_TEXT, _LARGE_TEXT, _TEXT_VIEW):
@@ -532,12 +531,12 @@ def read_columns(body: bytes, most: int) -> dict[str, Any]:
     try:
         for number, (header, part) in enumerate(_read_messages(memoryview(body))):
             if number > MOST_PARTS:
-                raise BadArrow(f"the stream has more than {MOST_PARTS} parts.", "too-large")
+                raise BadRecord(f"the stream has more than {MOST_PARTS} parts.", "too-large")
             stream.take(header, part)
     except UnicodeDecodeError:
         raise _stream_error("a text is not UTF-8") from None
     except (StopIteration, struct.error, IndexError, OverflowError, ValueError) as error:
-        if isinstance(error, BadArrow):
+        if isinstance(error, BadRecord):
             raise
         raise _stream_error("a part makes no sense") from None
     if stream.fields is None:
@@ -556,6 +555,6 @@ def _join_batches(name: str, parts: tuple[Any, ...]) -> Any:
     if any(isinstance(part, list) for part in parts):
         return [value for part in parts for value in require_list(part)]
     if len({part.shape[1:] for part in parts if len(part)}) > 1:
-        raise BadArrow(f"the lists of {name!r} are not equally long.", "unexpected-type")
+        raise BadRecord(f"the lists of {name!r} are not equally long.", "unexpected-type")
     filled = [part for part in parts if len(part)]
     return np.concatenate(filled) if filled else parts[0]

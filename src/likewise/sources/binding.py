@@ -15,7 +15,7 @@ from likewise.errors import BadRule, BadTable, WrongShape
 from likewise.monitor.readers.table_reader import output_column
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
-from likewise.sources.protocol import Chunk, ColumnType, Table
+from likewise.sources.protocol import Chunk, ColumnType, Table, column_values
 from likewise.tables.frames import ColumnTable, columns_of, read_number_column
 from likewise.tables.known_names import did_you_mean
 
@@ -25,7 +25,7 @@ def read_models(table: "Table | ColumnTable", column: str) -> list[str | None]:
     if isinstance(table, ColumnTable):
         values: Any = table.columns.get(column, [None] * len(table))
     else:
-        values = [row.get(column) for row in table] if isinstance(table, list) else table[column]
+        values = column_values(table, column)
     return [None if value is None or value == "" else str(value) for value in values]
 
 

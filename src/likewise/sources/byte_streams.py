@@ -3,12 +3,13 @@
 Packed files are known by their first bytes, so a pipe may be packed too; they may have several
 members. UTF-16 is known by its mark, any other encoding is named by the caller; both become UTF-8.
 Invariant: whatever goes wrong while reading is a BadFile that names the file.
-Cost: a few buffers, and a hash (digest.py). Only `digest` reads further than asked, to the end.
+Cost: a few buffers, and SHA-256 of each byte. Only `digest` reads further than asked, to the end.
 Not here: Windows-1252 that nobody named (delimited.py).
 """
 
 import codecs
 import gzip
+import hashlib
 import io
 import signal
 import sys
@@ -21,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadFile
-from likewise.sources.digest import Digest, HashingStream
 from likewise.sources.remarks import Remark
 
 _GZIP = b"\x1f\x8b"
@@ -34,6 +34,52 @@ _FOREIGN = {
     b"SQLite format 3": "an SQLite database; export the table as CSV",
     b"%PDF": "a PDF; expected a table",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """Identifies bytes by their checksum and size."""
+
+    sha256: str
+    size: int
+
+
+class _HashingStream(io.RawIOBase):
+    """Hashes what is read from a binary stream, so that a report can say which bytes it is about.
+
+    The bytes are those that are stored or sent, packed if they are packed, in their order. It
+    cannot seek, so nothing counts twice.
+
+    closes      whether closing this closes what it reads from
+    """
+
+    def __init__(self, raw: Any, *, closes: bool = True) -> None:
+        super().__init__()
+        self._raw: BinaryIO = raw
+        self._closes = closes
+        self._hash = hashlib.sha256()
+        self.size = 0
+        """How many bytes were read so far."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        read = getattr(self._raw, "readinto1", None) or self._raw.readinto  # type: ignore[attr-defined]
+        count: int | None = read(buffer)
+        if count:
+            self._hash.update(memoryview(buffer)[:count])
+            self.size += count
+        return count
+
+    def digest(self) -> Digest:
+        """Return the digest of all that was read so far."""
+        return Digest(self._hash.hexdigest(), self.size)
+
+    def close(self) -> None:
+        if self._closes and not self.closed:
+            self._raw.close()
+        super().close()
 
 
 class ByteStream:
@@ -79,13 +125,13 @@ class ByteStream:
 
     def _open(self) -> BinaryIO:
         if self.path == "-":
-            self._hashed = HashingStream(sys.stdin.buffer, closes=False)
+            self._hashed = _HashingStream(sys.stdin.buffer, closes=False)
             return cast(BinaryIO, io.BufferedReader(self._hashed, _BUFFER))
         path = Path(self.path)
         raw = open_file(self.path)
         self.size = path.stat().st_size if path.is_file() else None
         self._opened = _file_identity(path)
-        self._hashed = HashingStream(raw)
+        self._hashed = _HashingStream(raw)
         return cast(BinaryIO, io.BufferedReader(self._hashed, _BUFFER))
 
     @property

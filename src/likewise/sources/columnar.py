@@ -18,10 +18,10 @@ import numpy as np
 import polars as pl
 
 from likewise.errors import BadFile
-from likewise.sources.arrow_ipc import DICTIONARY, RECORDS, SCHEMA, BadArrow, read_header
+from likewise.sources.arrow_ipc import DICTIONARY, RECORDS, SCHEMA, read_header
 from likewise.sources.byte_streams import ByteStream
 from likewise.sources.chunk_reader import ChunkReader
-from likewise.sources.protocol import Chunk, ColumnTypes
+from likewise.sources.protocol import BadRecord, Chunk, ColumnTypes
 
 
 class ColumnarFile(ChunkReader):
@@ -137,7 +137,7 @@ class ArrowStream(ChunkReader):
             dictionary, is_delta = 0, False
             if kind == DICTIONARY:
                 dictionary, is_delta = table.number(0, "<q"), bool(table.number(2, "<B"))
-        except BadArrow:
+        except BadRecord:
             raise self._damage_error("the header of a message makes no sense") from None
         return _Message(kind, start + header + self._read_exactly(body), dictionary, is_delta)
 

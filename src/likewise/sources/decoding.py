@@ -18,11 +18,11 @@ from typing import Any, TypeAlias
 import msgspec
 import numpy as np
 
-from likewise.sources.arrow_ipc import BadArrow, read_columns
+from likewise.sources.arrow_ipc import read_columns
 from likewise.sources.byte_streams import LONGEST
 from likewise.sources.json_lines import check_plain_object, parse_json
 from likewise.sources.judge_messages import Message, Messages
-from likewise.sources.protocol import BadLine, Record
+from likewise.sources.protocol import BadRecord, Record
 from likewise.tables.frames import ColumnTable
 from likewise.tables.normalize import require_list
 
@@ -100,14 +100,6 @@ _ARROW = b"\xff\xff\xff\xff"
 _ARROW_TYPE = "application/vnd.apache.arrow.stream"
 _EVENT_TYPE = "application/cloudevents+json"
 _ATTRIBUTES = ("specversion", "id", "source", "type")
-
-
-class BadRecord(ValueError):
-    """Says why a message cannot be decoded."""
-
-    def __init__(self, why: str, code: str = "bad-message") -> None:
-        super().__init__(why)
-        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +229,6 @@ def decode_message(record: Record, format: str, numbers: Collection[str] = ()) -
         return Message(record, _decode_body(record.body, record.headers, format, numbers))
     except BadRecord:
         raise
-    except (BadLine, BadArrow) as error:
-        raise BadRecord(str(error), error.code) from None
     except ValueError as error:
         raise BadRecord(str(error)) from None
 

@@ -7,15 +7,15 @@ Invariant: memory does not grow with the file, except for Excel.
 """
 
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from likewise.errors import BadRule
-from likewise.sources.address import is_address, parse_address
-from likewise.sources.byte_streams import ByteStream
+from likewise.sources.address import Address, is_address, parse_address
+from likewise.sources.byte_streams import ByteStream, Digest
 from likewise.sources.chunk_reader import ChunkReader
-from likewise.sources.digest import Digest
-from likewise.sources.json_lines import LineFile
+from likewise.sources.json_lines import JsonLinesFile, LineFile
 from likewise.sources.number_text import Decimal
 from likewise.sources.protocol import Chunk, ColumnTypes, Source
 from likewise.sources.remarks import Remark
@@ -33,17 +33,7 @@ def make_source(text: str) -> tuple[Source, str]:
     if not is_address(text):
         return LineFile(Path(text)), "json"
     address = parse_address(text)
-    if address.kind == "redis":
-        from likewise.sources.redis import RedisSource
-
-        return RedisSource(address), address.format
-    if address.kind == "nats":
-        from likewise.sources.nats import NatsSource
-
-        return NatsSource(address), address.format
-    from likewise.sources.kafka import KafkaSource
-
-    return KafkaSource(address), address.format
+    return _load_client(address, "Source")(address), address.format
 
 
 def make_target(text: str, field: str) -> LineTarget:
@@ -54,41 +44,29 @@ def make_target(text: str, field: str) -> LineTarget:
     if not is_address(text):
         raise BadRule(f"{text!r} is no address; expected redis://…, nats://… or kafka://…")
     address = parse_address(text)
-    if address.kind == "redis":
-        from likewise.sources.redis import RedisTarget
+    settings = (field,) if address.kind == "redis" else ()
+    target: LineTarget = _load_client(address, "Target")(address, *settings)
+    return target
 
-        return RedisTarget(address, field)
-    if address.kind == "nats":
-        from likewise.sources.nats import NatsTarget
 
-        return NatsTarget(address)
-    from likewise.sources.kafka import KafkaTarget
-
-    return KafkaTarget(address)
+def _load_client(address: Address, role: str) -> Any:
+    """Import the class for an address, such as RedisSource in redis.py."""
+    module = import_module(f"likewise.sources.{address.kind}")
+    return getattr(module, f"{address.kind.capitalize()}{role}")
 
 
 ROWS = 65_536
 """Rows in a chunk, at most: as many as a monitor works on together."""
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "excel")
-BY_NAME = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".ipc": "arrow",
-    ".feather": "arrow",
-    ".xlsx": "excel",
-    ".xlsm": "excel",
-    ".xlsb": "excel",
-    ".xls": "excel",
-    ".ods": "excel",
+_SUFFIXES = {
+    "csv": (".csv",),
+    "tsv": (".tsv", ".tab"),
+    "jsonl": (".jsonl", ".ndjson", ".json"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".arrows", ".ipc", ".feather"),
+    "excel": (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
 }
+FORMATS = tuple(_SUFFIXES)
+BY_NAME = {suffix: format for format, suffixes in _SUFFIXES.items() for suffix in suffixes}
 PACKED = (".gz", ".zst", ".gzip", ".zstd")
 _PEEK_BYTES = 4096
 _WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # a zip archive; the older format of Excel
@@ -180,11 +158,8 @@ def open_source(
     as_text: dict[str, Any] = {"missing": missing, "decimal": decimal, "header": header}
     try:
         detected = format if format in ("csv", "tsv", "jsonl") else _detect_format(stream, format)
-        if detected == "excel":
-            from likewise.sources.excel import ExcelSheet
-
-            return DecisionFile(stream, ExcelSheet(stream, sheet, **as_text), detected)
-        return DecisionFile(stream, _open_reader(stream, detected, delimiter, as_text), detected)
+        reader = _open_reader(stream, detected, delimiter, sheet, as_text)
+        return DecisionFile(stream, reader, detected)
     except BaseException:
         stream.close()
         raise
@@ -227,21 +202,25 @@ def _detect_format(stream: ByteStream, requested: str | None) -> str:
 
 
 def _open_reader(
-    stream: ByteStream, format: str, delimiter: str | None, as_text: dict[str, Any]
+    stream: ByteStream,
+    format: str,
+    delimiter: str | None,
+    sheet: str | None,
+    as_text: dict[str, Any],
 ) -> ChunkReader:
+    if format == "excel":
+        from likewise.sources.excel import ExcelSheet
+
+        return ExcelSheet(stream, sheet, **as_text)
     if format in ("csv", "tsv"):
         from likewise.sources.delimited import DelimitedFile
 
         preferred = "\t" if format == "tsv" else ","
         return DelimitedFile(stream, preferred=preferred, delimiter=delimiter, **as_text)
     if format == "jsonl":
-        from likewise.sources.json_lines import JsonLinesFile
-
         return JsonLinesFile(stream)
+    from likewise.sources.columnar import ArrowStream, ColumnarFile
+
     if format == "arrow" and not stream.peek(6).startswith(b"ARROW1"):
-        from likewise.sources.columnar import ArrowStream
-
         return ArrowStream(stream)
-    from likewise.sources.columnar import ColumnarFile
-
     return ColumnarFile(stream, "Parquet" if format == "parquet" else "Arrow")

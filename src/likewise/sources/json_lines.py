@@ -28,12 +28,13 @@ from likewise.errors import BadFile
 from likewise.sources.byte_streams import LONGEST, ByteStream, RecordBlock, open_file, read_blocks
 from likewise.sources.chunk_reader import ChunkReader
 from likewise.sources.protocol import (
-    BadLine,
+    BadRecord,
     Chunk,
     ColumnTypes,
     PollResult,
     Record,
     RefusedRow,
+    check_position,
     make_poll_result,
 )
 from likewise.sources.remarks import shorten
@@ -180,12 +181,7 @@ class LineFile:
     def seek(self, positions: Mapping[str, Position]) -> None:
         """Go on behind the line at this position; BadFile if it does not end there."""
         at = positions.get(self._source, (0, 0))
-        if not isinstance(at, tuple):
-            raise BadFile(
-                f"{self.name}: the ledger's position in it is {at}; expected a pair.",
-                path=self.name,
-            )
-        self._line, self._byte = at
+        self._line, self._byte = check_position(self.name, at, tuple, "line of a file")
         self._file.seek(max(0, self._byte - 1))
         before = self._file.read(min(1, self._byte))
         size = self._file.seek(0, 2)
@@ -235,7 +231,9 @@ def _refuse_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise BadLine(f"{_quote(twice)} is given twice; expected every name once", "repeated-name")
+        raise BadRecord(
+            f"{_quote(twice)} is given twice; expected every name once", "repeated-name"
+        )
     return value
 
 
@@ -245,7 +243,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_refuse_repeated_names)
 
 
 def parse_object(line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
-    """Return the object on a line; raise BadLine, which says what is wrong with it.
+    """Return the object on a line; raise BadRecord, which says what is wrong with it.
 
     numbers     names of columns that hold numbers, in which true is not one
     """
@@ -253,15 +251,15 @@ def parse_object(line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
 
 
 def check_plain_object(value: Any, line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
-    """Return a parsed value if it is an object of plain values; raise BadLine if not."""
+    """Return a parsed value if it is an object of plain values; raise BadRecord if not."""
     if not isinstance(value, dict):
-        raise BadLine(
+        raise BadRecord(
             f'{_shorten(line)} is no object; expected one, such as {{"age": 41, …}}', "bad-json"
         )
     kinds = set(map(type, value.values()))
     if list in kinds or dict in kinds:
         name = next(name for name, one in value.items() if isinstance(one, list | dict))
-        raise BadLine(
+        raise BadRecord(
             f"{_quote(name)} is {reprlib.repr(value[name])}; expected a plain value",
             "unexpected-value",
             name,
@@ -271,7 +269,7 @@ def check_plain_object(value: Any, line: bytes, numbers: Collection[str] = ()) -
     for name in numbers if bool in kinds else ():
         if isinstance(value.get(name), bool):
             text = "true" if value[name] else "false"
-            raise BadLine(
+            raise BadRecord(
                 f"{_quote(name)} is {text}; expected a number. {BOOLEAN_ADVICE}",
                 "unexpected-value",
                 name,
@@ -285,24 +283,24 @@ def number_columns(types: ColumnTypes) -> list[str]:
 
 
 def parse_json(line: bytes) -> Any:
-    """Parse JSON; raise BadLine if it is none, or gives a name twice."""
+    """Parse JSON; raise BadRecord if it is none, or gives a name twice."""
     with suppress(BadJson, msgspec.ValidationError):
         return decode_strictly(_decode, line)
     try:
         return _DECODER.decode(line.decode())
     except UnicodeDecodeError as error:
-        raise BadLine(f"byte 0x{line[error.start]:02X} is not UTF-8", "bad-encoding") from None
+        raise BadRecord(f"byte 0x{line[error.start]:02X} is not UTF-8", "bad-encoding") from None
     except json.JSONDecodeError as error:
-        raise BadLine(
+        raise BadRecord(
             f"not JSON: {error.msg} at character {error.colno} of {_shorten(line)}", "bad-json"
         ) from None
-    except BadLine:
+    except BadRecord:
         raise
     except ValueError:  # Python reads whole numbers up to a limit, since that takes long
         limit = sys.get_int_max_str_digits()
-        raise BadLine(f"a whole number has more than {limit:,} digits", "bad-json") from None
+        raise BadRecord(f"a whole number has more than {limit:,} digits", "bad-json") from None
     except RecursionError:
-        raise BadLine(
+        raise BadRecord(
             "objects inside objects without end; expected plain values", "bad-json"
         ) from None
 
@@ -312,7 +310,7 @@ def _refuse_lone_surrogates(value: dict[str, Any]) -> None:
         try:
             f"{name}{one}".encode()
         except UnicodeEncodeError:
-            raise BadLine(
+            raise BadRecord(
                 f"{_quote(name)} is {_quote(one)}, which holds half a character (a lone"
                 " surrogate); expected Unicode text",
                 "bad-encoding",
@@ -354,7 +352,7 @@ class JsonLinesFile(ChunkReader):
             try:
                 table.append(parse_object(block.record(i), numbers))
                 places.append(line)
-            except BadLine as error:
+            except BadRecord as error:
                 refused.append(RefusedRow(line, str(error), error.code, error.column))
         return Chunk(table, np.array(places, dtype=np.int64), tuple(refused))
 

@@ -238,10 +238,7 @@ def columns_of_rule(rule: Rule) -> list[str] | None:
 
 
 def make_binder(
-    rule: Rule,
-    *,
-    output_column: str | None = None,
-    model_column: str | None = None,
+    rule: Rule, *, output_column: str | None = None, model_column: str | None = None
 ) -> BindColumns:
     """Return a function that binds a rule to the columns of messages.
 

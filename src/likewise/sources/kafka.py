@@ -15,7 +15,7 @@ from typing import Any
 
 from likewise.errors import BadFile, BadRule, Unreachable
 from likewise.sources.address import Address, missing_extra
-from likewise.sources.protocol import Gap, PollResult, Record, make_poll_result
+from likewise.sources.protocol import Gap, PollResult, Record, check_position, make_poll_result
 from likewise.tables.positions import Position
 
 _AHEAD_KILOBYTES = 16_384
@@ -98,9 +98,7 @@ class KafkaSource:
             position = self._new_starts[source] = high - 1
         if position is None:
             return int(low)
-        if not isinstance(position, int):
-            raise BadFile(f"the ledger's position in {source!r} is {position}, which is no offset.")
-        self._at[source] = position
+        self._at[source] = position = check_position(source, position, int, "offset")
         if position + 1 > high:
             raise BadFile(
                 f"{source} ends at offset {high - 1}, and the ledger at {position}: the topic was"

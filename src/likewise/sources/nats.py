@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from likewise.errors import BadFile, BadRule, Unreachable
 from likewise.sources.address import Address, missing_extra
 from likewise.sources.judge_messages import next_poll_size
-from likewise.sources.protocol import Gap, PollResult, Record, make_poll_result
+from likewise.sources.protocol import Gap, PollResult, Record, check_position, make_poll_result
 from likewise.tables.positions import Position
 
 _ANSWER_SECONDS = 5.0
@@ -107,11 +107,7 @@ class NatsSource:
 
     def seek(self, positions: Mapping[str, Position]) -> None:
         position = positions.get(self._stream)
-        if position is not None and not isinstance(position, int):
-            raise BadFile(
-                f"the ledger's position in {self._stream!r} is {position}, which is no number of a"
-                " message. It was read from something else of that name: begin another ledger."
-            )
+        position = check_position(self._stream, position, int, "number of a message")
         self._connection.run(self._start_consumer(position))
 
     async def _start_consumer(self, position: int | None) -> None:

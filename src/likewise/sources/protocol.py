@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from likewise.errors import BadFile
 from likewise.tables.positions import Position
 
 if TYPE_CHECKING:
@@ -33,10 +34,10 @@ Places: TypeAlias = npt.NDArray[np.int64]
 # of time. Every row of the file is in exactly one chunk: in its table, or among the refused.
 
 
-class BadLine(ValueError):
-    """Says why a line cannot be read as a decision."""
+class BadRecord(ValueError):
+    """Says why a line or a message cannot be read as decisions."""
 
-    def __init__(self, why: str, code: str, column: str = "") -> None:
+    def __init__(self, why: str, code: str = "bad-message", column: str = "") -> None:
         super().__init__(why)
         self.code = code
         self.column = column
@@ -73,15 +74,35 @@ class Chunk:
         times = None if self.times is None else self.times[part]
         return Chunk(self.table[part], self.places[part], times=times)
 
+    def take(self, rows: Places) -> "Chunk":
+        """Return these rows, in this order, with those that were refused."""
+        table = self.table
+        taken = [table[i] for i in rows.tolist()] if isinstance(table, list) else table[rows]
+        times = None if self.times is None else self.times[rows]
+        return Chunk(taken, self.places[rows], self.refused, times)
 
-def join_tables(tables: list[Table]) -> Table:
-    """Join tables of one file, one after the other."""
+
+def column_values(table: Table, column: str) -> list[Any]:
+    """Return the values of a column; None where a row of JSON lines lacks it."""
+    if isinstance(table, list):
+        return [row.get(column) for row in table]
+    return table[column].to_list() if len(table) else []
+
+
+def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
+    """Join chunks of one file, one after the other."""
     import polars as pl
 
-    frames = [table for table in tables if isinstance(table, pl.DataFrame)]
+    frames = [chunk.table for chunk in chunks if isinstance(chunk.table, pl.DataFrame)]
     if frames:
-        return pl.concat(frames, how="vertical_relaxed")
-    return [row for table in tables if isinstance(table, list) for row in table]
+        table: Table = pl.concat(frames, how="vertical_relaxed")
+    else:
+        table = [row for chunk in chunks if isinstance(chunk.table, list) for row in chunk.table]
+    places = [np.empty(0, np.int64), *[chunk.places for chunk in chunks]]
+    refused = [row for chunk in chunks for row in chunk.refused]
+    times = [chunk.times for chunk in chunks if chunk.times is not None]
+    every_time = np.concatenate(times) if times else None
+    return Chunk(table, np.concatenate(places), tuple(refused), every_time)
 
 
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -149,6 +170,17 @@ class Source(Protocol):
         """Return the next records: at most `most`, after at most about `seconds`."""
 
     def close(self) -> None: ...
+
+
+def check_position(source: str, position: Position | None, kind: type, what: str) -> Any:
+    """Return a position that the ledger has; raise BadFile if it is not of a source's own kind."""
+    if position is not None and not isinstance(position, kind):
+        raise BadFile(
+            f"the ledger's position in {source!r} is {position}, which is no {what}. It was read"
+            " from something else of that name: begin another ledger.",
+            path=source,
+        )
+    return position
 
 
 def just_before(position: Position) -> Position:

@@ -13,10 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from likewise.errors import BadFile, BadRule, Unreachable
+from likewise.errors import BadRule, Unreachable
 from likewise.sources.address import Address, missing_extra
 from likewise.sources.judge_messages import next_poll_size
-from likewise.sources.protocol import Gap, PollResult, Record, just_before, make_poll_result
+from likewise.sources.protocol import (
+    Gap,
+    PollResult,
+    Record,
+    check_position,
+    just_before,
+    make_poll_result,
+)
 from likewise.tables.positions import Position, to_position_numbers
 
 FIELD = "decision"
@@ -29,17 +36,9 @@ _ANSWER_SECONDS = 30.0
 _LONGEST_WAIT = 5.0  # seconds of one XREAD, far less than an answer may take
 _SENT_TOGETHER = 4096  # lines of one script, which take the server some 10 milliseconds
 _TEMPORARY_ERRORS = {
-    "BUSY",
-    "CLUSTERDOWN",
-    "LOADING",
-    "MASTERDOWN",
-    "MISCONF",
-    "NOREPLICAS",
-    "OOM",
-    "READONLY",
-    "TRYAGAIN",
-    "UNBLOCKED",
-}
+    "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY",
+    "TRYAGAIN", "UNBLOCKED",
+}  # fmt: skip
 """Words with which a server says that it cannot do something now, but perhaps later."""
 _WORDS_OF_CLASSES = {
     "ClusterDownError": "CLUSTERDOWN",
@@ -85,7 +84,8 @@ class RedisSource:
             self._client.ping()
             for stream in self._address.streams:
                 if stream in positions:
-                    self._at[stream] = _check_position(stream, positions[stream])
+                    at = positions[stream]
+                    self._at[stream] = check_position(stream, at, tuple, "id of a Redis entry")
                 elif self._address.start == "new":
                     info = self._stream_info(stream)
                     self._at[stream] = _BEGINNING if not info else info["last-generated-id"]
@@ -328,12 +328,3 @@ def _parse_id(text: bytes | str) -> _Id:
 
 def _format_id(number: _Id) -> str:
     return f"{number[0]}-{number[1]}"
-
-
-def _check_position(stream: str, position: Position) -> _Id:
-    if not isinstance(position, tuple):
-        raise BadFile(
-            f"the ledger's position in {stream!r} is {position}, which is no id of a Redis entry."
-            " It was read from something else of that name: begin another ledger."
-        )
-    return position

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from likewise.errors import BadFile
 from likewise.sources.file_source import ROWS, DecisionFile
-from likewise.sources.protocol import Chunk, ColumnTypes, RefusedRow, Table, join_tables
+from likewise.sources.protocol import Chunk, ColumnTypes, RefusedRow, column_values, join_chunks
 from likewise.sources.remarks import Remark, shorten
 from likewise.tables.frames import is_missing
 from likewise.tables.times import guess_unit, moment_of
@@ -335,7 +335,7 @@ class TimeOrderedSource:
 
     def add_times(self, chunk: Chunk) -> Chunk:
         """Return a chunk with its times; rows without one are among the refused."""
-        values, places = _values(chunk.table, self._column), chunk.places.tolist()
+        values, places = column_values(chunk.table, self._column), chunk.places.tolist()
         if self.form is None:
             self.form = detect_form(
                 values,
@@ -358,44 +358,21 @@ class TimeOrderedSource:
             dtype="datetime64[us]",
         )
         all_refused = sorted([*chunk.refused, *refused], key=lambda row: row.place)
-        return Chunk(_filter_rows(chunk.table, good), chunk.places[good], tuple(all_refused), times)
+        kept = chunk if good.all() else chunk.take(np.flatnonzero(good))
+        return replace(kept, refused=tuple(all_refused), times=times)
 
 
 def _sort_by_time(chunks: list[Chunk]) -> tuple[Arrangement, Chunk]:
     """Join chunks in order of time; say how they had to be rearranged."""
-    times = np.concatenate([_times(chunk) for chunk in chunks])
-    places = np.concatenate([chunk.places for chunk in chunks])
-    refused = tuple(row for chunk in chunks for row in chunk.refused)
-    table = join_tables([chunk.table for chunk in chunks])
-    later = times[1:] > times[:-1]
-    earlier = times[1:] < times[:-1]
-    if not earlier.any():
-        return AS_IT_IS, Chunk(table, places, refused, times)
-    if not later.any():
-        order = np.arange(len(times))[::-1]
-        arrangement = NEWEST_FIRST
-    else:
-        order = np.argsort(times, kind="stable")
-        arrangement = SORTED
-    return arrangement, Chunk(_take_rows(table, order), places[order], refused, times[order])
+    whole = join_chunks(chunks)
+    times = _times(whole)
+    if not (times[1:] < times[:-1]).any():
+        return AS_IT_IS, whole
+    if not (times[1:] > times[:-1]).any():
+        return NEWEST_FIRST, whole.take(np.arange(len(times))[::-1])
+    return SORTED, whole.take(np.argsort(times, kind="stable"))
 
 
 def _times(chunk: Chunk) -> Times:
     assert chunk.times is not None
     return chunk.times
-
-
-def _values(table: Table, column: str) -> list[Any]:
-    if isinstance(table, list):
-        return [row.get(column) for row in table]
-    return table[column].to_list() if len(table) else []
-
-
-def _filter_rows(table: Table, chosen: npt.NDArray[np.bool_]) -> Table:
-    return table if chosen.all() else _take_rows(table, np.flatnonzero(chosen))
-
-
-def _take_rows(table: Table, rows: npt.NDArray[np.int64]) -> Table:
-    if isinstance(table, list):
-        return [table[i] for i in rows.tolist()]
-    return table[rows]

@@ -12,6 +12,7 @@ from likewise.queueing.buffer import DecisionBuffer
 from likewise.rule.burst import Burst
 from likewise.rule.rule import Rule
 from likewise.tables.known_names import check_one_of, did_you_mean
+from likewise.tables.setting_checks import check_whole_number
 from likewise.watching.watch_records import Failure, Flagged
 
 KEEP = 100
@@ -78,10 +79,7 @@ class WatchSettings:
                     " decision is judged. Choose a callable, or leave out background.",
                     setting=name,
                 )
-        if self.on_bad_row not in ("fail", "skip"):
-            raise BadRule(
-                f"on_bad_row is {self.on_bad_row!r}; expected fail or skip", setting="on_bad_row"
-            )
+        check_one_of("on_bad_row", self.on_bad_row, ("fail", "skip"))
         for name in ("input", "output", "key"):
             function = getattr(self, name)
             if function is not None and not callable(function):
@@ -92,12 +90,9 @@ class WatchSettings:
                 setting="wait_seconds",
             )
         check_one_of("when_unknown", self.when_unknown, ("pass", "raise"))
-        for name in ("keep", "queue_calls"):
-            number = getattr(self, name)
-            if number is None and name == "queue_calls":
-                continue
-            if not isinstance(number, int) or number < 1:
-                raise BadRule(f"{name} is {number!r}; expected a whole number from 1", setting=name)
+        check_whole_number("keep", self.keep)
+        if self.queue_calls is not None:
+            check_whole_number("queue_calls", self.queue_calls)
 
 
 WATCH_SETTINGS = tuple(field.name for field in fields(WatchSettings))

@@ -209,11 +209,7 @@ def watch(
 @overload
 def watch(model: _Predictor, rule: Any, **settings: Unpack[WatchKeywords]) -> WatchedPredictor: ...
 def watch(
-    model: Any = None,
-    rule: Any = None,
-    *,
-    batched: bool | None = None,
-    **settings: Any,
+    model: Any = None, rule: Any = None, *, batched: bool | None = None, **settings: Any
 ) -> Any:
     """Watch a model: tell a monitor of every decision that it makes.
 

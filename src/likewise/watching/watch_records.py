@@ -6,7 +6,7 @@ call that could not be watched, `Counts` count both.
 
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
 from likewise.tables.printing import with_bounded_repr
@@ -91,26 +91,18 @@ class Counts:
     unknown: int = 0
     """Decisions whose verdict did not come in time (`wait_seconds`), where "raise" was chosen."""
 
-    def _nonzero_counts(self) -> dict[str, int]:
-        """Return the counts that are shown only if they are not zero."""
-        names = ("alarms", "repeated", "dropped", "unknown")
-        rare = {name: getattr(self, name) for name in names}
-        return {name: count for name, count in rare.items() if count}
+    def _get_shown(self) -> dict[str, int]:
+        """Return the counts that are shown: the rare ones only if they are not zero."""
+        rare = ("alarms", "repeated", "dropped", "unknown")
+        return {name: n for name, n in asdict(self).items() if n or name not in rare}
 
     def __repr__(self) -> str:
-        rare = "".join(f", {name}={count}" for name, count in self._nonzero_counts().items())
-        return (
-            f"Counts(decisions={self.decisions}, violations={self.violations},"
-            f" failures={self.failures}{rare})"
-        )
+        counts = ", ".join(f"{name}={count}" for name, count in self._get_shown().items())
+        return f"Counts({counts})"
 
     def in_words(self) -> str:
         """Return the counts in words, for a repr and for the log."""
-        rare = "".join(f", {count:,} {name}" for name, count in self._nonzero_counts().items())
-        return (
-            f"{self.decisions:,} decisions, {self.violations:,} violations,"
-            f" {self.failures:,} failures{rare}"
-        )
+        return ", ".join(f"{count:,} {name}" for name, count in self._get_shown().items())
 
 
 def add_counts(counts: T, **more: int) -> T:

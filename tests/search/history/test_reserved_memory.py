@@ -218,9 +218,8 @@ def test_growing_keeps_values_through_growth_and_release():
     from likewise.search.history import reserved_memory
 
     growing = reserved_memory.Growing(np.int64)
-    rows = growing._rows
-    rows._region = reserved_memory.Region(1 << 16)  # small, so that it has to grow
-    rows._view = rows._view_rows(rows._region)
+    growing._region = reserved_memory.Region(1 << 16)  # small, so that it has to grow
+    growing._view = growing._view_rows(growing._region)
     expected = np.arange(60_000) ** 2
     for first in range(0, 60_000, 6_000):
         growing.put(first, expected[first : first + 6_000], 6_000)
@@ -228,4 +227,4 @@ def test_growing_keeps_values_through_growth_and_release():
         kept = growing.first(first + 6_000)[max(0, first - 1_000) :]
         np.testing.assert_array_equal(kept, expected[max(0, first - 1_000) : first + 6_000])
     assert growing.first(100)[0] == 0
-    assert rows._region.begins >= (53_000 * 8 - reserved_memory.PAGE)
+    assert growing._region.begins >= (53_000 * 8 - reserved_memory.PAGE)

@@ -421,8 +421,7 @@ class Admission:
         """Return whether each of these rows is remembered."""
         if self.history is None:
             return np.zeros(len(rows), dtype=np.bool_)
-        flags: npt.NDArray[np.bool_] = self.history.remembered_flags()[rows] != 0
-        return flags
+        return np.asarray(self.history.remembered_flags()[rows] != 0)
 
     def numbers(self, rows: Rows | slice) -> Floats:
         """Return outputs as numbers, or the codes of labels; NaN for forgotten rows."""

@@ -363,8 +363,5 @@ def _compare_wildcard_rows(
 
 
 def _concatenate(parts: list[NearPairs]) -> NearPairs:
-    return NearPairs(
-        np.concatenate([part.later for part in parts]),
-        np.concatenate([part.earlier for part in parts]),
-        np.concatenate([part.distances for part in parts]),
-    )
+    columns = ([getattr(part, name) for part in parts] for name in NearPairs.__slots__)
+    return NearPairs(*map(np.concatenate, columns))

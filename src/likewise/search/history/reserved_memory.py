@@ -149,20 +149,16 @@ class GrowingRows:
         self._region.release(self._region.begins, size)
 
 
-class Growing:
+class Growing(GrowingRows):
     """Holds one number for each row of a history, in memory that grows without moving."""
 
     def __init__(self, dtype: Any) -> None:
-        self._rows = GrowingRows(dtype, 1)
+        super().__init__(dtype, 1)
 
     def put(self, first: int, values: Any, count: int) -> None:
         """Write the values of rows from `first` on."""
-        self._rows.room(first, count)[:, 0] = values
+        self.room(first, count)[:, 0] = values
 
     def first(self, count: int) -> npt.NDArray[Any]:
         """Return the values of the first `count` rows."""
-        return self._rows.first(count)[:, 0]
-
-    def release(self, row: int) -> None:
-        """Return the memory of rows before `row` to the system."""
-        self._rows.release(row)
+        return self._view[:count, 0]

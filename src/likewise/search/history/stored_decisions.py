@@ -25,17 +25,10 @@ _LEAST = 1024  # rows
 _INDEX_BYTES = 2048  # that indexes may need for each row
 
 STORAGES = {
-    "float64": t.FLOAT64,
-    "float32": t.FLOAT32,
-    "int8": t.INT8,
-    "uint8": t.UINT8,
-    "int16": t.INT16,
-    "uint16": t.UINT16,
-    "int32": t.INT32,
-    "uint32": t.UINT32,
-    "int64": t.INT64,
-    "uint64": t.UINT64,
-}
+    "float64": t.FLOAT64, "float32": t.FLOAT32, "int8": t.INT8, "uint8": t.UINT8,
+    "int16": t.INT16, "uint16": t.UINT16, "int32": t.INT32, "uint32": t.UINT32,
+    "int64": t.INT64, "uint64": t.UINT64,
+}  # fmt: skip
 
 Table = npt.NDArray[np.int64]
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from likewise.search.geometry import geometry, grid_of
+from likewise.search.geometry import GRID, geometry
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.compiled_index import decide_among
 from likewise.search.indexes.live_tree import LiveTree
@@ -134,7 +134,7 @@ class NearestTree(LiveTree):
         shape = geometry(rule, history.width, 0.0, coordinates)
         self._unit = epsilon
         self._numbers[t.TREE_REACH] = shape.tree_reach
-        self._numbers[t.GRAIN] = grid_of(rule.metric) / shape.tree_reach
+        self._numbers[t.GRAIN] = GRID[rule.metric] / shape.tree_reach
         self.state.layout.settings[t.CODE_SCALE][:] = shape.code_scale
 
     def _review_unit(self) -> None:

@@ -173,12 +173,10 @@ class CompiledIndex(ABC):
         self.insert(first, size, threads)
         return self._search(first, size, threads)
 
-    def search_unindexed(
-        self, first: int, size: int, threads: Threads = ALONE
-    ) -> tuple[Rows, Found]:
+    def search_unindexed(self, first: int, size: int) -> tuple[Rows, Found]:
         """Search for written rows without inserting them; return what `judge` returns."""
-        self.arrange_rows(first, size, threads)
-        return self._search(first, size, threads)
+        self.arrange_rows(first, size)
+        return self._search(first, size, ALONE)
 
     def find_comparable_many(
         self, first: int, comparable_rows: Rows, sinces: Rows, threads: Threads = ALONE

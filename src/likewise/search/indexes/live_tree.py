@@ -68,10 +68,7 @@ def _leaves_for(rows: int, threads: int) -> int:
 
 
 def insert_together(
-    workers: KernelRunner,
-    pieces: list[Piece],
-    threads: Threads,
-    lay_out: Callable[[Table], None],
+    workers: KernelRunner, pieces: list[Piece], threads: Threads, lay_out: Callable[[Table], None]
 ) -> tuple[list[Piece], list[Rows]]:
     """Insert routed rows, each piece by one of the threads.
 
