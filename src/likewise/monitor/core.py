@@ -20,8 +20,7 @@ from likewise.monitor.erasure import Erasure
 from likewise.monitor.group_commit import CommitQueue
 from likewise.monitor.metadata import RawMetadata
 from likewise.monitor.monitor_ledger import MonitorLedger
-from likewise.monitor.protocol import Decision
-from likewise.monitor.readers.protocol import Reader
+from likewise.monitor.readers.protocol import Decision, Reader
 from likewise.monitor.sequencer import Sequencer, ShardCoordinator
 from likewise.monitor.time_span import TimeSpan
 from likewise.rule.burst import Burst

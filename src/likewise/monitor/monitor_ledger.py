@@ -26,8 +26,7 @@ from likewise.ledger.verification import Verification, verify
 from likewise.monitor import case_work
 from likewise.monitor.journal import Journal
 from likewise.monitor.metadata import RawMetadata
-from likewise.monitor.protocol import ForEach
-from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.monitor.readers.protocol import FROM_ROW, ForEach
 from likewise.monitor.sequencer import Sequencer, ShardCoordinator
 from likewise.runtime.log import logger
 from likewise.tables.keys import Keys
