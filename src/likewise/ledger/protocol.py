@@ -13,12 +13,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from likewise.ledger.entries import Entries, EntryVerdicts
+from likewise.ledger.entries import EntryVerdicts
 from likewise.ledger.heads import Head
 from likewise.ledger.notes import LedgerNote
 from likewise.ledger.record_files import RecordFiles
 from likewise.ledger.schema import RecordLayout
 from likewise.ledger.stored import ChainEnd, Event, LedgerState, NameTable, StoredDecisions
+from likewise.ledger.write_buffer import Entries
 from likewise.rule.rule import Rule
 from likewise.tables.array_types import Rows
 from likewise.tables.keys import Key

@@ -18,7 +18,7 @@ from likewise.errors import BadFile
 from likewise.ledger import folder
 from likewise.ledger.anchors import anchor_body
 from likewise.ledger.create import create_ledger, first_body
-from likewise.ledger.entries import Entries, EntryVerdicts, Word
+from likewise.ledger.entries import EntryVerdicts, Word
 from likewise.ledger.hashes import SALT, word_commitment, word_link
 from likewise.ledger.notes import LedgerNote
 from likewise.ledger.reader import LedgerReader
@@ -26,6 +26,7 @@ from likewise.ledger.record_files import RecordFiles
 from likewise.ledger.schema import RecordLayout, check_schema, empty_internal_tables
 from likewise.ledger.source_positions import POSITIONS, last_positions, positions_body
 from likewise.ledger.stored import LASTING_KINDS, ChainEnd
+from likewise.ledger.write_buffer import Entries
 from likewise.rule.rule import Rule
 from likewise.runtime.forking import register_after_fork
 from likewise.tables.codec import write_word
@@ -290,20 +291,21 @@ class Store:
         """Append decisions; if that fails, raise BadFile and append none of them."""
         if not self.is_in_sync:
             self.reconnect()
-        count, first = len(entries.times), self.end.rows
+        decisions, first = entries.decisions, self.end.rows
+        count = len(decisions.times)
         if count == 0:
             return
         what = f"decision {first}" if count == 1 else f"decisions {first} to {first + count - 1}"
         end, words, positions = self.end, (self.words, self.words_link), self.positions
-        if entries.places is not None:
-            positions = positions | entries.places.last_positions()
+        if decisions.places is not None:
+            positions = positions | decisions.places.last_positions()
         repeat = bool(positions) and self._are_positions_due(first + count)
         try:
             with self._transaction(what) as database:
                 if entries.words:
                     end, words = self._add_words(database, entries.words, end)
                 end = self.reader.format.append(self, database, entries, end)
-                for note in entries.notes:
+                for note in decisions.notes:
                     end = self.reader.format.add_note(self, database, note, end)
                 if repeat:
                     end = self._add_positions(database, positions, end)
@@ -318,7 +320,7 @@ class Store:
         self.words, self.words_link = words
         if not entries.waiting:
             self.judged = end.rows
-        self.last_time = max(self.last_time, int(entries.times.max()))
+        self.last_time = max(self.last_time, int(decisions.times.max()))
         if repeat:
             self._positions_row = end.rows
         elif not self.positions:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.ledger.entries import NO_CODE, Codes, Entries, EntryVerdicts
+from likewise.ledger.entries import NO_CODE, Codes, EntryVerdicts
 from likewise.ledger.format2 import chain
 from likewise.ledger.format2.reading import groups
 from likewise.ledger.hashes import DIGEST, SALT, digests, event_link, sha256, word_commitment
@@ -22,7 +22,7 @@ from likewise.ledger.notes import LedgerNote
 from likewise.ledger.protocol import FormatReader, FormatWriter
 from likewise.ledger.source_positions import PAIR
 from likewise.ledger.stored import NOT_JUDGED, ChainEnd
-from likewise.ledger.verdict_facts import facts_of_many
+from likewise.ledger.write_buffer import Entries
 from likewise.tables.array_types import Rows
 from likewise.tables.keys import Key
 
@@ -98,26 +98,26 @@ def append(
     store: FormatWriter, database: sqlite3.Connection, entries: Entries, end: ChainEnd
 ) -> ChainEnd:
     """Write decisions, with their verdicts unless they are still to be judged."""
-    files, first, count = store.records, end.rows, len(entries)
+    files, decisions, first = store.records, entries.decisions, end.rows
     assert files is not None
     models: Codes | int = NO_CODE
     sources: Codes | int = NO_CODE
-    places = entries.places
-    if entries.models is not None:
-        models, end = _codes(store, database, "model", entries.models, end)
+    count, places, keys = len(decisions.times), decisions.places, decisions.keys
+    if decisions.models is not None:
+        models, end = _codes(store, database, "model", decisions.models, end)
     if places is not None:
         pairs = dict.fromkeys(places.pairs, PAIR)
         sources, end = _codes(store, database, "source", places.sources, end, pairs)
     records = np.zeros(count, files.dtype)
     salts = np.frombuffer(os.urandom(SALT * count), np.uint8).reshape(count, -1)
     outputs = entries.outputs.reshape(count, -1)
-    committed = chain.commitments(salts, outputs, entries.inputs, entries.keys)
+    committed = chain.commitments(salts, outputs, entries.inputs, keys)
     records["salt"] = salts
     records["output"] = outputs.reshape(records["output"].shape)
     records["input"] = entries.inputs
     decided = records["decision"]
     decided["commitment"] = digests(committed)
-    decided["time"], decided["model"], decided["source"] = entries.times, models, sources
+    decided["time"], decided["model"], decided["source"] = decisions.times, models, sources
     if places is not None:
         decided["position"] = places.numbers
     judged = None if entries.waiting else entries.to_verdicts(first)
@@ -128,11 +128,9 @@ def append(
     files.write(first, records, sync=store.sync)
     for table in ("key", "verdict"):  # rows that were inserted from outside
         database.execute(f"DELETE FROM {table} WHERE row >= ?", (first,))
-    if entries.keys is not None:
-        keyed: Iterable[tuple[int, Key]] = zip(
-            range(first, first + count), entries.keys, strict=True
-        )
-        if None in entries.keys:
+    if keys is not None:
+        keyed: Iterable[tuple[int, Key]] = zip(range(first, first + count), keys, strict=True)
+        if None in keys:
             keyed = (pair for pair in keyed if pair[1] is not None)
         database.executemany("INSERT INTO key VALUES (?, ?)", keyed)
     committed_distances, latest = b"", store.last_time
@@ -193,7 +191,7 @@ def _codes(
 
 def _fill_verdicts(verdicts: Any, judged: EntryVerdicts) -> None:
     verdicts["first"], verdicts["count"] = judged.firsts, judged.counts
-    verdicts["facts"] = facts_of_many(None, len(judged)) if judged.facts is None else judged.facts
+    verdicts["facts"] = judged.facts
 
 
 def _add_verdicts(
