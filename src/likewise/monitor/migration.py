@@ -320,14 +320,14 @@ def _judge_again(
         "reviews": len(ledger.reviews()),
         "truths": len(ledger.truths()),
     }
-    comparable = any(entry.comparable is not None for entry in _first_rows(ledger))
+    first_rows = ledger.entries(ledger.first, min(ledger.rows, ledger.first + 1))
+    comparable = any(entry.comparable is not None for entry in first_rows)
     options = opening.LedgerOptions(window=ledger.window, max_ahead="any")
     engine = functools.partial(Engine, comparable=comparable)
     with opening.open_ledger(partial, rule, options, any_question=True, engine=engine) as monitor:
         for columns in ledger.columns():
-            is_used = ~columns.erased
-            is_used[[row - columns.first for row in overruled if _is_in(columns, row)]] = False
-            places = np.flatnonzero(is_used)
+            rows = columns.first + np.arange(len(columns.erased))
+            places = np.flatnonzero(~columns.erased & ~np.isin(rows, list(overruled)))
             if len(places):
                 table, outputs, more = _build_table(columns, places, rename, add, monitor.rule)
                 times = columns.decisions.times[places].astype("datetime64[us]")
@@ -347,14 +347,6 @@ def _read_positions(places: SourcePositions) -> dict[str, Any]:
         for name, numbers in zip(places.sources, places.numbers.tolist(), strict=True)
     ]
     return {"sources": places.sources, "positions": positions}
-
-
-def _first_rows(ledger: Ledger) -> list[Any]:
-    return list(ledger.entries(ledger.first, min(ledger.rows, ledger.first + 1)))
-
-
-def _is_in(columns: StoredColumns, row: int) -> bool:
-    return columns.first <= row < columns.first + len(columns.decisions)
 
 
 def _build_table(
