@@ -140,13 +140,13 @@ class LedgerReader:
         query = f"SELECT number, at_row, time, kind, body, link FROM event {where} ORDER BY number"
         return [event_of(*row) for row in self.all(query, first, *([kind] if kind else []))]
 
-    def noted_events(self, kind: str, row: int) -> list[Event]:
-        """Return the events of a kind that people wrote about a row, in order."""
+    def reviews_of(self, row: int) -> list[Event]:
+        """Return the reviews of a row, in order."""
         query = (
-            "SELECT number, at_row, time, kind, body, link FROM event WHERE kind = ? AND number IN"
-            " (SELECT event FROM note WHERE row = ?) ORDER BY number"
+            "SELECT number, at_row, time, kind, body, link FROM event WHERE kind = 'review' AND"
+            " number IN (SELECT event FROM note WHERE row = ?) ORDER BY number"
         )
-        return [event_of(*cells) for cells in self.all(query, kind, row)]
+        return [event_of(*cells) for cells in self.all(query, row)]
 
     def _last(self, kind: str) -> Event | None:
         events = self.events(kind)

@@ -30,19 +30,11 @@ Metric: TypeAlias = Literal["linf", "l2", "l1", "cosine"]
 OutputMetric: TypeAlias = Literal["linf", "l1", "l2", "tv"]
 Extra: TypeAlias = Literal["reject", "ignore"]
 Compare: TypeAlias = Literal["all", "within", "across"]
-Storage: TypeAlias = Literal[
-    "auto",
-    "float64",
-    "float32",
-    "int8",
-    "uint8",
-    "int16",
-    "uint16",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
+_FloatStorage: TypeAlias = Literal["auto", "float64", "float32"]
+_IntegerStorage: TypeAlias = Literal[
+    "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"
 ]
+Storage: TypeAlias = Literal[_FloatStorage, _IntegerStorage]
 METRICS: tuple[str, ...] = get_args(Metric)
 OUTPUTS: tuple[str, ...] = get_args(Output)
 OUTPUT_METRICS: tuple[str, ...] = get_args(OutputMetric)
@@ -341,14 +333,16 @@ class Rule:
     @property
     def key_column(self) -> str | None:
         """The column with the keys of decisions."""
-        features = self.features or {}
-        return next((name for name, feature in features.items() if feature.kind == "key"), None)
+        return self._find_column("key")
 
     @property
     def person_column(self) -> str | None:
         """The column that identifies people; decisions about one person are never compared."""
+        return self._find_column("person")
+
+    def _find_column(self, kind: str) -> str | None:
         features = self.features or {}
-        return next((name for name, feature in features.items() if feature.kind == "person"), None)
+        return next((name for name, feature in features.items() if feature.kind == kind), None)
 
     def embedders(self) -> dict[str, Embedder]:
         """Return the embedders by column; "" is the column of a rule without features."""

@@ -46,15 +46,8 @@ def exact_body(verdict: Verdict, most: int | None = None) -> dict[str, Any]:
         "question": None if context.question is None else context.question.to_dict(),
         "witnesses": columns | _drop_none({"keys": keys, "models": models}),
     }
-    body = write_body(verdict, 0)
-    return (
-        body
-        | _drop_none(exact)
-        | {
-            "omitted_witnesses": omitted,
-            "missing_decisions": context.missing_decisions,
-        }
-    )
+    counted = {"omitted_witnesses": omitted, "missing_decisions": context.missing_decisions}
+    return write_body(verdict, 0) | _drop_none(exact) | counted
 
 
 def verdict_of(body: dict[str, Any], past: VerdictPast | None) -> Verdict:
