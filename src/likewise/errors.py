@@ -184,10 +184,8 @@ class RepeatedKey(BadDecision):
     key: Any = None
     row: int
 
-    def __init__(
-        self, problem: str, *, key: Any, row: int, place: int | None = None, advice: str = ""
-    ) -> None:
-        super().__init__(problem, place=place, advice=advice)
+    def __init__(self, problem: str, *, key: Any, row: int, place: int | None = None) -> None:
+        super().__init__(problem, place=place, advice="Keys are unique.")
         self.key = key
         self.row = row
 

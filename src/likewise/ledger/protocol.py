@@ -7,7 +7,7 @@ passes exactly what they wrote, and names the first row that was altered.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -131,7 +131,7 @@ class Format(Protocol):
 
     def has_keys(self, reader: FormatReader) -> bool: ...
 
-    def row_of(self, reader: FormatReader, key: Key) -> int | None: ...
+    def row_of(self, reader: FormatReader, key: Key, tables: Sequence[str] = ...) -> int | None: ...
 
     def erased_keys(self, reader: FormatReader) -> Callable[[Key], bool] | None:
         """Return a function that tells whether a key was erased; None if no mark of one is left."""

@@ -282,10 +282,7 @@ class LedgerReader:
 
     def row_by_index(self, key: Key) -> int | None:
         """Return the row of a key that the index has, if the table agrees; else None."""
-        for (row,) in self.all("SELECT row FROM key WHERE key = ?", key):
-            if self.all("SELECT 1 FROM key NOT INDEXED WHERE row = ? AND key = ?", row, key):
-                return int(row)
-        return None
+        return self.format.row_of(self, key, tables=("key",))
 
     def find_flagged(
         self, first: int, stop: int, where: str = "", values: tuple[Any, ...] = ()

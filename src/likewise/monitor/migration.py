@@ -143,17 +143,8 @@ def _quote_values(values: list[Any]) -> str:
     return join_names(map(repr, values)) if values else "none"
 
 
-def gives_same_verdicts(one: Rule, other: Rule) -> bool:
-    """Whether two rules differ only in what changes no verdict."""
-    return _drop_unmeasured(one).fingerprint == _drop_unmeasured(other).fingerprint
-
-
-def keeps_same_columns(one: Rule, other: Rule) -> bool:
-    """Whether a ledger stores the same columns under both rules, in the same order."""
-    return _list_kept_features(one) == _list_kept_features(other)
-
-
 def _list_kept_features(rule: Rule) -> list[tuple[str, Feature]] | None:
+    """List the columns that a ledger stores under a rule, in order."""
     if rule.features is None:
         return None
     return [
@@ -233,8 +224,9 @@ def migrate(
     with Ledger(old) as ledger:
         new_rule = ledger.rule if rule is None else rule
         check_migration(ledger, new_rule, rename or {}, add or {})
-        same = not rename and not add and gives_same_verdicts(ledger.rule, new_rule)
-        copied = same and keeps_same_columns(ledger.rule, new_rule)
+        before, after = _drop_unmeasured(ledger.rule), _drop_unmeasured(new_rule)
+        same = not rename and not add and before.fingerprint == after.fingerprint
+        copied = same and _list_kept_features(ledger.rule) == _list_kept_features(new_rule)
         if new is None:
             return _change_rule(ledger, rule, copied)
         verified = ledger.verify()

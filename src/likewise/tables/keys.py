@@ -102,7 +102,6 @@ class Keys:
                     key=key,
                     row=before,
                     place=i if column else None,
-                    advice="Keys are unique.",
                 )
             if self.is_erased is not None and self.is_erased(key):
                 raise ErasedKey(
