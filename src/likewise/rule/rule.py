@@ -333,16 +333,14 @@ class Rule:
     @property
     def key_column(self) -> str | None:
         """The column with the keys of decisions."""
-        return self._find_column("key")
+        features = self.features or {}
+        return next((name for name, feature in features.items() if feature.kind == "key"), None)
 
     @property
     def person_column(self) -> str | None:
         """The column that identifies people; decisions about one person are never compared."""
-        return self._find_column("person")
-
-    def _find_column(self, kind: str) -> str | None:
         features = self.features or {}
-        return next((name for name, feature in features.items() if feature.kind == kind), None)
+        return next((name for name, feature in features.items() if feature.kind == "person"), None)
 
     def embedders(self) -> dict[str, Embedder]:
         """Return the embedders by column; "" is the column of a rule without features."""
