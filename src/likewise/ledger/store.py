@@ -352,14 +352,17 @@ class Store:
         self._advance(end)
 
     def event(
-        self, kind: str, body: dict[str, Any], positions: dict[str, Position] | None = None
+        self, kind: str, body: dict[str, Any] | None, positions: dict[str, Position] | None = None
     ) -> None:
         """Write an event of any other kind, chained as decisions are.
 
-        positions: where sources stand after it, written in the same transaction
+        body        None to write positions alone
+        positions   where sources stand after it, written in the same transaction
         """
-        with self._transaction(f"the event {kind!r}") as database:
-            end = self.reader.format.add_event(self, database, kind, body, self.end)
+        with self._transaction(kind if body is None else f"the event {kind!r}") as database:
+            end = self.end
+            if body is not None:
+                end = self.reader.format.add_event(self, database, kind, body, end)
             if positions:
                 end = self._add_positions(database, self.positions | positions, end)
         if positions:
@@ -380,14 +383,8 @@ class Store:
 
     def tell_positions(self, positions: dict[str, Position]) -> None:
         """Record positions that no row here has, so that sources continue behind them."""
-        positions = self.positions | positions
-        if not positions:
-            return
-        with self._transaction("positions") as database:
-            end = self._add_positions(database, positions, self.end)
-        self.positions = positions
-        self._positions_row = self.rows
-        self._advance(end)
+        if positions:
+            self.event(POSITIONS, None, positions)
 
     def begin_at(self, first: int) -> None:
         """Begin an empty ledger at row `first`, with an event that says so."""

@@ -104,11 +104,7 @@ class Keys:
                     place=i if column else None,
                 )
             if self.is_erased is not None and self.is_erased(key):
-                raise ErasedKey(
-                    f"the decision with the key {key!r} was erased.",
-                    key=key,
-                    advice="Do not send it again, or send it under another key.",
-                )
+                raise ErasedKey(f"the decision with the key {key!r} was erased.", key=key)
             seen[key] = first + i
         return keys
 

@@ -5,9 +5,9 @@ A run never spans two files of records, so that a window can drop whole files wi
 
 import json
 import os
-import sqlite3
 from collections.abc import Iterable, Mapping
 from itertools import pairwise, repeat
+from sqlite3 import Connection
 from types import MappingProxyType
 from typing import Any
 
@@ -43,11 +43,7 @@ def first_body() -> dict[str, Any]:
 
 
 def add_event(
-    store: FormatWriter,
-    database: sqlite3.Connection,
-    kind: str,
-    body: dict[str, Any],
-    end: ChainEnd,
+    store: FormatWriter, database: Connection, kind: str, body: dict[str, Any], end: ChainEnd
 ) -> ChainEnd:
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return _add(store, database, end, kind, text, end.rows)
@@ -55,7 +51,7 @@ def add_event(
 
 def _add(
     store: FormatWriter,
-    database: sqlite3.Connection,
+    database: Connection,
     end: ChainEnd,
     kind: str,
     body: str | bytes,
@@ -76,7 +72,7 @@ def _add(
 
 
 def add_note(
-    store: FormatWriter, database: sqlite3.Connection, note: LedgerNote, end: ChainEnd
+    store: FormatWriter, database: Connection, note: LedgerNote, end: ChainEnd
 ) -> ChainEnd:
     """Write an event with text beside it that can be destroyed."""
     salt = os.urandom(SALT)
@@ -94,9 +90,7 @@ def add_note(
 # Decisions and verdicts
 
 
-def append(
-    store: FormatWriter, database: sqlite3.Connection, entries: Entries, end: ChainEnd
-) -> ChainEnd:
+def append(store: FormatWriter, database: Connection, entries: Entries, end: ChainEnd) -> ChainEnd:
     """Write decisions, with their verdicts unless they are still to be judged."""
     files, decisions, first = store.records, entries.decisions, end.rows
     assert files is not None
@@ -151,7 +145,7 @@ def append(
 
 
 def judge(
-    store: FormatWriter, database: sqlite3.Connection, judged: EntryVerdicts, end: ChainEnd
+    store: FormatWriter, database: Connection, judged: EntryVerdicts, end: ChainEnd
 ) -> ChainEnd:
     """Write verdicts of decisions that were accepted before."""
     files, first, stop = store.records, judged.first, judged.first + len(judged)
@@ -171,7 +165,7 @@ def judge(
 
 def _codes(
     store: FormatWriter,
-    database: sqlite3.Connection,
+    database: Connection,
     kind: str,
     names: list[str | None],
     end: ChainEnd,
@@ -195,7 +189,7 @@ def _fill_verdicts(verdicts: Any, judged: EntryVerdicts) -> None:
 
 
 def _add_verdicts(
-    store: FormatWriter, database: sqlite3.Connection, judged: EntryVerdicts, records: Any
+    store: FormatWriter, database: Connection, judged: EntryVerdicts, records: Any
 ) -> bytes:
     """Write verdicts with witnesses; return the commitments to their distances, joined."""
     places = np.flatnonzero(judged.counts > 0)
@@ -259,7 +253,7 @@ def _salted_distances(found: Any, starts: Rows, ends: Rows) -> tuple[npt.NDArray
 
 
 def _add_members(
-    reader: FormatReader, database: sqlite3.Connection, first: int, places: Rows, inputs: Any
+    reader: FormatReader, database: Connection, first: int, places: Rows, inputs: Any
 ) -> None:
     """Write which group each contradicting decision belongs to, for searches by group."""
     rows = (first + places).tolist()
@@ -286,7 +280,7 @@ def _verdict_content(
 # Taking away
 
 
-def erase(database: sqlite3.Connection, rows: list[int]) -> None:
+def erase(database: Connection, rows: list[int]) -> None:
     """Remove keys, groups and distances of rows, also from verdicts that name these rows."""
     listed = json.dumps(rows)
     erased = "(SELECT value FROM json_each(?1))"
@@ -303,7 +297,7 @@ def erase(database: sqlite3.Connection, rows: list[int]) -> None:
     database.executemany(_REVIEWED_WHOLE, ((row,) for row in naming))
 
 
-def _find_naming(database: sqlite3.Connection, gone: Rows) -> list[int]:
+def _find_naming(database: Connection, gone: Rows) -> list[int]:
     """Return the verdicts of rows that are gone, and those that name one of them."""
     rows: list[int] = []
     cursor = database.execute("SELECT row, witnesses FROM verdict")
@@ -317,7 +311,7 @@ def _find_naming(database: sqlite3.Connection, gone: Rows) -> list[int]:
     return rows
 
 
-def drop(database: sqlite3.Connection, first: int) -> None:
+def drop(database: Connection, first: int) -> None:
     for table in ("key", "verdict", "member", "note"):
         database.execute(f"DELETE FROM {table} WHERE row < ?", (first,))
 
