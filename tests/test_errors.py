@@ -91,4 +91,4 @@ def test_a_decision_that_is_refused_among_others_can_be_told_of_alone():
     assert error.place == 3 and error.reason == "'age' is missing. Say so."
     again = lw.errors.RepeatedKey("the key is known.", key="a", row=7, place=2).with_place(5)
     assert (again.place, again.row, again.key) == (5, 7, "a")
-    assert str(again) == "row 5: the key is known. Nothing was stored."
+    assert str(again) == "row 5: the key is known. Nothing was stored. Keys are unique."

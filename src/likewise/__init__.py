@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from likewise.monitor.migration import migrate
     from likewise.monitor.monitor import Monitor
     from likewise.monitor.opening import open
-    from likewise.monitor.protocol import Decision
+    from likewise.monitor.readers.protocol import Decision
     from likewise.monitor.replaying import Replay, replay
     from likewise.monitor.sensitivity import vary
     from likewise.proposing.proposal import propose_rule
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Burst": "rule.burst",
     "Calibration": "monitor.calibration",
-    "Decision": "monitor.protocol",
+    "Decision": "monitor.readers.protocol",
     "Embedder": "rule.embedder",
     "Feature": "rule.feature",
     "Head": "ledger.heads",

@@ -99,12 +99,7 @@ class BadDecision(LikewiseError, ValueError):
     place: int | None = None
 
     def __init__(
-        self,
-        problem: str,
-        *,
-        place: int | None = None,
-        column: str | None = None,
-        advice: str = "",
+        self, problem: str, *, place: int | None = None, column: str | None = None, advice: str = ""
     ) -> None:
         self.problem = problem
         self.advice = advice
@@ -184,10 +179,8 @@ class RepeatedKey(BadDecision):
     key: Any = None
     row: int
 
-    def __init__(
-        self, problem: str, *, key: Any, row: int, place: int | None = None, advice: str = ""
-    ) -> None:
-        super().__init__(problem, place=place, advice=advice)
+    def __init__(self, problem: str, *, key: Any, row: int, place: int | None = None) -> None:
+        super().__init__(problem, place=place, advice="Keys are unique.")
         self.key = key
         self.row = row
 
@@ -198,7 +191,8 @@ class ErasedKey(BadDecision):
     code = "erased-key"
     key: Any = None
 
-    def __init__(self, problem: str, *, key: Any, advice: str = "") -> None:
+    def __init__(self, problem: str, *, key: Any) -> None:
+        advice = "Do not send it again, or send it under another key."
         super().__init__(problem, advice=advice)
         self.key = key
 
@@ -208,10 +202,8 @@ class OldPosition(BadDecision):
 
     code = "old-position"
 
-    def __init__(
-        self, problem: str, *, source: str, position: Any, last: Any, advice: str = ""
-    ) -> None:
-        super().__init__(problem, advice=advice)
+    def __init__(self, problem: str, *, source: str, position: Any, last: Any) -> None:
+        super().__init__(problem, advice="It was sent before, or comes out of order.")
         self.source = source
         self.position = position
         self.last = last

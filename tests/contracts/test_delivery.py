@@ -425,7 +425,7 @@ def test_a_monitor_that_somebody_else_uses_for_long_delays_nobody(kind):
     used, over = threading.Event(), threading.Event()
 
     def use():
-        with monitor.core.enter_to_read():
+        with monitor.core.enter():
             used.set()
             over.wait(30)
 

@@ -172,10 +172,10 @@ class Life:
             self.twin = lw.open(folder / "twin", rule, **settings)
         else:
             if subject.file:
-                settings["rows"] = folder / "rows"
+                settings["row_file"] = folder / "rows"
             self.monitor = lw.Monitor(rule, **settings)
             simple = rule.features is None and "burst" not in settings
-            settings.pop("rows", None)
+            settings.pop("row_file", None)
             asked = settings.get("comparable", False)
             self.twin = Oracle(rule, comparable=asked) if simple else lw.Monitor(rule, **settings)
 

@@ -20,7 +20,9 @@ import numpy as np
 from likewise.errors import BadFile
 from likewise.ledger import schema
 from likewise.ledger.entries import NO_STORED_WITNESSES, WITNESS, StoredWitnesses
-from likewise.ledger.store import Entries, Store
+from likewise.ledger.store import Store
+from likewise.ledger.verdict_facts import facts_of_many
+from likewise.ledger.write_buffer import Entries, UnwrittenDecisions
 from likewise.rule.rule import Rule
 
 RULE = Rule("linf", 0.1, output="number")
@@ -51,14 +53,18 @@ def entries(first, count):
     inputs = np.array([value(row)[0] for row in rows])
     some = [row for row in rows if witnesses(row) is not None]
     found = np.concatenate([NO_STORED_WITNESSES.records, *map(witnesses, some)])
-    return Entries(
+    decisions = UnwrittenDecisions(
         times=np.array([1_700_000_000_000_000 + 1_000_000 * row for row in rows]),
-        inputs=inputs.view(np.uint8).reshape(count, -1),
-        outputs=np.array([[value(row)[1]] for row in rows]),
         keys=[key(row) for row in rows],
         firsts=np.zeros(count, np.int64),
         counts=np.array([int(row % 5 == 4) for row in rows]),
         witnesses=StoredWitnesses(np.array(some, np.int64) - first, found),
+        facts=facts_of_many(None, count),
+    )
+    return Entries(
+        decisions,
+        inputs=inputs.view(np.uint8).reshape(count, -1),
+        outputs=np.array([[value(row)[1]] for row in rows]),
         words=[("", row // 40, f"label {row // 40}") for row in rows if row % 40 == 0],
     )
 

@@ -5,8 +5,8 @@ import pytest
 
 import likewise as lw
 from likewise.ledger import schema
-from likewise.ledger.entries import Entries
 from likewise.ledger.store import Store
+from likewise.ledger.write_buffer import Entries, UnwrittenDecisions
 from tests.support.segments import small_segments
 
 RULE = lw.Rule("linf", 0.1)
@@ -15,13 +15,12 @@ RULE = lw.Rule("linf", 0.1)
 def accepted(x, labels, first):
     """Entries of decisions without verdicts."""
     count = len(x)
+    times = np.arange(first, first + count) * 1_000_000 + 1_700_000_000_000_000
+    keys = [f"case {first + i}" for i in range(count)]
     return Entries(
-        times=np.arange(first, first + count) * 1_000_000 + 1_700_000_000_000_000,
+        UnwrittenDecisions.of(times, keys, times * 0, None, witnesses=0, models=None),
         inputs=np.ascontiguousarray(x).view(np.uint8).reshape(count, -1),
         outputs=np.array([["ab".index(label)] for label in labels], float),
-        keys=[f"case {first + i}" for i in range(count)],
-        firsts=np.zeros(count, np.int64),
-        counts=np.zeros(count, np.int64),
         waiting=True,
     )
 

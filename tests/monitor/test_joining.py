@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 import likewise as lw
 from likewise.errors import LikewiseError
 from likewise.monitor.batching import FEW_DECISIONS, MOST_JOINED, join_decisions, make_batch
-from likewise.monitor.protocol import Decision
-from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.monitor.readers.protocol import FROM_ROW, Decision
 
 pytestmark = pytest.mark.pairwise
 

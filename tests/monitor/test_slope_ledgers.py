@@ -9,9 +9,9 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.ledger.entries import Entries
 from likewise.ledger.schema import RecordLayout
 from likewise.ledger.store import Store
+from likewise.ledger.write_buffer import Entries, UnwrittenDecisions
 from likewise.verdict.slope import SlopeQuestion
 from tests.support.commands import likewise
 from tests.support.interruptions import at_step
@@ -121,16 +121,14 @@ def test_a_window_in_time_is_exact_and_a_check_ahead_takes_nothing_away(tmp_path
 
 def test_decisions_that_wait_are_judged_when_it_is_opened(tmp_path):
     x, z = some(80)
+    times = np.arange(80) + NEW_YEAR * 1_000_000
     store = Store(tmp_path, RULE, sync=False, question=SlopeQuestion(2.0))
     store.set_layout(RecordLayout.of_vectors((3,), "float64", 1))
     store.append(
         Entries(
-            times=np.arange(80) + NEW_YEAR * 1_000_000,
+            UnwrittenDecisions.of(times, None, times * 0, None, witnesses=0, models=None),
             inputs=x.view(np.uint8).reshape(80, -1),
             outputs=z[:, None],
-            keys=None,
-            firsts=np.zeros(80, np.int64),
-            counts=np.zeros(80, np.int64),
             waiting=True,
         )
     )

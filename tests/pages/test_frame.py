@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from likewise.monitor.protocol import Decision
+from likewise.monitor.readers.protocol import Decision
 from likewise.pages import page_router
 from likewise.pages.frame import NAVIGATION, Screen, static_file
 from tests.pages.asking import Asker, paging

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from likewise.ledger.ledger import Ledger
-from likewise.monitor.protocol import Decision
+from likewise.monitor.readers.protocol import Decision
 from likewise.pages.rate_windows import SPANS, RateWindows, WindowCounts, count_in_ledger
 from likewise.service.monitor_counts import MonitorCounts
 from tests.pages.asking import paging

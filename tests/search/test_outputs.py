@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import likewise as lw
-from likewise.monitor.protocol import Decision
+from likewise.monitor.readers.protocol import Decision
 
 VALUES = {
     "float": 0.5,

@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from likewise.monitor.protocol import Decision
+from likewise.monitor.readers.protocol import Decision
 from likewise.service import served_monitor as hosting
 from likewise.service.routes import decisions
 from likewise.service.served_monitor import ServedMonitor

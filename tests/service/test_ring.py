@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 import likewise as lw
-from likewise.monitor.protocol import Decision
+from likewise.monitor.readers.protocol import Decision
 from likewise.service.http_errors import Refusal
 from likewise.service.recent_verdicts import VerdictRing
 from likewise.service.routes.verdict_events import _stream_verdicts

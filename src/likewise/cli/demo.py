@@ -71,7 +71,7 @@ class ArrivingDecisions:
         )
 
     def _decision(self, i: int) -> Any:
-        from likewise.monitor.protocol import Decision
+        from likewise.monitor.readers.protocol import Decision
 
         return Decision(self._rows[i], model=MODELS[i >= self._updated])
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from likewise.errors import BadFile
 from likewise.ledger import folder
-from likewise.ledger.entries import Entries, Word
+from likewise.ledger.entries import Word
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.notes import LedgerNote
 from likewise.ledger.reader import LedgerReader
@@ -27,8 +27,10 @@ from likewise.ledger.source_positions import Sources
 from likewise.ledger.store import Store
 from likewise.ledger.stored import NameTable, StoredDecisions
 from likewise.ledger.verification import Verification
+from likewise.ledger.write_buffer import Entries, UnwrittenDecisions
 from likewise.runtime import private_files as private
 from likewise.tables.codec import read_word
+from likewise.tables.positions import SourcePositions
 
 _COPIED_KINDS = ("clock", "fault", "lost")
 """Kinds of events that are copied unchanged."""
@@ -53,10 +55,9 @@ def copy_history(ledger: Ledger, store: Store) -> None:
     named: set[int] = set()
     for chunk in reader.all_decisions(ledger.first, reader.state().judged, witnesses=True):
         named.update(chunk.witnesses.records["row"].tolist())
-        entries = _entries(chunk, models)
-        entries.words, words = words, []  # all of them come with the first chunk
-        entries.places = sources.places(chunk.sources, chunk.positions)
-        store.append(entries)
+        places = sources.places(chunk.sources, chunk.positions)
+        store.append(_entries(chunk, models, places, words))
+        words = []  # all of them come with the first chunk
     since = dict.fromkeys(reader.erased_rows().tolist(), ledger.first)
     for event in reader.events("erased"):
         since |= event.erasure_totals()
@@ -80,23 +81,25 @@ def _words(words: list[Any]) -> list[Word]:
     ]
 
 
-def _entries(chunk: StoredDecisions, models: NameTable) -> Entries:
+def _entries(
+    chunk: StoredDecisions, models: NameTable, places: SourcePositions | None, words: list[Word]
+) -> Entries:
     """Return entries for a chunk, with zeros for erased values."""
     erased = np.isnan(chunk.outputs[:, 0])
     outputs = np.where(erased[:, None], 0.0, chunk.outputs)
     inputs = np.ascontiguousarray(chunk.records["input"])
     inputs[erased] = 0
-    return Entries(
-        times=chunk.times,
-        inputs=inputs,
-        outputs=outputs,
-        keys=None if chunk.keys is None else list(chunk.keys),
-        firsts=chunk.firsts,
-        counts=chunk.counts,
-        witnesses=chunk.witnesses,
-        models=models.all_of(chunk.models),
-        facts=chunk.facts,
+    decisions = UnwrittenDecisions(
+        chunk.times,
+        None if chunk.keys is None else list(chunk.keys),
+        chunk.firsts,
+        chunk.counts,
+        chunk.witnesses,
+        chunk.facts,
+        models.all_of(chunk.models),
+        places=places,
     )
+    return Entries(decisions, inputs, outputs, words)
 
 
 def _copy_notes(ledger: Ledger, store: Store) -> None:

@@ -1,17 +1,13 @@
-"""Define decisions and verdicts that are to be written to a ledger, in arrays of equal length."""
+"""Define verdicts that are to be written to a ledger, in arrays of equal length."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from likewise.ledger.hashes import Bytes
-from likewise.ledger.notes import LedgerNote
 from likewise.ledger.verdict_facts import FactsArray
-from likewise.tables.array_types import Floats, Rows
-from likewise.tables.keys import Key
-from likewise.tables.positions import SourcePositions
+from likewise.tables.array_types import Rows
 
 WITNESS = np.dtype([("row", "<i8"), ("input_distance", "<f8"), ("output_distance", "<f8")])
 
@@ -80,8 +76,8 @@ class EntryVerdicts:
     """How many witnesses each has, or NOT_JUDGED."""
     witnesses: StoredWitnesses
     """The nearest witnesses."""
-    facts: FactsArray | None = None
-    """Further facts of each verdict; None for none."""
+    facts: FactsArray
+    """Further facts of each verdict."""
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -89,37 +85,3 @@ class EntryVerdicts:
     def by_row(self) -> "EntryVerdicts":
         """Return them with the witnesses of each in order of their rows."""
         return replace(self, witnesses=self.witnesses.by_row())
-
-
-@dataclass
-class Entries:
-    """Decisions to be written, with their verdicts."""
-
-    times: Rows
-    inputs: Bytes
-    outputs: Floats
-    keys: list[Key] | None
-    firsts: Rows
-    counts: Rows
-    """How many witnesses each has, or NOT_JUDGED."""
-    facts: FactsArray | None = None
-    """Further facts of each verdict; None for none."""
-    witnesses: StoredWitnesses = NO_STORED_WITNESSES
-    """The nearest witnesses."""
-    words: list[Word] = field(default_factory=list)
-    """Words that occur here for the first time."""
-    models: list[str | None] | None = None
-    places: SourcePositions | None = None
-    """Where each comes from."""
-    notes: list[LedgerNote] = field(default_factory=list)
-    """Notes on these decisions, or on those that they replace, for the same transaction."""
-    waiting: bool = False
-    """Whether the verdicts are still to come; firsts, counts and witnesses mean nothing then."""
-
-    def __len__(self) -> int:
-        return len(self.times)
-
-    def to_verdicts(self, first: int) -> EntryVerdicts:
-        """Return the verdicts of rows from `first` on, the witnesses of each by row."""
-        witnesses = self.witnesses.by_row() if len(self.witnesses.owners) else self.witnesses
-        return EntryVerdicts(first, self.firsts, self.counts, witnesses, self.facts)

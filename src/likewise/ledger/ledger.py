@@ -432,11 +432,8 @@ class Ledger:
 
         first: the lowest event number to return
         """
-        events = (
-            self.reader.events("review", first=first)
-            if row is None
-            else self.reader.noted_events("review", row)
-        )
+        reader = self.reader
+        events = reader.events("review", first=first) if row is None else reader.reviews_of(row)
         return [
             Review(
                 event.number,

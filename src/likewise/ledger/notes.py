@@ -9,6 +9,7 @@ from typing import Any
 
 from likewise.errors import BadRule
 from likewise.tables.known_names import did_you_mean
+from likewise.tables.normalize import is_unicode
 
 DISPOSITIONS = ("justified", "error", "unfair", "duplicate", "unclear", "open")
 """What a review may say of a pair; "open" takes an earlier review back."""
@@ -75,10 +76,8 @@ def check_text(text: Any, what: str) -> str:
     """Return a text; raise BadRule if it is empty or too long."""
     if not isinstance(text, str) or not text.strip():
         raise BadRule(f"{what} is {text!r}; expected text that is not empty. Nothing was written.")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise BadRule(f"{what} is {text!r}, which is no text. Nothing was written.") from None
+    if not is_unicode(text):
+        raise BadRule(f"{what} is {text!r}, which is no text. Nothing was written.")
     if len(text) > _MOST_TEXT:
         raise BadRule(
             f"{what} has {len(text):,} characters; expected at most {_MOST_TEXT:,}. Nothing was"

@@ -6,19 +6,20 @@ Invariant: `decisions` and the table of events return what `append` and `add_eve
 passes exactly what they wrote, and names the first row that was altered.
 """
 
-import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any, Protocol
 
 import numpy as np
 
-from likewise.ledger.entries import Entries, EntryVerdicts
+from likewise.ledger.entries import EntryVerdicts
 from likewise.ledger.heads import Head
 from likewise.ledger.notes import LedgerNote
 from likewise.ledger.record_files import RecordFiles
 from likewise.ledger.schema import RecordLayout
 from likewise.ledger.stored import ChainEnd, Event, LedgerState, NameTable, StoredDecisions
+from likewise.ledger.write_buffer import Entries
 from likewise.rule.rule import Rule
 from likewise.tables.array_types import Rows
 from likewise.tables.keys import Key
@@ -130,7 +131,7 @@ class Format(Protocol):
 
     def has_keys(self, reader: FormatReader) -> bool: ...
 
-    def row_of(self, reader: FormatReader, key: Key) -> int | None: ...
+    def row_of(self, reader: FormatReader, key: Key, tables: Sequence[str] = ...) -> int | None: ...
 
     def erased_keys(self, reader: FormatReader) -> Callable[[Key], bool] | None:
         """Return a function that tells whether a key was erased; None if no mark of one is left."""
@@ -155,35 +156,31 @@ class Format(Protocol):
     def add_event(
         self,
         store: FormatWriter,
-        database: sqlite3.Connection,
+        database: Connection,
         kind: str,
         body: dict[str, Any],
         end: ChainEnd,
     ) -> ChainEnd: ...
 
     def add_note(
-        self, store: FormatWriter, database: sqlite3.Connection, note: LedgerNote, end: ChainEnd
+        self, store: FormatWriter, database: Connection, note: LedgerNote, end: ChainEnd
     ) -> ChainEnd:
         """Write an event with text beside it that can be destroyed."""
 
     def append(
-        self, store: FormatWriter, database: sqlite3.Connection, entries: Entries, end: ChainEnd
+        self, store: FormatWriter, database: Connection, entries: Entries, end: ChainEnd
     ) -> ChainEnd:
         """Write decisions, with their verdicts unless they are still to be judged."""
 
     def judge(
-        self,
-        store: FormatWriter,
-        database: sqlite3.Connection,
-        judged: EntryVerdicts,
-        end: ChainEnd,
+        self, store: FormatWriter, database: Connection, judged: EntryVerdicts, end: ChainEnd
     ) -> ChainEnd:
         """Write verdicts of decisions that were accepted before."""
 
-    def erase(self, database: sqlite3.Connection, rows: list[int]) -> None:
+    def erase(self, database: Connection, rows: list[int]) -> None:
         """Remove rows' keys and outputs, and all that could reveal them, from the tables."""
 
-    def drop(self, database: sqlite3.Connection, first: int) -> None:
+    def drop(self, database: Connection, first: int) -> None:
         """Remove rows before `first` from the tables."""
 
     def anchor(self, reader: FormatReader, first: int) -> tuple[int, str]:

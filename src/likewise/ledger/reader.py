@@ -140,13 +140,13 @@ class LedgerReader:
         query = f"SELECT number, at_row, time, kind, body, link FROM event {where} ORDER BY number"
         return [event_of(*row) for row in self.all(query, first, *([kind] if kind else []))]
 
-    def noted_events(self, kind: str, row: int) -> list[Event]:
-        """Return the events of a kind that people wrote about a row, in order."""
+    def reviews_of(self, row: int) -> list[Event]:
+        """Return the reviews of a row, in order."""
         query = (
-            "SELECT number, at_row, time, kind, body, link FROM event WHERE kind = ? AND number IN"
-            " (SELECT event FROM note WHERE row = ?) ORDER BY number"
+            "SELECT number, at_row, time, kind, body, link FROM event WHERE kind = 'review' AND"
+            " number IN (SELECT event FROM note WHERE row = ?) ORDER BY number"
         )
-        return [event_of(*cells) for cells in self.all(query, kind, row)]
+        return [event_of(*cells) for cells in self.all(query, row)]
 
     def _last(self, kind: str) -> Event | None:
         events = self.events(kind)
@@ -282,10 +282,7 @@ class LedgerReader:
 
     def row_by_index(self, key: Key) -> int | None:
         """Return the row of a key that the index has, if the table agrees; else None."""
-        for (row,) in self.all("SELECT row FROM key WHERE key = ?", key):
-            if self.all("SELECT 1 FROM key NOT INDEXED WHERE row = ? AND key = ?", row, key):
-                return int(row)
-        return None
+        return self.format.row_of(self, key, tables=("key",))
 
     def find_flagged(
         self, first: int, stop: int, where: str = "", values: tuple[Any, ...] = ()

@@ -104,11 +104,7 @@ class RecordLayout:
         if self.outputs != (count or self.outputs):
             return False
         if rule.features is not None:
-            stored = {
-                name: feature
-                for name, feature in rule.features.items()
-                if feature.kind not in ("key", "ignore")
-            }
+            stored = {name: feature for name, feature in rule.features.items() if feature.is_kept}
             return list(stored) == [name for name, _ in self.columns] and all(
                 _kind_fits(kind, stored[name]) for name, kind in self.columns
             )

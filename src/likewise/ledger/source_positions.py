@@ -130,7 +130,6 @@ def check_places(places: SourcePositions | None, last: dict[str, Position]) -> N
                 source=name,
                 position=position,
                 last=previous,
-                advice="It was sent before, or comes out of order.",
             )
 
 

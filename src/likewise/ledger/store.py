@@ -18,7 +18,7 @@ from likewise.errors import BadFile
 from likewise.ledger import folder
 from likewise.ledger.anchors import anchor_body
 from likewise.ledger.create import create_ledger, first_body
-from likewise.ledger.entries import Entries, EntryVerdicts, Word
+from likewise.ledger.entries import EntryVerdicts, Word
 from likewise.ledger.hashes import SALT, word_commitment, word_link
 from likewise.ledger.notes import LedgerNote
 from likewise.ledger.reader import LedgerReader
@@ -26,6 +26,7 @@ from likewise.ledger.record_files import RecordFiles
 from likewise.ledger.schema import RecordLayout, check_schema, empty_internal_tables
 from likewise.ledger.source_positions import POSITIONS, last_positions, positions_body
 from likewise.ledger.stored import LASTING_KINDS, ChainEnd
+from likewise.ledger.write_buffer import Entries
 from likewise.rule.rule import Rule
 from likewise.runtime.forking import register_after_fork
 from likewise.tables.codec import write_word
@@ -293,20 +294,21 @@ class Store:
         """
         if not self.is_in_sync:
             self.reconnect()
-        count, first = len(entries.times), self.end.rows
+        decisions, first = entries.decisions, self.end.rows
+        count = len(decisions.times)
         if count == 0:
             return
         what = f"decision {first}" if count == 1 else f"decisions {first} to {first + count - 1}"
         end, words, positions = self.end, (self.words, self.words_link), self.positions
-        if entries.places is not None:
-            positions = positions | entries.places.last_positions()
+        if decisions.places is not None:
+            positions = positions | decisions.places.last_positions()
         repeat = bool(positions) and self._are_positions_due(first + count)
         try:
             with self._transaction(what) as database:
                 if entries.words:
                     end, words = self._add_words(database, entries.words, end)
                 end = self.reader.format.append(self, database, entries, end)
-                for note in entries.notes:
+                for note in decisions.notes:
                     end = self.reader.format.add_note(self, database, note, end)
                 if repeat:
                     end = self._add_positions(database, positions, end)
@@ -321,7 +323,7 @@ class Store:
         self.words, self.words_link = words
         if not entries.waiting:
             self.judged = end.rows
-        self.last_time = max(self.last_time, int(entries.times.max()))
+        self.last_time = max(self.last_time, int(decisions.times.max()))
         if repeat:
             self._positions_row = end.rows
         elif not self.positions:
@@ -353,14 +355,17 @@ class Store:
         self._advance(end)
 
     def event(
-        self, kind: str, body: dict[str, Any], positions: dict[str, Position] | None = None
+        self, kind: str, body: dict[str, Any] | None, positions: dict[str, Position] | None = None
     ) -> None:
         """Write an event of any other kind, chained as decisions are.
 
-        positions: where sources stand after it, written in the same transaction
+        body        None to write positions alone
+        positions   where sources stand after it, written in the same transaction
         """
-        with self._transaction(f"the event {kind!r}") as database:
-            end = self.reader.format.add_event(self, database, kind, body, self.end)
+        with self._transaction(kind if body is None else f"the event {kind!r}") as database:
+            end = self.end
+            if body is not None:
+                end = self.reader.format.add_event(self, database, kind, body, end)
             if positions:
                 end = self._add_positions(database, self.positions | positions, end)
         if positions:
@@ -381,14 +386,8 @@ class Store:
 
     def tell_positions(self, positions: dict[str, Position]) -> None:
         """Record positions that no row here has, so that sources continue behind them."""
-        positions = self.positions | positions
-        if not positions:
-            return
-        with self._transaction("positions") as database:
-            end = self._add_positions(database, positions, self.end)
-        self.positions = positions
-        self._positions_row = self.rows
-        self._advance(end)
+        if positions:
+            self.event(POSITIONS, None, positions)
 
     def begin_at(self, first: int) -> None:
         """Begin an empty ledger at row `first`, with an event that says so."""

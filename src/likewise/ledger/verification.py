@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from likewise.errors import BadFile, CannotRead
 from likewise.ledger.folder import check_end, mark_of
 from likewise.ledger.heads import Head
-from likewise.ledger.protocol import ChainWalk
 from likewise.ledger.reader import LedgerReader
 from likewise.ledger.stored import REMOVING_KINDS, Altered, ChainEnd
 from likewise.tables.printing import with_bounded_repr
@@ -92,18 +91,20 @@ def blame_alteration(reader: LedgerReader, error: BaseException) -> None:
 
 
 def _verify(
-    reader: LedgerReader, head: Head | None, mark: ChainEnd | None, values: bool
+    reader: LedgerReader, given: Head | None, mark: ChainEnd | None, values: bool
 ) -> Verification:
-    walk = reader.format.walk(reader, head, values)
+    walk = reader.format.walk(reader, given, values)
+    bad_row: int | None = None
+    problem: str | None = None
     try:
         with reader.structure_checked(every_index=True):
             reader.check_schema()
             if mark is not None:
                 check_end(reader.path, mark, reader.state().end)
-            if head is not None and head.version != reader.format.VERSION:
+            if given is not None and given.version != reader.format.VERSION:
                 raise Altered(
                     None,
-                    f"the head given ({head}) is of format {head.version}, and this ledger has"
+                    f"the head given ({given}) is of format {given.version}, and this ledger has"
                     f" format {reader.format.VERSION}",
                 )
             for _ in walk.chunks():
@@ -111,15 +112,9 @@ def _verify(
     except CannotRead:
         raise  # which says nothing about the ledger
     except Altered as error:
-        return _outcome(reader, walk, error.row, error.problem)
+        bad_row, problem = error.row, error.problem
     except BadFile as error:
-        return _outcome(reader, walk, None, str(error))
-    return _outcome(reader, walk)
-
-
-def _outcome(
-    reader: LedgerReader, walk: ChainWalk, bad_row: int | None = None, problem: str | None = None
-) -> Verification:
+        problem = str(error)
     head = None
     if walk.end is not None:
         head = Head(walk.end.rows, walk.end.events, walk.end.link, reader.format.VERSION)

@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.ledger.entries import NO_STORED_WITNESSES, WITNESS, StoredWitnesses
+from likewise.ledger.entries import (
+    NO_STORED_WITNESSES,
+    WITNESS,
+    EntryVerdicts,
+    StoredWitnesses,
+    Word,
+)
+from likewise.ledger.hashes import Bytes
 from likewise.ledger.notes import LedgerNote
 from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.verdict_facts import FACTS, FactsArray, facts_of_many, stored_facts
@@ -145,6 +152,25 @@ class UnwrittenDecisions:
             None if self.places is None else self.places.select(slice(start, stop)),
             self.since,
         )
+
+
+@dataclass
+class Entries:
+    """Decisions to be written, with what a record holds beside them."""
+
+    decisions: UnwrittenDecisions
+    inputs: Bytes
+    outputs: Floats
+    words: list[Word] = field(default_factory=list)
+    """Words that occur here for the first time."""
+    waiting: bool = False
+    """Whether the verdicts are still to come; those of `decisions` mean nothing then."""
+
+    def to_verdicts(self, first: int) -> EntryVerdicts:
+        """Return the verdicts of rows from `first` on, the witnesses of each by row."""
+        own = self.decisions
+        witnesses = own.witnesses.by_row() if len(own.witnesses.owners) else own.witnesses
+        return EntryVerdicts(first, own.firsts, own.counts, witnesses, own.facts)
 
 
 @dataclass(frozen=True)

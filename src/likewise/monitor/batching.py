@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from likewise.errors import BadDecision
 from likewise.monitor.metadata import RawMetadata
-from likewise.monitor.protocol import Decision
-from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.monitor.readers.protocol import FROM_ROW, Decision
 from likewise.tables.normalize import MAX_EXACT_INT
 
 _LONGEST = 500  # characters of a reason; values in it may be of any length

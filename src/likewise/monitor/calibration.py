@@ -159,22 +159,14 @@ class Calibration:
 
     def __str__(self) -> str:
         count = len(self._sorted)
+        equal = int(np.searchsorted(self._sorted, 0.0, side="right"))
         lines = [f"{len(self):,} decisions, {count:,} of them with a contradiction in their past"]
         if count:
-            equal = int(np.searchsorted(self._sorted, 0.0, side="right"))
             lines.append(f"nearest          {self._sorted[0]:.6g}; {equal:,} at distance 0")
         for rate in (0.001, 0.01, 0.1):
-            if equal_share(self._sorted, len(self)) <= rate < count / max(len(self), 1):
+            if equal / max(len(self), 1) <= rate < count / max(len(self), 1):
                 lines.append(f"{f'{rate:.1%} flagged':<17}epsilon {self.epsilon_for(rate):.6g}")
         return "\n".join(lines)
-
-
-def equal_share(ordered: Floats, count: int) -> float:
-    """Return the share of decisions that contradict one with an equal input.
-
-    ordered: the distances to nearest contradictions, ascending; count: of all decisions
-    """
-    return int(np.searchsorted(ordered, 0.0, side="right")) / max(count, 1)
 
 
 def _smallest_epsilons(distances: Floats, factor: float) -> Floats:

@@ -20,8 +20,7 @@ from likewise.monitor.erasure import Erasure
 from likewise.monitor.group_commit import CommitQueue
 from likewise.monitor.metadata import RawMetadata
 from likewise.monitor.monitor_ledger import MonitorLedger
-from likewise.monitor.protocol import Decision
-from likewise.monitor.readers.protocol import Reader
+from likewise.monitor.readers.protocol import Decision, Reader
 from likewise.monitor.sequencer import Sequencer, ShardCoordinator
 from likewise.monitor.time_span import TimeSpan
 from likewise.rule.burst import Burst
@@ -53,7 +52,7 @@ class MonitorCore:
         self.engine = engine
         self.keys = Keys() if keys is None else keys
         self.span = span
-        self.sequencer = Sequencer(reader, engine, self.keys, span, self.enter_to_read)
+        self.sequencer = Sequencer(reader, engine, self.keys, span, self.enter)
         self.memory = self.sequencer.memory
         """What is remembered, for a journal to copy; other code reads `Monitor.past`."""
         self.embeds = reader.embeds
@@ -143,13 +142,6 @@ class MonitorCore:
         with self.lock:
             self.make_ready(record_fault=record_fault, judge=judge)
             yield self.sequencer
-
-    @contextmanager
-    def enter_to_read(self) -> Iterator[None]:
-        """Hold the lock while the past is read."""
-        with self.lock:
-            self.make_ready()
-            yield
 
     def is_in_a_call(self) -> bool:
         """Whether this thread calls the monitor from inside another call of the monitor."""

@@ -11,14 +11,12 @@ import contextlib
 import time as clock
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
 from likewise.errors import BadFile, LikewiseError, TooManyNames
-from likewise.ledger.entries import Entries
 from likewise.ledger.heads import Head
 from likewise.ledger.loss_events import (
     BUFFERS,
@@ -38,7 +36,7 @@ from likewise.ledger.source_positions import check_places
 from likewise.ledger.store import Store
 from likewise.ledger.stored import StoredDecisions
 from likewise.ledger.stored_verdicts import StoredVerdict, load_stored_verdicts
-from likewise.ledger.write_buffer import UnwrittenDecisions, WriteQueue
+from likewise.ledger.write_buffer import Entries, UnwrittenDecisions, WriteQueue
 from likewise.monitor.erasure import Erasure, find_unused_words
 from likewise.monitor.memory import Memory
 from likewise.monitor.restoring import judge_accepted, load_rows
@@ -299,7 +297,7 @@ class Journal:
         store, memory, row = self.store, self._memory, self.queue.stop
         self.unfinished = KEEPING
         first, words = store.rows, memory.word_counts()
-        store.append(replace(self._entries(decisions, words, row), waiting=True))
+        store.append(self._entries(decisions, words, row))
         self._words = words
         self.queue = WriteQueue(row, row, words)
         places = decisions.places
@@ -404,20 +402,9 @@ class Journal:
                 for column, values in self._memory.words().items()
                 for code in range(self._words.get(column, 0), words[column])
             ]
-        return Entries(
-            times=decisions.times,
-            inputs=self._memory.reader.pack(layout.dtype, history.rows, first, stop),
-            outputs=history.outputs(0 if staged is None else len(decisions))[first:stop],
-            keys=decisions.keys,
-            firsts=decisions.firsts,
-            counts=decisions.counts,
-            witnesses=decisions.witnesses,
-            words=new_words,
-            models=decisions.models,
-            places=decisions.places,
-            facts=decisions.facts,
-            notes=decisions.notes,
-        )
+        inputs = self._memory.reader.pack(layout.dtype, history.rows, first, stop)
+        outputs = history.outputs(0 if staged is None else len(decisions))[first:stop]
+        return Entries(decisions, inputs, outputs, new_words, waiting=staged is not None)
 
     def note(self, note: LedgerNote) -> None:
         """Write what somebody says about a decision; it is on disk when this returns."""

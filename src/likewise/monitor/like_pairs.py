@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.errors import BadDecision, BadRule
+from likewise.errors import BadDecision
 from likewise.monitor.factory import make_reader
 from likewise.monitor.memory import Memory
 from likewise.monitor.monitor import Monitor
@@ -22,6 +22,7 @@ from likewise.rule.rule import Rule
 from likewise.search.engine.engine import Engine, threads_of
 from likewise.search.engine.near_pairs import NearPairs
 from likewise.tables.model_names import check_names
+from likewise.tables.setting_checks import check_whole_number
 
 CHUNK_PAIRS = 1 << 20
 
@@ -49,7 +50,7 @@ def like_pairs(
     ...     print(pairs.later, pairs.earlier, pairs.distances.round(3))
     [2 3] [0 1] [0.05 0.05]
     """
-    _check(most)
+    check_whole_number("most", most)
     reader = make_reader(rule)
     batch = reader.read_many(reader.embed_inputs(x, many=True), ())
     batch.outputs = np.zeros(len(batch.vectors))
@@ -73,7 +74,7 @@ def find_remembered_like_pairs(
     >>> pairs.later.tolist(), pairs.earlier.tolist()
     ([2, 3], [0, 1])
     """
-    _check(most)
+    check_whole_number("most", most)
     before = monitor.rows, len(monitor)
     for pairs in monitor.core.memory.like_pairs(most=most, threads=threads_of(threads)):
         yield pairs
@@ -82,8 +83,3 @@ def find_remembered_like_pairs(
                 "the monitor has taken or forgotten decisions during the search for similar pairs.",
                 advice="Search again, and do not use the monitor meanwhile.",
             )
-
-
-def _check(most: int) -> None:
-    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-        raise BadRule(f"most is {most!r}; expected a whole number from 1", setting="most")

@@ -143,17 +143,8 @@ def _quote_values(values: list[Any]) -> str:
     return join_names(map(repr, values)) if values else "none"
 
 
-def gives_same_verdicts(one: Rule, other: Rule) -> bool:
-    """Whether two rules differ only in what changes no verdict."""
-    return _drop_unmeasured(one).fingerprint == _drop_unmeasured(other).fingerprint
-
-
-def keeps_same_columns(one: Rule, other: Rule) -> bool:
-    """Whether a ledger stores the same columns under both rules, in the same order."""
-    return _list_kept_features(one) == _list_kept_features(other)
-
-
 def _list_kept_features(rule: Rule) -> list[tuple[str, Feature]] | None:
+    """List the columns that a ledger stores under a rule, in order."""
     if rule.features is None:
         return None
     return [
@@ -233,8 +224,9 @@ def migrate(
     with Ledger(old) as ledger:
         new_rule = ledger.rule if rule is None else rule
         check_migration(ledger, new_rule, rename or {}, add or {})
-        same = not rename and not add and gives_same_verdicts(ledger.rule, new_rule)
-        copied = same and keeps_same_columns(ledger.rule, new_rule)
+        before, after = _drop_unmeasured(ledger.rule), _drop_unmeasured(new_rule)
+        same = not rename and not add and before.fingerprint == after.fingerprint
+        copied = same and _list_kept_features(ledger.rule) == _list_kept_features(new_rule)
         if new is None:
             return _change_rule(ledger, rule, copied)
         verified = ledger.verify()
@@ -320,14 +312,14 @@ def _judge_again(
         "reviews": len(ledger.reviews()),
         "truths": len(ledger.truths()),
     }
-    comparable = any(entry.comparable is not None for entry in _first_rows(ledger))
+    first_rows = ledger.entries(ledger.first, min(ledger.rows, ledger.first + 1))
+    comparable = any(entry.comparable is not None for entry in first_rows)
     options = opening.LedgerOptions(window=ledger.window, max_ahead="any")
     engine = functools.partial(Engine, comparable=comparable)
     with opening.open_ledger(partial, rule, options, any_question=True, engine=engine) as monitor:
         for columns in ledger.columns():
-            is_used = ~columns.erased
-            is_used[[row - columns.first for row in overruled if _is_in(columns, row)]] = False
-            places = np.flatnonzero(is_used)
+            rows = columns.first + np.arange(len(columns.erased))
+            places = np.flatnonzero(~columns.erased & ~np.isin(rows, list(overruled)))
             if len(places):
                 table, outputs, more = _build_table(columns, places, rename, add, monitor.rule)
                 times = columns.decisions.times[places].astype("datetime64[us]")
@@ -347,14 +339,6 @@ def _read_positions(places: SourcePositions) -> dict[str, Any]:
         for name, numbers in zip(places.sources, places.numbers.tolist(), strict=True)
     ]
     return {"sources": places.sources, "positions": positions}
-
-
-def _first_rows(ledger: Ledger) -> list[Any]:
-    return list(ledger.entries(ledger.first, min(ledger.rows, ledger.first + 1)))
-
-
-def _is_in(columns: StoredColumns, row: int) -> bool:
-    return columns.first <= row < columns.first + len(columns.decisions)
 
 
 def _build_table(

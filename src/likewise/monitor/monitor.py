@@ -20,8 +20,7 @@ from likewise.monitor.factory import make_reader, make_time_span, read_slope_opt
 from likewise.monitor.group_commit import AwaitableFuture
 from likewise.monitor.metadata import RawMetadata
 from likewise.monitor.monitor_ledger import MonitorLedger
-from likewise.monitor.protocol import Decision, ForEach
-from likewise.monitor.readers.protocol import FROM_ROW, Reader
+from likewise.monitor.readers.protocol import FROM_ROW, Decision, ForEach, Reader
 from likewise.monitor.sequencer import make_loss
 from likewise.rule.burst import Burst
 from likewise.rule.rule import Rule

@@ -26,8 +26,7 @@ from likewise.ledger.verification import Verification, verify
 from likewise.monitor import case_work
 from likewise.monitor.journal import Journal
 from likewise.monitor.metadata import RawMetadata
-from likewise.monitor.protocol import ForEach
-from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.monitor.readers.protocol import FROM_ROW, ForEach
 from likewise.monitor.sequencer import Sequencer, ShardCoordinator
 from likewise.runtime.log import logger
 from likewise.tables.keys import Keys
@@ -103,8 +102,10 @@ class MonitorLedger:
         flush_seconds: float | None,
     ) -> None:
         self._owner = owner
-        self._path = path
-        self._durability = durability
+        self.path = path
+        """The folder of the ledger."""
+        self.durability = durability
+        """How soon answers are on disk: "commit", "batch" or "off", as given to `lw.open`."""
         self.journal = journal
         self._drains: list[WeakMethod[Callable[[float], object]]] = []
         reference = weakref.ref(owner)
@@ -115,18 +116,8 @@ class MonitorLedger:
         atexit.register(self._finish)
         logger.debug("the ledger %s is open, with %d rows", path, journal.rows)
 
-    @property
-    def path(self) -> Path:
-        """The folder of the ledger."""
-        return self._path
-
-    @property
-    def durability(self) -> str:
-        """How soon answers are on disk: "commit", "batch" or "off", as given to `lw.open`."""
-        return self._durability
-
     def __repr__(self) -> str:
-        return f"<MonitorLedger: {str(self._path)!r}, durability {self._durability!r}>"
+        return f"<MonitorLedger: {str(self.path)!r}, durability {self.durability!r}>"
 
     # Evidence
 
@@ -138,8 +129,8 @@ class MonitorLedger:
         Decisions are taken meanwhile: what was on disk at the beginning is checked.
         """
         self._owner.flush()
-        database = folder.connect(self._path, write=False, schema=False)  # `verify` checks that
-        with closing(LedgerReader(self._path, database)) as reader:
+        database = folder.connect(self.path, write=False, schema=False)  # `verify` checks that
+        with closing(LedgerReader(self.path, database)) as reader:
             return verify(reader, Head.of(head) if isinstance(head, str) else head)
 
     def head(self) -> Head:
@@ -153,7 +144,7 @@ class MonitorLedger:
         last    count only a recent time, such as "24 hours"
         """
         self._owner.flush()
-        with Ledger(self._path) as ledger:
+        with Ledger(self.path) as ledger:
             return ledger.stats(last=last)
 
     # Streams
@@ -351,7 +342,7 @@ class MonitorLedger:
         """Write what waits, and release the folder; a monitor does it when it is closed."""
         self.journal.close()
         atexit.unregister(self._finish)
-        logger.debug("the ledger %s is closed", self._path)
+        logger.debug("the ledger %s is closed", self.path)
 
 
 def _close(reference: "weakref.ref[LedgerOwner]") -> None:

@@ -5,37 +5,46 @@ service. `tests/contracts/test_monitors.py` runs over all implementations. Calle
 methods of some monitors only ask `monitor.remote` or `monitor.core`, never for classes.
 """
 
-from collections.abc import Callable, Sequence
-from threading import RLock
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypedDict, Unpack
 
-from likewise.errors import LikewiseError
 from likewise.explaining.past import Past
 from likewise.ledger.heads import Head
 from likewise.ledger.stats import LedgerStats
 from likewise.ledger.verification import Verification
-from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.monitor.readers.protocol import FROM_ROW, ForEach
 from likewise.rule.rule import Rule
 from likewise.tables.positions import Position
-from likewise.tables.printing import with_bounded_repr
 from likewise.verdict.losses import Explanation
 from likewise.verdict.verdicts import Verdict, Verdicts
 
-ForEach: TypeAlias = str | Sequence[str | None] | None
-"""One name for all decisions of a call; or a name, or None, for each."""
+if TYPE_CHECKING:
+    from likewise.monitor.core import MonitorCore  # loads the compiler
 
 
-@with_bounded_repr
-class Decision(NamedTuple):
-    """Holds the arguments of `observe` in one value."""
+class DecisionMetadata(TypedDict, total=False):
+    """The keyword arguments that come with one decision."""
 
-    x: Any
-    z: Any = FROM_ROW
-    key: Any = None
-    time: Any = None
-    model: str | None = None
-    source: str | None = None
-    position: Any = None
+    key: Any
+    """The caller's own name for the decision, unique."""
+    time: Any
+    """When it was made, if that is not now."""
+    model: str | None
+    """Which model made it."""
+    source: str | None
+    """With a ledger: the sequence that it comes from."""
+    position: Position | None
+    """Its place there."""
+
+
+class BatchMetadata(TypedDict, total=False):
+    """The keyword arguments that come with many decisions: those of one, for each."""
+
+    keys: Sequence[Any] | None
+    times: Any
+    models: ForEach
+    sources: ForEach
+    positions: Sequence[Position | None] | None
 
 
 class AnyMonitor(Protocol):
@@ -74,7 +83,7 @@ class AnyMonitor(Protocol):
         """This monitor if it is behind a service; None if it is in this process."""
 
     @property
-    def core(self) -> "LocalCore | None":
+    def core(self) -> "MonitorCore | None":
         """The core of a monitor in this process; None for one behind a service."""
 
     @property
@@ -97,21 +106,12 @@ class AnyMonitor(Protocol):
         self,
         x: Any,
         z: Any = FROM_ROW,
-        *,
-        key: Any = None,
-        time: Any = None,
-        model: str | None = None,
-        source: str | None = None,
-        position: Position | None = None,
+        **metadata: Unpack[DecisionMetadata],
     ) -> Verdict:
         """Compare a decision with the past, then make it part of the past.
 
         x       the input: a vector, a row of a table, or what the rule's embedder takes
         z       the output; may be left out where it is one of the row's columns
-        key     the caller's own name for the decision, unique
-        time    when it was made, if that is not now
-        model   which model made it
-        source, position    with a ledger: the sequence that it comes from, and its place there
         """
 
     def observe_many(
@@ -119,12 +119,8 @@ class AnyMonitor(Protocol):
         x: Any,
         z: Any = FROM_ROW,
         *,
-        keys: Sequence[Any] | None = None,
-        times: Any = None,
-        models: ForEach = None,
-        sources: ForEach = None,
-        positions: Sequence[Position | None] | None = None,
         threads: int | None = None,
+        **metadata: Unpack[BatchMetadata],
     ) -> Verdicts:
         """Observe many decisions, all or none; the verdicts are those of `observe` one by one.
 
@@ -145,12 +141,7 @@ class AnyMonitor(Protocol):
         self,
         x: Any,
         z: Any = FROM_ROW,
-        *,
-        keys: Sequence[Any] | None = None,
-        times: Any = None,
-        models: ForEach = None,
-        sources: ForEach = None,
-        positions: Sequence[Position | None] | None = None,
+        **metadata: Unpack[BatchMetadata],
     ) -> range:
         """Remember decisions without judging them; return their rows."""
 
@@ -206,12 +197,8 @@ class RemoteMonitor(AnyMonitor, Protocol):
         x: Any,
         z: Any = FROM_ROW,
         *,
-        key: Any = None,
-        time: Any = None,
-        model: str | None = None,
-        source: str | None = None,
-        position: Position | None = None,
         request: str | None = None,
+        **metadata: Unpack[DecisionMetadata],
     ) -> Verdict: ...
 
     def observe_many(
@@ -219,13 +206,9 @@ class RemoteMonitor(AnyMonitor, Protocol):
         x: Any,
         z: Any = FROM_ROW,
         *,
-        keys: Sequence[Any] | None = None,
-        times: Any = None,
-        models: ForEach = None,
-        sources: ForEach = None,
-        positions: Sequence[Position | None] | None = None,
         threads: int | None = None,
         request: str | None = None,
+        **metadata: Unpack[BatchMetadata],
     ) -> Verdicts: ...
 
     def record_loss(
@@ -259,61 +242,3 @@ class AnyLedger(Protocol):
 
     def truth(self, key: Any, value: Any) -> None:
         """Record what turned out to be right for a decision; no verdict changes."""
-
-
-class LocalCore(Protocol):
-    """Serves queues and watchers in the process of the monitor (core.py)."""
-
-    @property
-    def call_lock(self) -> "RLock | None":
-        """The lock that calls take, if a call waits for nothing else: no disk, shard or embedder.
-
-        Callers that must not wait try it, and have another thread make the call if it is taken.
-        """
-
-    @property
-    def ledger(self) -> "AcceptingLedger | None":
-        """The ledger; None for a monitor in memory."""
-
-    def observe_each(self, decisions: Sequence[Decision]) -> "list[Verdict | LikewiseError]":
-        """Observe decisions one after another; with a ledger, in one transaction."""
-
-
-class AcceptingLedger(AnyLedger, Protocol):
-    """Is a ledger of this process, which can write decisions now and have them judged later."""
-
-    @property
-    def accepted_count(self) -> int:
-        """How many decisions are accepted and not judged yet."""
-
-    @property
-    def rows_taken(self) -> int:
-        """Like `rows`, but accepted decisions are counted without being judged first."""
-
-    def accept(
-        self,
-        x: Any,
-        z: Any = FROM_ROW,
-        *,
-        keys: Sequence[Any] | None = None,
-        times: Any = None,
-        models: ForEach = None,
-        sources: ForEach = None,
-        positions: Sequence[Position | None] | None = None,
-    ) -> range:
-        """Write decisions to disk, all or none; they are judged before any later call is made."""
-
-    def judge_accepted(self, most: int = 1024) -> Verdicts | None:
-        """Judge the next accepted decisions, at most so many; None if none is left."""
-
-    def drain_before_close(self, drain: Callable[[float], object]) -> None:
-        """Have `close` call this method with a number of seconds; the reference to it is weak."""
-
-    def verdicts_of(self, rows: Sequence[int]) -> list[Verdict | None]:
-        """Read the verdicts that the ledger has on these rows; None for a row without one."""
-
-    def begin_buffer(self, name: str, most: int, *, drops: bool) -> None:
-        """Record that so many decisions may be lost if this process is killed."""
-
-    def end_buffer(self, name: str) -> None:
-        """Record that the buffer is empty and gone."""

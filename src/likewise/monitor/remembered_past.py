@@ -26,13 +26,11 @@ MOST_PAIRS = 100_000_000  # some twelve seconds
 _CHUNK = 1 << 20
 
 
-def find_like_models(
-    memory: Memory, rows: range, *, most_pairs: int = MOST_PAIRS
-) -> LikeModels | None:
+def find_like_models(memory: Memory, rows: range) -> LikeModels | None:
     """Say for each of these rows whether it has an earlier similar case within and across models.
 
     None if no model is known; if a row up to the last of these is forgotten, so that what was
-    compared with it is gone; or if there are more pairs than `most_pairs`.
+    compared with it is gone; or if there are more pairs than MOST_PAIRS.
     """
     if not memory.models or not memory.engine.are_remembered(np.arange(rows.stop)).all():
         return None
@@ -42,7 +40,7 @@ def find_like_models(
     seen = 0
     for pairs in memory.like_pairs(most=_CHUNK, threads=threads_of(None)):
         seen += len(pairs)
-        if seen > most_pairs:
+        if seen > MOST_PAIRS:
             return None
         same = codes[pairs.later] == codes[pairs.earlier]
         within[pairs.later[same]] = True

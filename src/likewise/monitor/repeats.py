@@ -130,7 +130,6 @@ def split_repeats(
                 key=key,
                 row=row,
                 place=place,
-                advice="Keys are unique.",
             )
     return fresh, stored, twice
 
@@ -147,17 +146,9 @@ def _have_same_content(memory: Memory, one: Batch, other: Batch) -> bool:
 
 def make_repeated_verdict(verdict: Verdict, most: int) -> Verdict:
     """Turn a fresh verdict into the one that a repetition gets, with at most `most` witnesses."""
-    witnesses, context = verdict.witnesses, verdict.context
-    places = sorted(witnesses.nearest_places(most))
-    keys, models = context.witness_keys, context.witness_models
-    context = context._replace(
-        compared_with=None,
-        repeated=True,
-        omitted_witnesses=len(witnesses) - len(places),
-        witness_keys=None if keys is None else tuple(keys[i] for i in places),
-        witness_models=None if models is None else tuple(models[i] for i in places),
-    )
-    return Verdict(verdict.row, witnesses.select(np.array(places, np.int64)), context)
+    verdict = verdict.keep_nearest(most)
+    context = verdict.context._replace(compared_with=None, repeated=True)
+    return Verdict(verdict.row, verdict.witnesses, context)
 
 
 def make_stored_verdict(row: int, stored: StoredVerdict, context: VerdictContext) -> Verdict:

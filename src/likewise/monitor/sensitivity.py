@@ -9,7 +9,6 @@ Not here: keys, windows, and words for the results (reports/sensitivity_section.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from dataclasses import replace as with_other
 from typing import Any
 
 import numpy as np
@@ -257,8 +256,8 @@ def vary(
     most = min(most_columns, max(1, MOST_CELLS // (LEAST_ROWS * width * max(1, len(changes)))))
     decisions = _Decisions.read(rule, x, z, most_rows)
     if within is not None:
-        decisions = with_other(decisions, within=within, times=times)
-    decisions = with_other(decisions, models=check_names(models, decisions.given_count))
+        decisions = replace(decisions, within=within, times=times)
+    decisions = replace(decisions, models=check_names(models, decisions.given_count))
     rule_changes = list_changes(decisions.rule, parts[:most], columns, changes)
     rules = [decisions.rule, *(change.rule for change in rule_changes)]
     rows = min(len(decisions), max(LEAST_ROWS, MOST_CELLS // (width * len(rules)) // 100 * 100))
@@ -294,7 +293,7 @@ class _Decisions:
         elif rule.embed is not None:
             x = sequence_of(x)
             vectors = embed_many(rule, x[:most])
-            decisions = cls(with_other(rule, embed=None), vectors, FROM_ROW, len(x))
+            decisions = cls(replace(rule, embed=None), vectors, FROM_ROW, len(x))
         else:
             x = to_number_array(x, "the input")
             decisions = cls(rule, x[:most], FROM_ROW, len(x))
@@ -305,12 +304,12 @@ class _Decisions:
                 f"there are {decisions.given_count} inputs and {len(outputs)} outputs; expected one"
                 " output for each input."
             )
-        return with_other(decisions, z=outputs[:most])
+        return replace(decisions, z=outputs[:most])
 
     def first_with_direction(self, rule: Rule, rows: int) -> "_Decisions":
         """Return the first rows, without those that have no direction under a changed rule."""
         if rule.metric != "cosine" or rule.weights == self.rule.weights:
-            return with_other(self, x=self.x[:rows])
+            return replace(self, x=self.x[:rows])
         stored = np.float32 if rule.storage == "float32" else np.float64
         squares = self.x[:rows].astype(stored).astype(np.float64) ** 2
         rest = np.flatnonzero(squares @ np.array(rule.weights) > _SHORTEST).tolist()
@@ -319,7 +318,7 @@ class _Decisions:
             return None if values is None else [values[i] for i in rest]
 
         z = self.z if self.z is FROM_ROW else select(self.z)
-        return with_other(
+        return replace(
             self, x=self.x[rest], z=z, times=select(self.times), models=select(self.models)
         )
 
@@ -338,7 +337,7 @@ class _Decisions:
                 columns[name] = pair_embedded(*EmbeddedColumn(name, feature).read(columns[name]))
             elif feature.kind == "key":
                 features[name] = Feature("ignore")
-        return cls(with_other(rule, features=features), ColumnTable(columns), FROM_ROW, count)
+        return cls(replace(rule, features=features), ColumnTable(columns), FROM_ROW, count)
 
 
 def _count_all(
@@ -346,46 +345,29 @@ def _count_all(
 ) -> list[VariantCounts]:
     """Count under each rule the first rows; fewer rows if there are too many pairs."""
     while True:
-        runs: list[_Run] = []
-        pairs = 0
+        counts: list[VariantCounts] = []
+        pairs = grown = 0.0
         for rule in rules:
-            runs.append(_run(rule, decisions, rows, threads, MOST_PAIRS - pairs))
-            pairs += runs[-1].pairs
+            found, more = _run(rule, decisions, rows, threads, MOST_PAIRS - pairs)
+            counts.append(found)
+            pairs += more
+            # Pairs grow with the square of the rows.
+            grown += more * (rows / max(1, found.decisions - found.without_direction)) ** 2
             if pairs > MOST_PAIRS:
                 break
         else:
-            return [
-                VariantCounts(rows, run.comparable, run.violations, run.without_direction)
-                for run in runs
-            ]
-        rows = _reduce_rows(rows, runs, len(rules))
-
-
-def _reduce_rows(rows: int, runs: Sequence["_Run"], rules: int) -> int:
-    """Return so few rows that all rules together should find MOST_PAIRS: at most half of them.
-
-    Pairs grow with the square of the rows.
-    """
-    grown = (run.pairs * (rows / max(1, run.rows)) ** 2 for run in runs)
-    expected = sum(grown) / len(runs) * rules
-    return min(rows // 2, int(rows * math.sqrt(MOST_PAIRS / expected)))
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Holds what a monitor found in the first rows."""
-
-    rows: int
-    comparable: int
-    violations: int
-    without_direction: int
-    pairs: int
+            return counts
+        expected = grown / len(counts) * len(rules)
+        rows = min(rows // 2, int(rows * math.sqrt(MOST_PAIRS / expected)))
 
 
 def _run(
-    rule: Rule, decisions: _Decisions, rows: int, threads: int | None, most_pairs: int
-) -> _Run:
-    """Try a rule on the first rows; stop early after more than `most_pairs` pairs."""
+    rule: Rule, decisions: _Decisions, rows: int, threads: int | None, most_pairs: float
+) -> tuple[VariantCounts, int]:
+    """Try a rule on the first rows; stop early after more than `most_pairs` pairs.
+
+    Returns the counts, of as many decisions as were tried, and the number of pairs.
+    """
     comparable = contradicting = pairs = done = 0
     decisions = decisions.first_with_direction(rule, rows)
     without_direction, rows = rows - len(decisions), len(decisions)
@@ -407,4 +389,5 @@ def _run(
             contradicting += int(np.count_nonzero(verdicts.violations))
             pairs += verdicts.pairs
             done = stop
-    return _Run(done, comparable, contradicting, without_direction, pairs)
+    tried = done + without_direction
+    return VariantCounts(tried, comparable, contradicting, without_direction), pairs

@@ -23,8 +23,7 @@ from likewise.monitor.erasure import Erasure
 from likewise.monitor.journal import KEEPING, SURE, Journal
 from likewise.monitor.memory import Memory
 from likewise.monitor.metadata import ComparisonWindow, Metadata, MetadataReader, RawMetadata
-from likewise.monitor.protocol import Decision
-from likewise.monitor.readers.protocol import Batch, Reader
+from likewise.monitor.readers.protocol import Batch, Decision, Reader
 from likewise.monitor.remembered_past import RememberedPast
 from likewise.monitor.repeats import (
     VerdictAnnotator,

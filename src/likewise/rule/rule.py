@@ -30,19 +30,11 @@ Metric: TypeAlias = Literal["linf", "l2", "l1", "cosine"]
 OutputMetric: TypeAlias = Literal["linf", "l1", "l2", "tv"]
 Extra: TypeAlias = Literal["reject", "ignore"]
 Compare: TypeAlias = Literal["all", "within", "across"]
-Storage: TypeAlias = Literal[
-    "auto",
-    "float64",
-    "float32",
-    "int8",
-    "uint8",
-    "int16",
-    "uint16",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
+_FloatStorage: TypeAlias = Literal["auto", "float64", "float32"]
+_IntegerStorage: TypeAlias = Literal[
+    "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"
 ]
+Storage: TypeAlias = Literal[_FloatStorage, _IntegerStorage]
 METRICS: tuple[str, ...] = get_args(Metric)
 OUTPUTS: tuple[str, ...] = get_args(Output)
 OUTPUT_METRICS: tuple[str, ...] = get_args(OutputMetric)

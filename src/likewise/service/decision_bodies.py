@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from likewise.monitor.protocol import Decision
-from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.monitor.readers.protocol import FROM_ROW, Decision
 from likewise.rule.rule import Rule
 from likewise.service import body_types
 from likewise.service.body_types import CheckBatchBody, ColumnsBody, DecisionBody

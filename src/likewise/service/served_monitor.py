@@ -22,7 +22,7 @@ import numpy as np
 from likewise.errors import BadRule, LikewiseError
 from likewise.ledger.ledger import Ledger
 from likewise.monitor.monitor import Monitor
-from likewise.monitor.protocol import Decision
+from likewise.monitor.readers.protocol import Decision
 from likewise.runtime.log import logger
 from likewise.service.body_types import encode
 from likewise.service.http_errors import Refusal

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from likewise.errors import BadDecision
 from likewise.ledger.stored import Event
 from likewise.monitor.batching import make_batch
-from likewise.monitor.protocol import Decision
+from likewise.monitor.readers.protocol import Decision
 from likewise.monitor.sequencer import Sequencer
 from likewise.sharding.fleet import IncompleteRange
 from likewise.sharding.sharded_index import ShardedIndexFactory

@@ -9,7 +9,7 @@ import numpy as np
 
 from likewise.errors import BadDecision, BadRow, ErasedKey, RepeatedKey, UnexpectedValue, WrongShape
 from likewise.tables.array_types import Rows
-from likewise.tables.normalize import label_of, short_repr, to_python_scalar
+from likewise.tables.normalize import is_unicode, label_of, short_repr, to_python_scalar
 
 Key = str | int | None
 """A key that a ledger can store."""
@@ -32,12 +32,8 @@ def normalize_key(key: Any, what: str = "the key") -> Any:
         key = int(key)
     if isinstance(key, int) and not isinstance(key, bool) and -(2**63) <= key < 2**63:
         return int(key)
-    try:
-        if isinstance(key, str):
-            key.encode()
-            return str(key)
-    except UnicodeEncodeError:
-        pass
+    if isinstance(key, str) and is_unicode(key):
+        return str(key)
     raise UnexpectedValue(
         f"{what} is {short_repr(key)} of type {type(key).__name__}; expected a string or a whole"
         " number."
@@ -106,14 +102,9 @@ class Keys:
                     key=key,
                     row=before,
                     place=i if column else None,
-                    advice="Keys are unique.",
                 )
             if self.is_erased is not None and self.is_erased(key):
-                raise ErasedKey(
-                    f"the decision with the key {key!r} was erased.",
-                    key=key,
-                    advice="Do not send it again, or send it under another key.",
-                )
+                raise ErasedKey(f"the decision with the key {key!r} was erased.", key=key)
             seen[key] = first + i
         return keys
 

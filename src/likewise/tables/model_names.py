@@ -6,7 +6,7 @@ Invariant: a value that is no name is refused before anything changes.
 from typing import Any
 
 from likewise.errors import UnexpectedValue, WrongShape
-from likewise.tables.normalize import require_list, short_repr
+from likewise.tables.normalize import is_unicode, require_list, short_repr
 
 
 def check_name(given: Any, what: str = "the model") -> str | None:
@@ -17,7 +17,7 @@ def check_name(given: Any, what: str = "the model") -> str | None:
     """
     if given is None:
         return None
-    if isinstance(given, str) and given and _is_unicode(given):
+    if isinstance(given, str) and given and is_unicode(given):
         return str(given)
     raise UnexpectedValue(
         f"{what} is {short_repr(given)} of type {type(given).__name__}; expected a name, which is"
@@ -48,11 +48,3 @@ def check_names(given: Any, count: int, what: str = "model") -> list[str | None]
             names[i] = check_name(name, f"the {what} of decision {i}")
             checked.add(names[i])
     return names
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

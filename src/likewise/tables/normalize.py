@@ -486,6 +486,15 @@ def _require_value_equality(value: Hashable, what: str) -> Hashable:
     return value
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be encoded; half a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class _ShortRepr(reprlib.Repr):
     """Writes the beginning and the end of a long value; NumPy's values look like Python's."""
 

@@ -30,31 +30,20 @@ def exact_body(verdict: Verdict, most: int | None = None) -> dict[str, Any]:
 
     most    how many witnesses are named, the nearest; None names all
     """
-    witnesses, context = verdict.witnesses, verdict.context
-    keys, models, omitted = context.witness_keys, context.witness_models, context.omitted_witnesses
-    if most is not None and len(witnesses) > most:
-        places = sorted(witnesses.nearest_places(most))
-        omitted += len(witnesses) - len(places)
-        witnesses = witnesses.select(np.array(places, np.int64))
-        keys = None if keys is None else tuple(keys[i] for i in places)
-        models = None if models is None else tuple(models[i] for i in places)
-    columns: dict[str, Any] = {} if not len(witnesses) else _columns(witnesses)
+    listed = verdict if most is None else verdict.keep_nearest(most)
+    witnesses, context = listed.witnesses, listed.context
+    named = {"keys": context.witness_keys, "models": context.witness_models}
     exact = {
         "key": context.key,
         "values": context.values,
         "slope": verdict.slope,
         "question": None if context.question is None else context.question.to_dict(),
-        "witnesses": columns | _drop_none({"keys": keys, "models": models}),
+        "witnesses": (_columns(witnesses) if len(witnesses) else {}) | _drop_none(named),
     }
-    body = write_body(verdict, 0)
-    return (
-        body
-        | _drop_none(exact)
-        | {
-            "omitted_witnesses": omitted,
-            "missing_decisions": context.missing_decisions,
-        }
-    )
+    body = write_body(verdict, 0) | _drop_none(exact)
+    for name in ("omitted_witnesses", "missing_decisions"):
+        body[name] = getattr(context, name)
+    return body
 
 
 def verdict_of(body: dict[str, Any], past: VerdictPast | None) -> Verdict:

@@ -196,6 +196,20 @@ class Verdict:
         witnesses = self.witnesses.select(np.arange(len(self.witnesses)))
         return Verdict(self.row, witnesses, self.context)
 
+    def keep_nearest(self, most: int) -> "Verdict":
+        """Return the verdict with at most so many witnesses, the nearest; others are omitted."""
+        witnesses, context = self.witnesses, self.context
+        if len(witnesses) <= most:
+            return self
+        places = sorted(witnesses.nearest_places(most))
+        keys, models = context.witness_keys, context.witness_models
+        context = context._replace(
+            omitted_witnesses=context.omitted_witnesses + len(witnesses) - len(places),
+            witness_keys=None if keys is None else tuple(keys[i] for i in places),
+            witness_models=None if models is None else tuple(models[i] for i in places),
+        )
+        return Verdict(self.row, witnesses.select(np.array(places, np.int64)), context)
+
     def to_dict(self, witnesses: int | None = None) -> dict[str, Any]:
         """Return the verdict's body for JSON; see verdict_body.py.
 

@@ -15,8 +15,7 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from likewise.monitor.protocol import Decision
-from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.monitor.readers.protocol import FROM_ROW, Decision
 from likewise.queueing.buffer import DecisionBuffer, buffered
 from likewise.runtime.forking import register_after_fork
 from likewise.runtime.log import logger

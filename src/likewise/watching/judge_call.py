@@ -13,7 +13,8 @@ import numpy as np
 
 from likewise.errors import BadDecision, RepeatedKey, UnexpectedValue
 from likewise.monitor.batching import RejectedRow, isolate_bad_rows
-from likewise.monitor.protocol import AnyMonitor, Decision
+from likewise.monitor.protocol import AnyMonitor
+from likewise.monitor.readers.protocol import Decision
 from likewise.tables.copy_input import copy_input
 from likewise.tables.frames import columns_of
 from likewise.tables.normalize import array_of_tensor, is_tensor, require_list, to_python_scalar

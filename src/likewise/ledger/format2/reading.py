@@ -4,7 +4,7 @@ The database has one event for each run of rows, keys by row, and the verdicts w
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,9 +70,11 @@ def has_keys(reader: FormatReader) -> bool:
     return bool(reader.all("SELECT EXISTS (SELECT 1 FROM key)")[0][0])
 
 
-def row_of(reader: FormatReader, key: Key) -> int | None:
+def row_of(
+    reader: FormatReader, key: Key, tables: Sequence[str] = ("key", "key NOT INDEXED")
+) -> int | None:
     """Return the row of a key; the table decides, since no hash covers its index."""
-    for source in ("key", "key NOT INDEXED"):
+    for source in tables:
         for (row,) in reader.all(f"SELECT row FROM {source} WHERE key = ?", key):
             if reader.all("SELECT 1 FROM key NOT INDEXED WHERE row = ? AND key = ?", row, key):
                 return int(row)

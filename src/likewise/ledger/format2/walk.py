@@ -268,7 +268,8 @@ class Format2Walk:
 
     def _check_commitments(self, chunk: StoredDecisions) -> None:
         """Name the first row whose values do not match its commitment, unless it was erased."""
-        self._keys += _keys_in(chunk)
+        if chunk.keys is not None:
+            self._keys += len(chunk) - chunk.keys.count(None)
         for i in find_differing(*_commitments(chunk)):
             if not _is_erased(chunk, i, self._erased):
                 row, what = chunk.first + i, "its input, output or key"
@@ -350,10 +351,6 @@ def _is_erased(chunk: StoredDecisions, i: int, erased: Rows) -> bool:
 def _is_among(rows: Rows, row: int) -> bool:
     at = rows.searchsorted(row)
     return bool(at < len(rows) and rows[at] == row)
-
-
-def _keys_in(chunk: StoredDecisions) -> int:
-    return 0 if chunk.keys is None else len(chunk) - chunk.keys.count(None)
 
 
 class _Verdicts:

@@ -5,16 +5,16 @@ A run never spans two files of records, so that a window can drop whole files wi
 
 import json
 import os
-import sqlite3
 from collections.abc import Iterable, Mapping
 from itertools import pairwise, repeat
+from sqlite3 import Connection
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from likewise.ledger.entries import NO_CODE, Codes, Entries, EntryVerdicts
+from likewise.ledger.entries import NO_CODE, Codes, EntryVerdicts
 from likewise.ledger.format2 import chain
 from likewise.ledger.format2.reading import groups
 from likewise.ledger.hashes import DIGEST, SALT, digests, event_link, sha256, word_commitment
@@ -22,7 +22,7 @@ from likewise.ledger.notes import LedgerNote
 from likewise.ledger.protocol import FormatReader, FormatWriter
 from likewise.ledger.source_positions import PAIR
 from likewise.ledger.stored import NOT_JUDGED, ChainEnd
-from likewise.ledger.verdict_facts import facts_of_many
+from likewise.ledger.write_buffer import Entries
 from likewise.tables.array_types import Rows
 from likewise.tables.keys import Key
 
@@ -43,11 +43,7 @@ def first_body() -> dict[str, Any]:
 
 
 def add_event(
-    store: FormatWriter,
-    database: sqlite3.Connection,
-    kind: str,
-    body: dict[str, Any],
-    end: ChainEnd,
+    store: FormatWriter, database: Connection, kind: str, body: dict[str, Any], end: ChainEnd
 ) -> ChainEnd:
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return _add(store, database, end, kind, text, end.rows)
@@ -55,7 +51,7 @@ def add_event(
 
 def _add(
     store: FormatWriter,
-    database: sqlite3.Connection,
+    database: Connection,
     end: ChainEnd,
     kind: str,
     body: str | bytes,
@@ -76,7 +72,7 @@ def _add(
 
 
 def add_note(
-    store: FormatWriter, database: sqlite3.Connection, note: LedgerNote, end: ChainEnd
+    store: FormatWriter, database: Connection, note: LedgerNote, end: ChainEnd
 ) -> ChainEnd:
     """Write an event with text beside it that can be destroyed."""
     salt = os.urandom(SALT)
@@ -94,30 +90,28 @@ def add_note(
 # Decisions and verdicts
 
 
-def append(
-    store: FormatWriter, database: sqlite3.Connection, entries: Entries, end: ChainEnd
-) -> ChainEnd:
+def append(store: FormatWriter, database: Connection, entries: Entries, end: ChainEnd) -> ChainEnd:
     """Write decisions, with their verdicts unless they are still to be judged."""
-    files, first, count = store.records, end.rows, len(entries)
+    files, decisions, first = store.records, entries.decisions, end.rows
     assert files is not None
     models: Codes | int = NO_CODE
     sources: Codes | int = NO_CODE
-    places = entries.places
-    if entries.models is not None:
-        models, end = _codes(store, database, "model", entries.models, end)
+    count, places, keys = len(decisions.times), decisions.places, decisions.keys
+    if decisions.models is not None:
+        models, end = _codes(store, database, "model", decisions.models, end)
     if places is not None:
         pairs = dict.fromkeys(places.pairs, PAIR)
         sources, end = _codes(store, database, "source", places.sources, end, pairs)
     records = np.zeros(count, files.dtype)
     salts = np.frombuffer(os.urandom(SALT * count), np.uint8).reshape(count, -1)
     outputs = entries.outputs.reshape(count, -1)
-    committed = chain.commitments(salts, outputs, entries.inputs, entries.keys)
+    committed = chain.commitments(salts, outputs, entries.inputs, keys)
     records["salt"] = salts
     records["output"] = outputs.reshape(records["output"].shape)
     records["input"] = entries.inputs
     decided = records["decision"]
     decided["commitment"] = digests(committed)
-    decided["time"], decided["model"], decided["source"] = entries.times, models, sources
+    decided["time"], decided["model"], decided["source"] = decisions.times, models, sources
     if places is not None:
         decided["position"] = places.numbers
     judged = None if entries.waiting else entries.to_verdicts(first)
@@ -128,11 +122,9 @@ def append(
     files.write(first, records, sync=store.sync)
     for table in ("key", "verdict"):  # rows that were inserted from outside
         database.execute(f"DELETE FROM {table} WHERE row >= ?", (first,))
-    if entries.keys is not None:
-        keyed: Iterable[tuple[int, Key]] = zip(
-            range(first, first + count), entries.keys, strict=True
-        )
-        if None in entries.keys:
+    if keys is not None:
+        keyed: Iterable[tuple[int, Key]] = zip(range(first, first + count), keys, strict=True)
+        if None in keys:
             keyed = (pair for pair in keyed if pair[1] is not None)
         database.executemany("INSERT INTO key VALUES (?, ?)", keyed)
     committed_distances, latest = b"", store.last_time
@@ -153,7 +145,7 @@ def append(
 
 
 def judge(
-    store: FormatWriter, database: sqlite3.Connection, judged: EntryVerdicts, end: ChainEnd
+    store: FormatWriter, database: Connection, judged: EntryVerdicts, end: ChainEnd
 ) -> ChainEnd:
     """Write verdicts of decisions that were accepted before."""
     files, first, stop = store.records, judged.first, judged.first + len(judged)
@@ -173,7 +165,7 @@ def judge(
 
 def _codes(
     store: FormatWriter,
-    database: sqlite3.Connection,
+    database: Connection,
     kind: str,
     names: list[str | None],
     end: ChainEnd,
@@ -193,11 +185,11 @@ def _codes(
 
 def _fill_verdicts(verdicts: Any, judged: EntryVerdicts) -> None:
     verdicts["first"], verdicts["count"] = judged.firsts, judged.counts
-    verdicts["facts"] = facts_of_many(None, len(judged)) if judged.facts is None else judged.facts
+    verdicts["facts"] = judged.facts
 
 
 def _add_verdicts(
-    store: FormatWriter, database: sqlite3.Connection, judged: EntryVerdicts, records: Any
+    store: FormatWriter, database: Connection, judged: EntryVerdicts, records: Any
 ) -> bytes:
     """Write verdicts with witnesses; return the commitments to their distances, joined."""
     places = np.flatnonzero(judged.counts > 0)
@@ -261,7 +253,7 @@ def _salted_distances(found: Any, starts: Rows, ends: Rows) -> tuple[npt.NDArray
 
 
 def _add_members(
-    reader: FormatReader, database: sqlite3.Connection, first: int, places: Rows, inputs: Any
+    reader: FormatReader, database: Connection, first: int, places: Rows, inputs: Any
 ) -> None:
     """Write which group each contradicting decision belongs to, for searches by group."""
     rows = (first + places).tolist()
@@ -288,7 +280,7 @@ def _verdict_content(
 # Taking away
 
 
-def erase(database: sqlite3.Connection, rows: list[int]) -> None:
+def erase(database: Connection, rows: list[int]) -> None:
     """Remove keys, groups and distances of rows, also from verdicts that name these rows."""
     listed = json.dumps(rows)
     erased = "(SELECT value FROM json_each(?1))"
@@ -305,7 +297,7 @@ def erase(database: sqlite3.Connection, rows: list[int]) -> None:
     database.executemany(_REVIEWED_WHOLE, ((row,) for row in naming))
 
 
-def _find_naming(database: sqlite3.Connection, gone: Rows) -> list[int]:
+def _find_naming(database: Connection, gone: Rows) -> list[int]:
     """Return the verdicts of rows that are gone, and those that name one of them."""
     rows: list[int] = []
     cursor = database.execute("SELECT row, witnesses FROM verdict")
@@ -319,7 +311,7 @@ def _find_naming(database: sqlite3.Connection, gone: Rows) -> list[int]:
     return rows
 
 
-def drop(database: sqlite3.Connection, first: int) -> None:
+def drop(database: Connection, first: int) -> None:
     for table in ("key", "verdict", "member", "note"):
         database.execute(f"DELETE FROM {table} WHERE row < ?", (first,))
 

@@ -6,7 +6,6 @@ all that must match, and a few for each category with a mismatch.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from likewise.errors import BadDecision, MissingValue, UnexpectedValue
 from likewise.monitor.readers.embedded_reader import EmbeddedColumn, Vectors
+from likewise.monitor.readers.protocol import Batch
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule
 from likewise.tables.frames import Column, is_missing, read_number_column
@@ -146,17 +146,6 @@ class Vocabulary:
         del self.values[count:]
 
 
-@dataclass
-class EncodedRows:
-    """Holds rows of a table: their vectors, and the stored values of each column."""
-
-    vectors: Floats
-    columns: dict[str, npt.NDArray[Any]]
-    """Numbers as they came (NaN if missing), everything else as codes."""
-    left_open: npt.NDArray[np.bool_] | None = None
-    """Which coordinates of which row match everything; None if the rule never allows that."""
-
-
 class Encoder:
     """Reads tables under a rule with features.
 
@@ -259,7 +248,7 @@ class Encoder:
 
     # Reading
 
-    def read(self, columns: Mapping[str, Column], count: int) -> EncodedRows:
+    def read(self, columns: Mapping[str, Column], count: int) -> Batch:
         """Read rows as vectors; raise BadDecision, and change nothing, if one cannot be read."""
         stored: dict[str, npt.NDArray[Any]] = {}
         vectors: dict[str, Vectors] = {}
@@ -283,7 +272,7 @@ class Encoder:
 
     def encode(
         self, stored: dict[str, npt.NDArray[Any]], count: int, vectors: Mapping[str, Vectors]
-    ) -> EncodedRows:
+    ) -> Batch:
         """Encode rows as vectors, from their stored values and the vectors of embedded columns."""
         must: list[npt.NDArray[Any]] = []
         parts: list[Floats] = []
@@ -305,10 +294,8 @@ class Encoder:
         if self.has_must_match:
             parts.insert(0, self._combine(must))
             left_open.insert(0, np.zeros((count, 1), dtype=np.bool_))
-        vectors_of_all = np.concatenate(parts, axis=1)
-        if not self.can_leave_open:
-            return EncodedRows(vectors_of_all, stored)
-        return EncodedRows(vectors_of_all, stored, np.concatenate(left_open, axis=1))
+        open_places = np.concatenate(left_open, axis=1) if self.can_leave_open else None
+        return Batch(np.concatenate(parts, axis=1), None, None, stored, open_places)
 
     def _coordinates(
         self,
@@ -337,13 +324,9 @@ class Encoder:
             must.append(stored)
             return np.empty((len(stored), 0))
         own = 0 if apart else len(feature.values or ())
-        return self._category_coordinates(name, np.where(missing, own, stored))
+        return self.category_coordinates(name, np.where(missing, own, stored))
 
-    def category_coordinates(self, name: str) -> Floats:
-        """Return the coordinates of a category with a mismatch, by code."""
-        return self._category_coordinates(name, np.arange(len(self.features[name].values or ())))
-
-    def _category_coordinates(self, name: str, codes: npt.NDArray[Any]) -> Floats:
+    def category_coordinates(self, name: str, codes: npt.NDArray[Any]) -> Floats:
         """Return coordinates in which any two different values are equally far apart."""
         feature, place = self.features[name], self.places[name]
         width = place.stop - place.start

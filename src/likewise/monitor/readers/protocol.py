@@ -7,13 +7,14 @@ Invariant: reading changes nothing; `accept` makes what was read last part of wh
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from likewise.rule.rule import Rule
 from likewise.tables.array_types import Rows
+from likewise.tables.printing import with_bounded_repr
 from likewise.verdict.model_counts import CodedColumn
 
 FROM_ROW: Any = type("FromRow", (), {"__repr__": lambda _: "FROM_ROW"})()
@@ -23,6 +24,23 @@ Bytes = npt.NDArray[np.uint8]
 WordCheck = Callable[[Any, str, int], Any]
 """Raises BadDecision if a new value cannot be stored. Its arguments are the value, its name for
 messages, and how many other values are known."""
+
+
+ForEach: TypeAlias = str | Sequence[str | None] | None
+"""One name for all decisions of a call; or a name, or None, for each."""
+
+
+@with_bounded_repr
+class Decision(NamedTuple):
+    """Holds the arguments of `observe` in one value."""
+
+    x: Any
+    z: Any = FROM_ROW
+    key: Any = None
+    time: Any = None
+    model: str | None = None
+    source: str | None = None
+    position: Any = None
 
 
 @dataclass(slots=True)

@@ -147,57 +147,51 @@ def _concatenate(places: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
 
 
 def _make_step(encoder: Encoder, name: str, feature: Feature) -> Step:
+    if feature.ratio is not None:
+        return _make_ratio_step(feature)
     if feature.kind == "number":
-        return (
-            _make_ratio_step(feature) if feature.ratio is not None else _make_number_step(feature)
-        )
+        return _make_coordinate_step(feature, plain_number)
     code_of = encoder.vocabularies[name].code_of
     if feature.embed is not None:
         return lambda value, must, coordinates: None  # embedding takes longer than a table anyway
     if feature.kind in ("protected", "person"):
         return lambda value, must, coordinates: code_of(value)
-    if feature.kind == "ordinal":
-        return _make_ordinal_step(feature, code_of)
+    if feature.kind == "ordinal" or (feature.mismatch is None and feature.missing == "match"):
+        return _make_coordinate_step(feature, code_of)
+    coordinates_of = None
     if feature.mismatch is not None:
-        coordinates_of = encoder.category_coordinates(name).tolist()
-
-        def read_mismatch(value: Any, must: list[int], coordinates: list[float]) -> int | None:
-            code = code_of(value)
-            if code is not None:
-                coordinates += coordinates_of[code]
-            return code
-
-        return read_mismatch
-    return _make_category_step(feature, code_of)
-
-
-def _make_category_step(feature: Feature, code_of: Callable[[Any], int | None]) -> Step:
-    apart = feature.missing == "match"
+        codes = np.arange(len(feature.values or ()))
+        coordinates_of = encoder.category_coordinates(name, codes).tolist()
 
     def read_category(value: Any, must: list[int], coordinates: list[float]) -> int | None:
         code = code_of(value)
         if code is not None:
-            if apart:
-                coordinates.append(float(code))
-            else:
+            if coordinates_of is None:
                 must.append(code)
+            else:
+                coordinates += coordinates_of[code]
         return code
 
     return read_category
 
 
-def _make_ordinal_step(feature: Feature, code_of: Callable[[Any], int | None]) -> Step:
+def _make_coordinate_step(
+    feature: Feature, read_number: Callable[[Any], float | int | None]
+) -> Step:
+    """Make the step of a column whose number, or code, is its one coordinate."""
     flagged = feature.missing == "mismatch"
 
-    def read_ordinal(value: Any, must: list[int], coordinates: list[float]) -> int | None:
-        code = code_of(value)
-        if code is not None:
+    def read_coordinate(
+        value: Any, must: list[int], coordinates: list[float]
+    ) -> float | int | None:
+        number = read_number(value)
+        if number is not None:
             if flagged:
                 must.append(0)
-            coordinates.append(float(code))
-        return code
+            coordinates.append(float(number))
+        return number
 
-    return read_ordinal
+    return read_coordinate
 
 
 def plain_number(value: Any) -> float | None:
@@ -205,20 +199,6 @@ def plain_number(value: Any) -> float | None:
     if type(value) is float:
         return value if isfinite(value) else None
     return float(value) if type(value) is int and -MAX_EXACT_INT <= value <= MAX_EXACT_INT else None
-
-
-def _make_number_step(feature: Feature) -> Step:
-    flagged = feature.missing == "mismatch"
-
-    def read_number(value: Any, must: list[int], coordinates: list[float]) -> float | None:
-        plain = plain_number(value)
-        if plain is not None:
-            if flagged:
-                must.append(0)
-            coordinates.append(plain)
-        return plain
-
-    return read_number
 
 
 def _make_ratio_step(feature: Feature) -> Step:

@@ -223,11 +223,11 @@ class TableReader:
         counts = {len(column) for column in columns.values()}
         count = counts.pop() if counts else 0
         z = sequence_of(z) if apart else self._pop_outputs(columns)
-        rows = self.encoder.read(columns, count)
-        key_column, keys = self.key_column, None
-        if key_column is not None:
-            keys = self._read_keys(require_list(columns[key_column]))
-        return Batch(rows.vectors, z, keys, rows.columns, rows.left_open)
+        batch = self.encoder.read(columns, count)
+        batch.outputs = z
+        if self.key_column is not None:
+            batch.keys = self._read_keys(require_list(columns[self.key_column]))
+        return batch
 
     def _pop_outputs(self, columns: dict[str, Column]) -> Any:
         """Take the outputs out of the columns; each decision has one."""
@@ -397,8 +397,7 @@ class TableReader:
                 stored[name][erased] = MISSING  # their records are zeros, and 0 is a code
                 if stored[name].max(initial=-1) >= len(vocabulary.values):
                     raise BadFile(f"the ledger has no word for a code of {name!r}: it was altered.")
-        rows = self.encoder.encode(stored, len(packed), vectors)
-        return Batch(rows.vectors, None, None, stored, rows.left_open)
+        return self.encoder.encode(stored, len(packed), vectors)
 
     def codes_in(
         self, dtype: np.dtype[Any], records: Bytes, erased: npt.NDArray[np.bool_]

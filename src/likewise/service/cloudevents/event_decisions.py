@@ -17,8 +17,7 @@ from urllib.parse import unquote
 import msgspec
 import numpy as np
 
-from likewise.monitor.protocol import Decision
-from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.monitor.readers.protocol import FROM_ROW, Decision
 from likewise.rule.rule import Rule
 from likewise.service.cloudevents.prediction_bodies import Array, PredictionRows
 from likewise.service.content_types import decode_leniently

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from likewise.errors import BadFile, LikewiseError
-from likewise.monitor.protocol import Decision
+from likewise.monitor.readers.protocol import Decision
 from likewise.service import body_types
 from likewise.service.body_types import LineError
 from likewise.service.content_types import decode_json
