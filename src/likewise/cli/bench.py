@@ -1,8 +1,6 @@
 """`likewise bench`: measure how fast this machine judges decisions, beside a NumPy scan."""
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from likewise.cli import options as o
 from likewise.cli.exit_codes import FINE
@@ -13,9 +11,7 @@ if TYPE_CHECKING:
 
 
 def bench(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Judge fewer decisions: takes some seconds.")
-    ] = False,
+    quick: bool = o.option("Judge fewer decisions: takes some seconds.", "--quick", default=False),
     json: o.Json = False,
 ) -> int:
     """Measure decisions per second on this machine, beside a NumPy scan of the whole past.

@@ -1,7 +1,6 @@
 """The list of all commands of `likewise`, in the order in which `--help` shows them."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -36,12 +35,9 @@ def _print_version(requested: bool) -> None:
 
 @app.callback()
 def likewise(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
-    ] = False,
+    version: bool = o.option(
+        "Print the version.", "--version", default=False, callback=_print_version, is_eager=True
+    ),
 ) -> None:
     """Find decisions that contradict an earlier decision about a similar case."""
 
@@ -49,22 +45,16 @@ def likewise(
 @app.command()
 def demo(
     context: typer.Context,
-    folder: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where to write the page, the data and the rule.")
-    ] = Path(),
+    folder: Path = o.option(
+        "Where to write the page, the data and the rule.", default=Path(), metavar="FOLDER"
+    ),
     json: o.Json = False,
-    serve: Annotated[
-        bool,
-        typer.Option(
-            "--serve", help="Let the decisions arrive within two minutes, and show pages."
-        ),
-    ] = False,
-    port: Annotated[
-        int,
-        typer.Option(
-            min=0, max=65535, help="The port of the pages, with --serve; 0: any free one."
-        ),
-    ] = 8800,
+    serve: bool = o.option(
+        "Let the decisions arrive within two minutes, and show pages.", "--serve", default=False
+    ),
+    port: int = o.option(
+        "The port of the pages, with --serve; 0: any free one.", default=8800, min=0, max=65535
+    ),
 ) -> int:
     """Watch generated loan decisions of a real model, and see what is found. Start here."""
     if serve:

@@ -5,9 +5,7 @@ and the numbers computed in reports/comparison.py.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from likewise.cli import options as o
 from likewise.cli.compare_options import CompareOptions
@@ -24,9 +22,7 @@ _PAIRS = 1  # of each kind on a terminal
 @o.with_option_groups()
 def compare(
     options: CompareOptions,
-    report: Annotated[
-        Path | None, typer.Option(metavar="PAGE.html", help="Write a page to show to others.")
-    ] = None,
+    report: Path | None = o.option("Write a page to show to others.", metavar="PAGE.html"),
     json: o.Json = False,
 ) -> int:
     """Compare two models: does one contradict itself more often, and where?

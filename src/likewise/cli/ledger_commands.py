@@ -28,18 +28,11 @@ from likewise.cli.terminal import (
 
 def erase(
     ledger: o.LedgerFolder,
-    key: Annotated[
-        list[str], typer.Option(metavar="KEY", help="The key of a decision; may be repeated.")
-    ] = [],  # noqa: B006 - the parser makes a new one
-    row: Annotated[
-        list[int],
-        typer.Option(
-            metavar="ROW", help="The row of a decision, instead of a key; may be repeated."
-        ),
-    ] = [],  # noqa: B006
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask. Needed where there is no terminal.")
-    ] = False,
+    key: list[str] = o.option("The key of a decision; may be repeated.", default=[], metavar="KEY"),
+    row: list[int] = o.option(
+        "The row of a decision, instead of a key; may be repeated.", default=[], metavar="ROW"
+    ),
+    yes: bool = o.option("Do not ask. Needed where there is no terminal.", "--yes", default=False),
     json: o.Json = False,
 ) -> int:
     """Erase decisions from a ledger: inputs, outputs and keys, in every file. There is no way back.
@@ -125,23 +118,15 @@ def migrate(
             " changed, which is possible only if the new rule gives the same verdicts.",
         ),
     ] = None,
-    rule: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The rule of the new ledger, as TOML.")
-    ] = None,
-    rename: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help='TOML: the new names of values by column: [job] then "clerk" = "office"; those of'
-            " the output under its own column, or [output].",
-        ),
-    ] = None,
-    add: Annotated[
-        list[str],
-        typer.Option(
-            metavar="COLUMN=VALUE", help="A value that all past decisions have in a new column."
-        ),
-    ] = [],  # noqa: B006 - the parser makes a new one
+    rule: Path | None = o.option("The rule of the new ledger, as TOML.", metavar="FILE"),
+    rename: Path | None = o.option(
+        'TOML: the new names of values by column: [job] then "clerk" = "office"; those of'
+        " the output under its own column, or [output].",
+        metavar="FILE",
+    ),
+    add: list[str] = o.option(
+        "A value that all past decisions have in a new column.", default=[], metavar="COLUMN=VALUE"
+    ),
     json: o.Json = False,
 ) -> int:
     """Make a ledger of another one, under another rule.
@@ -230,37 +215,22 @@ _VERIFY_FIELDS = (
 
 def verify(
     ledger: o.LedgerFolder,
-    head: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HEAD",
-            help="A head that was kept elsewhere, or a file with it: it must be on the chain.",
-        ),
-    ] = None,
-    signers: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Trusted signers (ssh-keygen's allowed signers): --head must be signed.",
-        ),
-    ] = None,
-    signer: Annotated[
-        str, typer.Option(metavar="NAME", help="Which of them must have signed.")
-    ] = "likewise",
-    authority: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Certificates of a time-stamping service: --head must be stamped."
-        ),
-    ] = None,
-    every: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help='Verify again and again: "1h", "30 minutes". Ends at the first'
-            " alteration. Each time, the head of the time before must be on the chain.",
-        ),
-    ] = None,
+    head: str | None = o.option(
+        "A head that was kept elsewhere, or a file with it: it must be on the chain.",
+        metavar="HEAD",
+    ),
+    signers: Path | None = o.option(
+        "Trusted signers (ssh-keygen's allowed signers): --head must be signed.", metavar="FILE"
+    ),
+    signer: str = o.option("Which of them must have signed.", default="likewise", metavar="NAME"),
+    authority: Path | None = o.option(
+        "Certificates of a time-stamping service: --head must be stamped.", metavar="FILE"
+    ),
+    every: str | None = o.option(
+        'Verify again and again: "1h", "30 minutes". Ends at the first'
+        " alteration. Each time, the head of the time before must be on the chain.",
+        metavar="TIME",
+    ),
     json: o.Json = False,
 ) -> int:
     """Walk a ledger's chain of hashes, and name the first row that is not as it was written.
@@ -337,19 +307,13 @@ def _read_head(head: str | None) -> str | None:
 
 def head(
     ledger: o.LedgerFolder,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the head to a file, too.")
-    ] = None,
-    sign: Annotated[
-        Path | None,
-        typer.Option(metavar="KEY", help="Sign that file with an OpenSSH key; writes FILE.sig."),
-    ] = None,
-    timestamp: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Have a service (RFC 3161) time-stamp that file; writes FILE.tsr."
-        ),
-    ] = None,
+    out: Path | None = o.option("Write the head to a file, too.", metavar="FILE"),
+    sign: Path | None = o.option(
+        "Sign that file with an OpenSSH key; writes FILE.sig.", metavar="KEY"
+    ),
+    timestamp: str | None = o.option(
+        "Have a service (RFC 3161) time-stamp that file; writes FILE.tsr.", metavar="URL"
+    ),
     json: o.Json = False,
 ) -> int:
     """Print the head of a ledger: keep it elsewhere to check later that nothing has changed."""

@@ -78,11 +78,7 @@ def bind_rule(
 
 
 def _bind_columns(
-    rule: Rule | None,
-    path: Path | None,
-    quick: RuleOptions,
-    columns: Sequence[str],
-    source: str,
+    rule: Rule | None, path: Path | None, quick: RuleOptions, columns: Sequence[str], source: str
 ) -> Binding:
     """Bind a rule; path: its file, or None for the rule of a ledger."""
     if rule is None or (path is None and quick != RuleOptions()):
