@@ -152,11 +152,7 @@ async def load(visit: Visit) -> PageData:
         "lines_computed": lines_computation and lines_computation.to_dict(),
         "lines": varied and varied.to_dict(),
         "curve": curve
-        and {
-            "epsilons": curve.epsilons,
-            "rates": curve.rates,
-            "comparable": curve.comparable,
-        },
+        and {"epsilons": curve.epsilons, "rates": curve.rates, "comparable": curve.comparable},
     }
 
     return PageData(

@@ -70,10 +70,7 @@ class PageAuthenticator:
     """Signs viewers in and out, and identifies them by request."""
 
     def __init__(
-        self,
-        service: Service,
-        settings: PagesSettings,
-        now: Callable[[], float] = clock.monotonic,
+        self, service: Service, settings: PagesSettings, now: Callable[[], float] = clock.monotonic
     ) -> None:
         self._service = service
         self._settings = settings

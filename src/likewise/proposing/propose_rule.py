@@ -107,11 +107,7 @@ def propose_and_try(
 
 
 def _try_rule(
-    rule: Rule,
-    table: Any,
-    proposal: Proposal,
-    profiles: dict[str, Profile],
-    outputs: Sequence[str],
+    rule: Rule, table: Any, proposal: Proposal, profiles: dict[str, Profile], outputs: Sequence[str]
 ) -> LoosenedRule:
     """Try the rule on the first rows that have an output."""
     first = table[:ROWS]

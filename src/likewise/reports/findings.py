@@ -162,11 +162,7 @@ class Tally:
     """
 
     def __init__(
-        self,
-        monitor: AnyMonitor,
-        *,
-        worst: int = 20,
-        columns: Sequence[str] | None = None,
+        self, monitor: AnyMonitor, *, worst: int = 20, columns: Sequence[str] | None = None
     ) -> None:
         self._monitor = monitor
         self._totals = Totals(monitor.rule.epsilon)
@@ -178,11 +174,7 @@ class Tally:
         self._worst.add(verdicts, self._monitor.past)
 
     def findings(
-        self,
-        *,
-        source: str | Evidence,
-        bad_rows: int = 0,
-        made: datetime.datetime | None = None,
+        self, *, source: str | Evidence, bad_rows: int = 0, made: datetime.datetime | None = None
     ) -> Findings:
         """Return what has been found so far.
 

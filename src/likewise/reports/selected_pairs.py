@@ -215,10 +215,7 @@ def choose_pairs(
 
 
 def _take_turns(
-    turns: list[list[ClearPair]],
-    chosen: list[ClearPair],
-    taken: set[tuple[str, int]],
-    most: int,
+    turns: list[list[ClearPair]], chosen: list[ClearPair], taken: set[tuple[str, int]], most: int
 ) -> None:
     """Go round, and take the next pair of each kind that is about nothing taken before."""
     queues = [iter(one) for one in turns]
