@@ -6,7 +6,7 @@ The work is in audit/pipeline.py; audit_summary.py prints the result.
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -33,14 +33,9 @@ LEAST_CELL_ROWS = 1_000
 @o.with_option_groups()
 def audit(
     context: typer.Context,
-    data: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DATA...",
-            help=f"{o.DATA_HELP} With --partition: files, folders or patterns.",
-            show_default=False,
-        ),
-    ],
+    data: list[str] = o.argument(
+        f"{o.DATA_HELP} With --partition: files, folders or patterns.", "DATA..."
+    ),
     rule: o.RuleFile = None,
     trust_code: o.TrustCode = False,
     report: Path | None = o.option("Write a page to show to others.", metavar="PAGE.html"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from likewise.cli.exit_codes import CommandError
 from likewise.cli.options import field_option
@@ -143,23 +143,18 @@ class ReadingOptions:
     @property
     def day_order(self) -> "DayOrder | None":
         """The order of day and month in 03/04/2024, if --dates gives it."""
-        from likewise.sources.time_columns import DAY_ORDERS
-
-        return next((order for order in DAY_ORDERS if order == self.dates), None)
+        return cast("DayOrder | None", self.dates)  # `__post_init__` has checked it
 
     def to_command(self, data: str) -> str:
         """Return a file and these options as they are typed, to read the file in the same way."""
-        options = [
-            *(["--format", self.format] if self.format else []),
-            *(["--delimiter", self.delimiter] if self.delimiter else []),
-            *(word for text in self.missing for word in ("--missing", text)),
-            *(["--decimal", self.decimal] if self.decimal else []),
-            *(["--dates", self.dates] if self.dates else []),
-            *(["--encoding", self.encoding] if self.encoding else []),
-            *([] if self.header is None else ["--header" if self.header else "--no-header"]),
-            *(["--sheet", self.sheet] if self.sheet else []),
-        ]
-        return shlex.join([data, *options])
+        words = [data]
+        for name in ("format", "delimiter", "missing", "decimal", "dates", "encoding", "sheet"):
+            value = getattr(self, name) or []
+            for text in [value] if isinstance(value, str) else value:
+                words += [f"--{name}", text]
+        if self.header is not None:
+            words.append("--header" if self.header else "--no-header")
+        return shlex.join(words)
 
     @property
     def source_settings(self) -> dict[str, Any]:

@@ -8,9 +8,7 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from likewise.cli import options as o
 from likewise.cli.exit_codes import DATA, FINE, INTERRUPTED, CommandError
@@ -74,9 +72,6 @@ def _confirm_erasure(what: str) -> None:
         raise CommandError("nothing was erased.", INTERRUPTED)
 
 
-_BACKUP_FIELDS = ("rows", "copied", "unchanged", "head")
-
-
 # `likewise backup`, `restore` and `migrate` make a ledger of another one.
 # A backup has the same rule, a migrated ledger another one. The source stays as it is, except that
 # `migrate` without a new folder changes its rule, if all verdicts stay the same.
@@ -84,40 +79,38 @@ _BACKUP_FIELDS = ("rows", "copied", "unchanged", "head")
 
 def backup(
     ledger: o.LedgerFolder,
-    to: Annotated[Path, typer.Argument(metavar="DEST", help="The folder of the copy.")],
+    to: Path = o.argument("The folder of the copy.", "DEST"),
     json: o.Json = False,
 ) -> int:
     """Copy a ledger, even while it is written: consistent and verified. Repeat to update a copy."""
     from likewise.ledger.backups import back_up
 
     open_for_reading(ledger).close()  # reports what is wrong with the folder
-    print_fields(back_up(ledger, to), *_BACKUP_FIELDS, as_json=json)
+    print_fields(back_up(ledger, to), as_json=json)
     return FINE
 
 
 def restore(
-    copy: Annotated[Path, typer.Argument(metavar="BACKUP", help="The folder of a copy.")],
-    to: Annotated[Path, typer.Argument(metavar="LEDGER", help="A new folder.")],
+    copy: Path = o.argument("The folder of a copy.", "BACKUP"),
+    to: Path = o.argument("A new folder.", "LEDGER"),
     json: o.Json = False,
 ) -> int:
     """Make a ledger of a copy, and verify it."""
     from likewise.ledger.backups import restore as restore_copy
 
     open_for_reading(copy).close()
-    print_fields(restore_copy(copy, to), *_BACKUP_FIELDS, as_json=json)
+    print_fields(restore_copy(copy, to), as_json=json)
     return FINE
 
 
 def migrate(
     ledger: o.LedgerFolder,
-    new: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[NEW]",
-            help="The folder of the new ledger. Without it the rule of the ledger itself is"
-            " changed, which is possible only if the new rule gives the same verdicts.",
-        ),
-    ] = None,
+    new: Path | None = o.argument(
+        "The folder of the new ledger. Without it the rule of the ledger itself is changed, which"
+        " is possible only if the new rule gives the same verdicts.",
+        "[NEW]",
+        default=None,
+    ),
     rule: Path | None = o.option("The rule of the new ledger, as TOML.", metavar="FILE"),
     rename: Path | None = o.option(
         'TOML: the new names of values by column: [job] then "clerk" = "office"; those of'
@@ -147,7 +140,7 @@ def migrate(
             rename=renames,
             add=dict(_parse_added(text) for text in add),
         )
-    print_fields(result, "rows", "judged_again", "head", "omitted_records", as_json=json)
+    print_fields(result, as_json=json)
     return FINE
 
 
@@ -198,19 +191,6 @@ def _number_or_text(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
-
-
-_VERIFY_FIELDS = (
-    "ok",
-    "first_row",
-    "rows",
-    "erased",
-    "pending",
-    "events",
-    "head",
-    "bad_row",
-    "problem",
-)
 
 
 def verify(
@@ -288,7 +268,7 @@ def _verify_once(ledger: Path, head: str | None, json: bool) -> tuple[int, str |
     """Verify once; return the exit code and the head."""
     with open_for_reading(ledger) as opened, progress(f"verifying {ledger}"):
         result = opened.verify(head)
-    print_fields(result, *_VERIFY_FIELDS, as_json=json)
+    print_fields(result, ok=result.ok, as_json=json)
     return (FINE, str(result.head)) if result.ok else (DATA, None)
 
 
@@ -346,8 +326,5 @@ def replay(ledger: o.LedgerFolder, json: o.Json = False) -> int:
     open_for_reading(ledger).close()  # reports what is wrong with the folder
     with progress(f"judging {ledger} again"):
         result = judge_again(ledger)
-    values = {
-        name: getattr(result, name) for name in ("ok", "rows", "partly_compared", "skipped", "row")
-    }
-    print_result({**values, "difference": result.difference}, str(result), as_json=json)
+    print_fields(result, ok=result.ok, as_json=json)
     return FINE if result.ok else DATA

@@ -90,6 +90,11 @@ def option(help: str, *names: str, default: Any = None, **more: Any) -> Any:
     return typer.Option(default, *names, help=help, **more)
 
 
+def argument(help: str, metavar: str, *, default: Any = ..., **more: Any) -> Any:
+    """Declare an argument as the default of a command's parameter; ...: it must be given."""
+    return typer.Argument(default, metavar=metavar, help=help, show_default=False, **more)
+
+
 def field_option(help: str, *names: str, default: Any = None, **more: Any) -> Any:
     """Declare an option as a field of a dataclass that commands take as a group of options."""
     metadata = {"option": typer.Option(*names, help=help, **more)}

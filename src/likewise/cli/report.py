@@ -1,7 +1,7 @@
 """`likewise report`: write a page about what a ledger holds."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -14,9 +14,7 @@ from likewise.cli.terminal import print_json, progress, say, say_lines
 
 def show(
     ledger: o.LedgerFolder,
-    row: Annotated[
-        int | None, typer.Argument(metavar="[ROW]", min=0, help="The row of the decision.")
-    ] = None,
+    row: int | None = o.argument("The row of the decision.", "[ROW]", default=None, min=0),
     key: str | None = o.option("The key of the decision, instead.", metavar="KEY"),
     json: o.Json = False,
 ) -> int:

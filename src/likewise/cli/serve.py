@@ -2,9 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from likewise.cli import options as o
 from likewise.cli.exit_codes import FINE, CommandError
@@ -97,9 +94,9 @@ def _split_list(text: str) -> list[str]:
 
 
 def serve(
-    config: Annotated[
-        Path | None, typer.Argument(metavar="CONFIG", help="A TOML file with monitors and limits.")
-    ] = None,
+    config: Path | None = o.argument(
+        "A TOML file with monitors and limits.", "CONFIG", default=None
+    ),
     rule: Path | None = o.option(
         "Serve a single monitor, `default`, with this rule.", metavar="RULE"
     ),

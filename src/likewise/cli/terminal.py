@@ -68,9 +68,9 @@ def print_result(values: Mapping[str, Any], text: str, *, as_json: bool) -> None
         say(text)
 
 
-def print_fields(result: object, *names: str, as_json: bool) -> None:
-    """Print a result: an object of these fields, or its own text for people."""
-    print_result({name: getattr(result, name) for name in names}, str(result), as_json=as_json)
+def print_fields(result: object, *, as_json: bool, **more: Any) -> None:
+    """Print a result: an object of its fields, and more of them, or its own text for people."""
+    print_result({**more, **vars(result)}, str(result), as_json=as_json)
 
 
 def confirm(question: str) -> bool:
