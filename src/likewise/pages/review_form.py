@@ -70,14 +70,8 @@ async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> s
 
         def write() -> None:
             record_action(served, visit.viewer.actor, "review", row=row)
-            served.monitor.ledger.review(
-                row,
-                witness,
-                disposition,
-                reason=reason,
-                reviewer=reviewer,
-                verified=visit.viewer.verified,
-            )
+            review, verified = served.monitor.ledger.review, visit.viewer.verified
+            review(row, witness, disposition, reason=reason, reviewer=reviewer, verified=verified)
 
         await served.run_in_turn(write)
     finally:
@@ -106,9 +100,7 @@ def _next_url(
 ) -> str:
     if fields.get("state"):
         return visit.url("queue", state=_queue_state(fields), done=done)
-    if witness is None:
-        return visit.url(f"pairs/{row}", done=done)
-    return visit.url(f"pairs/{row}/{witness}", done=done)
+    return visit.url(f"pairs/{row}" + f"/{witness}" * (witness is not None), done=done)
 
 
 PARTS: tuple[PagePart, ...] = (

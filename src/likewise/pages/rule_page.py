@@ -179,10 +179,10 @@ async def _request_computations(
     served, ask = visit.served, visit.computations.ask
     if not served.next_row or served.monitor.slope is not None:
         return None, None
-    epsilons = await ask(served, "rule", lambda: _try_epsilons(served), recompute=recompute)
+    epsilons = await ask(served, "rule", lambda: _try_epsilons(served), recompute)
     if served.monitor.rule.features is None:
         return epsilons, None
-    lines = await ask(served, "lines of the rule", lambda: _vary_lines(served), recompute=recompute)
+    lines = await ask(served, "lines of the rule", lambda: _vary_lines(served), recompute)
     return epsilons, lines
 
 

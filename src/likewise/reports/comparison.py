@@ -61,6 +61,22 @@ class ComparedHistory:
     groups: tuple[GroupEffects, ...]
     computed: Provenance
 
+    def to_dict(self) -> dict[str, Any]:
+        names = ("name", "comparable", "violations", "pairs", "bad_rows")
+        share, paired = self.share, self.in_any_pair
+        return {
+            **{name: getattr(self, name) for name in names},
+            "rows": self.decisions,
+            "compared_rows": self.compared,
+            "rate_among_comparable": share.rate,
+            "rate_among_comparable_interval": [share.low, share.high],
+            "in_any_pair": paired.count,
+            "rate_in_any_pair": paired.rate,
+            "rate_in_any_pair_interval": [paired.low, paired.high],
+            "groups": [one.to_dict() for one in self.groups],
+            "computed": asdict(self.computed),
+        }
+
 
 @dataclass(frozen=True)
 class ShownPair:
@@ -120,9 +136,9 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: numbers, text, lists and dictionaries only."""
         return {
-            "a": _side(self.one),
-            "b": _side(self.other),
-            "difference": None if self.difference is None else asdict(self.difference),
+            "a": self.one.to_dict(),
+            "b": self.other.to_dict(),
+            "difference": self.difference and asdict(self.difference),
             "matched_by": self.matched_by,
             "common_cases": self.common,
             "new": self.new.to_dict(),
@@ -133,25 +149,6 @@ class Comparison:
             "command": self.command,
             "rule": self.rule.to_toml(),
         }
-
-
-def _side(side: ComparedHistory) -> dict[str, Any]:
-    return {
-        "name": side.name,
-        "rows": side.decisions,
-        "compared_rows": side.compared,
-        "comparable": side.comparable,
-        "violations": side.violations,
-        "rate_among_comparable": side.share.rate,
-        "rate_among_comparable_interval": [side.share.low, side.share.high],
-        "in_any_pair": side.in_any_pair.count,
-        "rate_in_any_pair": side.in_any_pair.rate,
-        "rate_in_any_pair_interval": [side.in_any_pair.low, side.in_any_pair.high],
-        "pairs": side.pairs,
-        "bad_rows": side.bad_rows,
-        "groups": [one.to_dict() for one in side.groups],
-        "computed": asdict(side.computed),
-    }
 
 
 def compare(
