@@ -80,9 +80,8 @@ def first_rows(source: DecisionFile, most: int) -> tuple[Table, list[RefusedRow]
     text = source.text
     if text is None:
         return whole, refused
-    return whole.with_columns(
-        [_guess_numbers(whole[name], text) for name in whole.columns]
-    ), refused
+    guessed = [_guess_numbers(whole[name], text) for name in whole.columns]
+    return whole.with_columns(guessed), refused
 
 
 def _guess_numbers(values: pl.Series, text: TextColumns) -> pl.Series:
@@ -130,11 +129,8 @@ def _remark_late_word(values: pl.Series, unfit: pl.Series) -> Remark:
 
 def _remark_long_number(values: pl.Series, at: int) -> Remark:
     """Remark that numbers of many digits stay text, since float64 would change them."""
-    return Remark(
-        "whole numbers of many digits are read as words, since float64 would round them",
-        values.name,
-        values[at],
-    )
+    what = "whole numbers of many digits are read as words, since float64 would round them"
+    return Remark(what, values.name, values[at])
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,9 +191,8 @@ class Profile:
     @cached_property
     def numbers(self) -> Floats:
         """NaN where missing, or where float64 would round a whole number."""
-        return read_number_column(
-            self.name, [None if is_rounded(one) else one for one in self.values]
-        )
+        exact = [None if is_rounded(one) else one for one in self.values]
+        return read_number_column(self.name, exact)
 
     @cached_property
     def codes(self) -> Rows:
