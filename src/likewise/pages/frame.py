@@ -117,8 +117,7 @@ def stream_blocks(
         values = {"data": data, "visit": visit, **more()}
         return {name: render_block(template, name, **values) for name in blocks}
 
-    place = f"{place} {visit.served.name}"
-    events = visit.live.stream_events(place, render_blocks)
+    events = visit.live.stream_events(f"{place} {visit.served.name}", render_blocks)
     return EventStream(visit.service, events, visit.is_still_allowed)
 
 

@@ -65,19 +65,16 @@ class PairDetails:
         return pair_card(self.pair, self.rule, later=self.later, earlier=self.earlier)
 
     def to_dict(self) -> dict[str, Any]:
+        names = ("row", "count", "comparable", "missing_decisions", "disposition")
         return {
-            "row": self.row,
+            **{name: getattr(self, name) for name in names},
             "witness": self.witness.row,
-            "pair": None if self.pair is None else self.pair.to_dict(),
+            "pair": self.pair and self.pair.to_dict(),
             "time": self.later.time,
             "witness_time": self.earlier.time,
             "key": json_value(self.keys[0]),
             "witness_key": json_value(self.keys[1]),
-            "count": self.count,
-            "comparable": self.comparable,
-            "missing_decisions": self.missing_decisions,
             "other_witnesses": list(self.others),
-            "disposition": self.disposition,
             "reviews": [asdict(review) for review in self.reviews],
         }
 

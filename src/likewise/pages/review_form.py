@@ -32,9 +32,8 @@ STATES = {"open": "not reviewed", "unclear": "unclear", "second": "a second look
 async def review(visit: Visit, fields: Mapping[str, str]) -> str:
     disposition = fields.get("disposition", "")
     if disposition not in FINAL:
-        raise Refusal(
-            422, f"the disposition is {disposition[:60]!r}; expected one of {', '.join(FINAL)}."
-        )
+        what = f"the disposition is {disposition[:60]!r}"
+        raise Refusal(422, f"{what}; expected one of {', '.join(FINAL)}.")
     return await _write(visit, fields, disposition)
 
 

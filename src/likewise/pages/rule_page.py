@@ -4,7 +4,7 @@ Cost: another epsilon is tried on the newest `MOST_ROWS` decisions, fewer if inp
 line of a rule for tables is changed on `MOST_VARIED`. Both are computed in the background.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -137,11 +137,8 @@ async def load(visit: Visit) -> PageData:
         "toml": rule.to_toml(),
         "fingerprint": rule.fingerprint,
         "words": {
-            "alike": words.alike,
-            "conditions": [
-                {"columns": list(names), "what": what} for names, what in words.conditions
-            ],
-            "different": words.different,
+            **asdict(words),
+            "conditions": [{"columns": names, "what": what} for names, what in words.conditions],
             "notes": notes,
         },
         "rows": served.next_row,

@@ -129,9 +129,13 @@ class Comparison:
     command: str | None = None
 
     @property
+    def sides(self) -> tuple[ComparedHistory, ComparedHistory]:
+        return self.one, self.other
+
+    @property
     def nothing_compared(self) -> tuple[ComparedHistory, ...]:
         """The sides in which no decision had an earlier similar case."""
-        return tuple(side for side in (self.one, self.other) if side.comparable == 0)
+        return tuple(side for side in self.sides if side.comparable == 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: numbers, text, lists and dictionaries only."""
@@ -167,9 +171,8 @@ def compare(
     whole = len(one), len(other)
     length = min(whole)
     one, other = one.truncate(length), other.truncate(length)
-    matched_by: MatchedBy = "places and values"
-    if one.keys is not None and other.keys is not None:
-        matched_by = "keys"
+    has_keys = one.keys is not None and other.keys is not None
+    matched_by: MatchedBy = "keys" if has_keys else "places and values"
     in_other = _counterparts(one, other, matched_by)
     in_one = np.full(length, -1, np.int64)
     both = np.flatnonzero(in_other >= 0)
@@ -254,13 +257,9 @@ def _have_same_values(one: Past, rows: Rows, other: Past, others: Rows) -> npt.N
         values = past.values(row)
         return [values[name] for name in names]
 
-    return np.array(
-        [
-            read_values(one, row) == read_values(other, place)
-            for row, place in zip(rows.tolist(), others.tolist(), strict=True)
-        ],
-        np.bool_,
-    )
+    pairs = zip(rows.tolist(), others.tolist(), strict=True)
+    same = [read_values(one, row) == read_values(other, place) for row, place in pairs]
+    return np.array(same, np.bool_)
 
 
 def _pair_codes(later: Rows, earlier: Rows, length: int) -> Rows:
