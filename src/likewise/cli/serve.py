@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from likewise.cli import options as o
 from likewise.cli.exit_codes import FINE, CommandError
@@ -77,15 +78,12 @@ def token(
     for monitor in client.monitors or ():
         if not NAME_PATTERN.fullmatch(monitor):
             raise CommandError(f"{monitor!r} is no name of a monitor.")
-    lines = ["[[tokens]]", f'name = "{client.name}"', f'hash = "{client.hash}"']
-    lines.append(f"scopes = {toml_value(list(client.scopes))}")
+    settings: dict[str, Any] = {"name": name, "hash": hashed, "scopes": list(client.scopes)}
     if client.monitors is not None:
-        lines.append(f"monitors = {toml_value(list(client.monitors))}")
-    say_lines(
-        "\n".join(["The token, for the client; it is not shown again:", "", f"    {secret}", ""]),
-        wrap=False,
-    )
-    say_lines("\n".join(["For the settings of the server:", "", *lines]), wrap=False)
+        settings["monitors"] = list(client.monitors)
+    lines = [f"{setting} = {toml_value(value)}" for setting, value in settings.items()]
+    say_lines(f"The token, for the client; it is not shown again:\n\n    {secret}\n", wrap=False)
+    say_lines("\n".join(["For the settings of the server:", "", "[[tokens]]", *lines]), wrap=False)
     return FINE
 
 
