@@ -95,10 +95,8 @@ def _select_witness(row: int, witness: int | None, nearest: tuple[Witness, ...])
             return one
     if not nearest:
         raise BadRow(f"row {row} contradicts no earlier decision that is known here.", row=row)
-    raise BadRow(
-        f"row {witness} is not among the decisions known here that row {row} contradicts.",
-        row=witness,
-    )
+    what = f"row {witness} is not among the decisions known here that row {row} contradicts."
+    raise BadRow(what, row=witness)
 
 
 def load_ledger_pair(ledger: Ledger, row: int, witness: int | None) -> PairDetails:

@@ -242,10 +242,9 @@ def count_in_ledger(
         start += len(chunk)
         seconds = np.minimum(chunk.times / 1e6, now)  # a client's clock may be ahead
         last = max(last, float(seconds.max(initial=0.0)))
-        comparable = (
-            chunk.facts["comparable"] > 0 if counts_comparable else np.ones(len(chunk), np.bool_)
-        )
-        flags = np.stack([np.ones(len(chunk)), comparable, chunk.counts > 0])
+        every = np.ones(len(chunk))
+        comparable = chunk.facts["comparable"] > 0 if counts_comparable else every
+        flags = np.stack([every, comparable, chunk.counts > 0])
         for span in SPANS:
             inside = seconds > now - span.step * span.windows
             numbers, places = np.unique(seconds[inside] // span.step, return_inverse=True)
@@ -260,7 +259,5 @@ def count_in_ledger(
 def _total(served: ServedMonitor) -> WindowCounts:
     counts = served.counts
     decisions = counts.decisions.total()
-    counts_comparable = served.monitor.comparable
-    return WindowCounts(
-        decisions, counts.comparable if counts_comparable else decisions, counts.violations.total()
-    )
+    comparable = counts.comparable if served.monitor.comparable else decisions
+    return WindowCounts(decisions, comparable, counts.violations.total())

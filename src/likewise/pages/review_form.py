@@ -50,20 +50,16 @@ async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> s
     leases = visit.state.leases
     holder = leases.find_holder(row)
     if not leases.claim(row, reviewer):
-        raise Refusal(
-            409, f"{holder!r} works on row {row}. Nothing was saved: choose another pair."
-        )
+        why = f"{holder!r} works on row {row}. Nothing was saved: choose another pair."
+        raise Refusal(409, why)
     try:
         seen = fields.get("seen", "")
         reviews = await served.read_ledger(Ledger.reviews, row)
         last = reviews[-1] if reviews else None
         if seen != ("-1" if last is None else str(last.event)):
             who = "somebody" if last is None else last.reviewer
-            raise Refusal(
-                409,
-                f"{who[:100]!r} has reviewed row {row} since you opened it. Nothing was saved:"
-                " look at it again.",
-            )
+            since = f"{who[:100]!r} has reviewed row {row} since you opened it"
+            raise Refusal(409, f"{since}. Nothing was saved: look at it again.")
         if disposition == "open" and (last is None or last.reviewer != reviewer):
             raise Refusal(409, "only the last review can be undone, by the person who wrote it.")
 
