@@ -123,7 +123,7 @@ def test_span_is_the_finest_that_holds_enough():
     assert played([0.1] * 20, each=5)[0].choose_span(None, NOW + 60) is SPANS[1]
     assert played([0.1] * 20, each=1)[0].choose_span(None, NOW + 60) is SPANS[0]  # which has it all
     pulse, _ = played([0.1] * 20)
-    assert [pulse.choose_span(span.key).key for span in SPANS] == [span.key for span in SPANS]
+    assert [pulse.choose_span(span.key, NOW).key for span in SPANS] == [span.key for span in SPANS]
     assert pulse.choose_span("nonsense", NOW + 60) is SPANS[0]
 
 

@@ -6,7 +6,7 @@ The work is in audit/pipeline.py; audit_summary.py prints the result.
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -33,91 +33,62 @@ LEAST_CELL_ROWS = 1_000
 @o.with_option_groups()
 def audit(
     context: typer.Context,
-    data: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DATA...",
-            help=f"{o.DATA_HELP} With --partition: files, folders or patterns.",
-            show_default=False,
-        ),
-    ],
+    data: list[str] = o.argument(
+        f"{o.DATA_HELP} With --partition: files, folders or patterns.", "DATA..."
+    ),
     rule: o.RuleFile = None,
     trust_code: o.TrustCode = False,
-    report: Annotated[
-        Path | None, typer.Option(metavar="PAGE.html", help="Write an HTML report.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write every violating pair with the values of both decisions, for review: .xlsx,"
-            " .csv, .parquet or .jsonl.",
-        ),
-    ] = None,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Keep the decisions and verdicts in a new ledger."),
-    ] = None,
-    max_rate: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            min=0.0,
-            max=1.0,
-            help="End with exit code 1 if a larger share of decisions contradicts another;"
-            " --max-rate-of says which share.",
-        ),
-    ] = None,
-    max_rate_of: Annotated[
-        str,
-        typer.Option(
-            metavar="any-pair|later|comparable",
-            help="Which share --max-rate limits. any-pair: decisions in any contradicting pair,"
-            " the same in every order. later: those that contradict an earlier one. comparable:"
-            " the latter, as a share of those that had an earlier similar case.",
-        ),
-    ] = "any-pair",
+    report: Path | None = o.option("Write an HTML report.", metavar="PAGE.html"),
+    out: Path | None = o.option(
+        "Write every violating pair with the values of both decisions, for review: .xlsx,"
+        " .csv, .parquet or .jsonl.",
+        metavar="FILE",
+    ),
+    ledger: Path | None = o.option(
+        "Keep the decisions and verdicts in a new ledger.", metavar="FOLDER"
+    ),
+    max_rate: float | None = o.option(
+        "End with exit code 1 if a larger share of decisions contradicts another;"
+        " --max-rate-of says which share.",
+        metavar="SHARE",
+        min=0.0,
+        max=1.0,
+    ),
+    max_rate_of: str = o.option(
+        "Which share --max-rate limits. any-pair: decisions in any contradicting pair,"
+        " the same in every order. later: those that contradict an earlier one. comparable:"
+        " the latter, as a share of those that had an earlier similar case.",
+        default="any-pair",
+        metavar="any-pair|later|comparable",
+    ),
     time_column: o.TimeColumn = None,
     within: o.Within = None,
     model_column: o.ModelColumn = None,
-    max_ahead: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="How far a time may be ahead of the clock for a ledger to accept it:"
-            ' "5 minutes" unless given, "any" for no limit.',
-        ),
-    ] = None,
-    partition: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="For files larger than memory: sort decisions into cells in this folder, and judge"
-            " one cell after the other. The report is the same. After an interruption, the same"
-            " command continues where it was.",
-        ),
-    ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(metavar="N", min=1, help="With --partition: how many processes judge cells."),
-    ] = 1,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="With --partition: a Ray cluster judges cells; its machines must see the files and"
-            " the folder under the same paths.",
-        ),
-    ] = None,
-    cell_rows: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="With --partition: at most so many decisions in a cell, if possible; 1,000,000"
-            " unless given, 1,000 at least. Smaller cells need less memory.",
-        ),
-    ] = None,
+    max_ahead: str | None = o.option(
+        "How far a time may be ahead of the clock for a ledger to accept it:"
+        ' "5 minutes" unless given, "any" for no limit.',
+        metavar="TEXT",
+    ),
+    partition: Path | None = o.option(
+        "For files larger than memory: sort decisions into cells in this folder, and judge"
+        " one cell after the other. The report is the same. After an interruption, the same"
+        " command continues where it was.",
+        metavar="FOLDER",
+    ),
+    workers: int = o.option(
+        "With --partition: how many processes judge cells.", default=1, metavar="N", min=1
+    ),
+    ray: str | None = o.option(
+        "With --partition: a Ray cluster judges cells; its machines must see the files and"
+        " the folder under the same paths.",
+        metavar="ADDRESS",
+    ),
+    cell_rows: int | None = o.option(
+        "With --partition: at most so many decisions in a cell, if possible; 1,000,000"
+        " unless given, 1,000 at least. Smaller cells need less memory.",
+        metavar="N",
+        min=1,
+    ),
     json: o.Json = False,
     *,
     quick: o.RuleOptions,

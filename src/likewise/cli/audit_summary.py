@@ -3,7 +3,7 @@
 Values from the data may hold anything: terminal.py makes them printable.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from likewise.cli.exit_codes import CommandError
 from likewise.cli.terminal import print_json, say, say_lines
 from likewise.reports.finding_words import describe_findings, describe_rule, describe_time_limit
 from likewise.reports.findings import Findings
+from likewise.rule.rule import Rule
 from likewise.tables.printing import percent
 
 MEASURES = {
@@ -115,10 +116,7 @@ def print_audit_json(audited: AuditResult, limit: MaxRate, *, pairs: bool) -> No
 def print_summary(audited: AuditResult, limit: MaxRate, written: Mapping[str, Path | None]) -> None:
     """Print the findings, the rule, the clearest pairs, and what was written."""
     findings, unit = audited.findings, audited.source.unit
-    first, *more = describe_findings(findings)
-    say(first, "bold red" if findings.nothing_compared else "bold")
-    for line in more:
-        say(line)
+    print_sentences(describe_findings(findings), findings.nothing_compared)
     if findings.pairs > findings.violations:
         say(f"Violating pairs: {findings.pairs:,}")
     if findings.computed.order.column is not None:
@@ -126,11 +124,7 @@ def print_summary(audited: AuditResult, limit: MaxRate, written: Mapping[str, Pa
     if audited.alarms is not None:
         at = f"{unit} {audited.find_place(audited.alarms.first or 0)[0]:,} of the file"
         say(audited.alarms.describe(at))
-    say()
-    say("The rule", "bold")
-    within = describe_time_limit(findings.computed.order.within)
-    for line in shorten_rule([*describe_rule(findings.rule), *within]):
-        say(f"  {line}")
+    print_rule(findings.rule, findings.computed.order.within)
     for placed in findings.worst[:_PAIRS]:
         later, file = audited.find_place(placed.pair.row or 0)
         earlier, other_file = audited.find_place(placed.pair.witness.row)
@@ -146,6 +140,21 @@ def print_summary(audited: AuditResult, limit: MaxRate, written: Mapping[str, Pa
     say()
     for ending, style in _final_lines(audited, limit, written):
         say(ending, style)
+
+
+def print_sentences(sentences: Sequence[str], is_empty: bool) -> None:
+    """Print what was found, the most important first; is_empty: nothing could be compared."""
+    say(sentences[0], "bold red" if is_empty else "bold")
+    for line in sentences[1:]:
+        say(line)
+
+
+def print_rule(rule: Rule, within: str | None) -> None:
+    """Print a rule in words, with the limit in time."""
+    say()
+    say("The rule", "bold")
+    for line in shorten_rule([*describe_rule(rule), *describe_time_limit(within)]):
+        say(f"  {line}")
 
 
 def describe_refused_rows(refused: RefusedRows, unit: str) -> list[dict[str, Any]]:

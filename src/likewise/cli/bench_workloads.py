@@ -5,16 +5,21 @@ at the end of the history, on the same decisions as the monitor.
 Invariant: a figure is given only if both name the same witnesses, and there are some.
 """
 
+import platform
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from likewise.cli.terminal import print_json, say
 from likewise.monitor.monitor import Monitor
 from likewise.rule.rule import Rule
+from likewise.runtime.machine import NOT_FINAL, count_cores, is_final
+from likewise.search.kernels.compile import way
+from likewise.version import __version__
 
 _PROBES = 100
 
@@ -133,3 +138,46 @@ WORKLOADS = (
     Workload("8 whole numbers, linf", Rule("linf", 5), _whole_numbers, 200_000, 20_000),
     Workload("64 numbers, l2", Rule("l2", 0.1), _embeddings, 50_000, 10_000),
 )
+
+
+# What is printed
+
+
+def _describe_machine() -> dict[str, Any]:
+    return {
+        "likewise": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "kernels": way,
+        "machine": platform.machine(),
+        "cores": count_cores(),
+    }
+
+
+def print_results(results: list[BenchResult], load: float | None, *, as_json: bool) -> None:
+    """Print what was measured, the machine and its load."""
+    if as_json:
+        state = {"machine_load": None if load is None else round(load, 2), "final": is_final(load)}
+        workloads = [asdict(result) for result in results]
+        print_json({**_describe_machine(), **state, "workloads": workloads})
+        return
+    say("Decisions per second", "bold")
+    say()
+    lines: list[tuple[str, ...]] = [
+        ("", "past", "flagged", "observe_many", "observe", "NumPy scan", "faster")
+    ]
+    for one in results:
+        speeds = (f"{speed:,.0f}" for speed in (one.observe_many, one.observe, one.scan))
+        flagged, faster = f"{one.violations / one.rows:.1%}", f"{one.observe / one.scan:,.0f}x"
+        lines.append((one.name, f"{one.rows:,}", flagged, *speeds, faster))
+    first, *widths = (max(map(len, column)) for column in zip(*lines, strict=True))
+    for name, *cells in lines:
+        say("  ".join([name.ljust(first), *map(str.rjust, cells, widths)]))
+    say()
+    say("observe_many judges all decisions in one call, observe a single one after them; `faster`")
+    say("compares observe with a scan of the same past. Both named the same witnesses.")
+    say(", ".join(f"{name} {value}" for name, value in _describe_machine().items()))
+    if load is not None:
+        say(f"Load of the machine {load:.2f}, where 1 is this measurement alone.")
+    if not is_final(load):
+        say(f"Not final: above {NOT_FINAL} other programs slow down what is measured.", "bold")

@@ -8,9 +8,7 @@ Cost: all decisions of the file are in memory at once; a few passes over them.
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from likewise.cli import options as o
 from likewise.cli.exit_codes import DATA, FINE, CommandError
@@ -29,18 +27,10 @@ def calibrate(
     data: o.Data,
     rule: o.RuleFile = None,
     trust_code: o.TrustCode = False,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            metavar="SHARE",
-            help="Find the largest epsilon that flags at most this share.",
-        ),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="CURVE.html", help="Write the curve as a page.")
-    ] = None,
+    rate: float | None = o.option(
+        "Find the largest epsilon that flags at most this share.", min=0.0, max=1.0, metavar="SHARE"
+    ),
+    report: Path | None = o.option("Write the curve as a page.", metavar="CURVE.html"),
     json: o.Json = False,
     *,
     quick: o.RuleOptions,

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -38,12 +38,9 @@ def _print_version(requested: bool) -> None:
 
 @app.callback()
 def likewise(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
-    ] = False,
+    version: bool = o.option(
+        "Print the version.", "--version", default=False, callback=_print_version, is_eager=True
+    ),
 ) -> None:
     """Find decisions that contradict an earlier decision about a similar case."""
 
@@ -51,23 +48,18 @@ def likewise(
 @app.command()
 def demo(
     context: typer.Context,
-    folder: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where to write the page, the data and the rule.")
-    ] = Path(),
+    folder: Path = o.option(
+        "Where to write the page, the data and the rule.", default=Path(), metavar="FOLDER"
+    ),
     json: o.Json = False,
-    serve: Annotated[
-        bool,
-        typer.Option(
-            "--serve",
-            help="Show pages in a browser while the decisions arrive, for two minutes.",
-        ),
-    ] = False,
-    port: Annotated[
-        int,
-        typer.Option(
-            min=0, max=65535, help="The port of the pages, with --serve; 0: any free one."
-        ),
-    ] = 8800,
+    serve: bool = o.option(
+        "Show pages in a browser while the decisions arrive, for two minutes.",
+        "--serve",
+        default=False,
+    ),
+    port: int = o.option(
+        "The port of the pages, with --serve; 0: any free one.", default=8800, min=0, max=65535
+    ),
 ) -> int:
     """Generate loan decisions of a model, and show what likewise finds. Start here."""
     if serve:

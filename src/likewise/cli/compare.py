@@ -5,9 +5,7 @@ and the numbers computed in reports/comparison.py.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from likewise.cli import options as o
 from likewise.cli.compare_options import CompareOptions
@@ -24,9 +22,7 @@ _PAIRS = 1  # of each kind on a terminal
 @o.with_option_groups()
 def compare(
     options: CompareOptions,
-    report: Annotated[
-        Path | None, typer.Option(metavar="PAGE.html", help="Write an HTML report.")
-    ] = None,
+    report: Path | None = o.option("Write an HTML report.", metavar="PAGE.html"),
     json: o.Json = False,
 ) -> int:
     """Compare two models: does one contradict itself more often, and where?
@@ -61,20 +57,12 @@ def compare(
 
 def _print(comparison: "Comparison", report: Path | None) -> None:
     """Print the comparison, the rule, a pair of each kind, and what was written."""
-    from likewise.cli.audit_summary import clip_pair, shorten_rule
+    from likewise.cli.audit_summary import clip_pair, print_rule, print_sentences
     from likewise.reports.compare_page import INTERVALS, describe_comparison
-    from likewise.reports.finding_words import describe_rule, describe_time_limit
 
-    first, *more = describe_comparison(comparison)
-    say(first, "bold red" if comparison.nothing_compared else "bold")
-    for line in more:
-        say(line)
+    print_sentences(describe_comparison(comparison), bool(comparison.nothing_compared))
     say(INTERVALS)
-    say()
-    say("The rule", "bold")
-    within = describe_time_limit(comparison.one.computed.order.within)
-    for line in shorten_rule([*describe_rule(comparison.rule), *within]):
-        say(f"  {line}")
+    print_rule(comparison.rule, comparison.one.computed.order.within)
     kinds = (
         ("New", comparison.new, comparison.other),
         ("Gone", comparison.gone, comparison.one),

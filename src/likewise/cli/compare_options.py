@@ -31,22 +31,16 @@ class CompareOptions:
     ] = None
     rule: o.RuleFile = None
     trust_code: o.TrustCode = False
-    model_column: Annotated[
-        str | None,
-        typer.Option(
-            "--model-column",
-            "--version-column",
-            metavar="COLUMN",
-            help="Compare two models within A: the column that says which one decided.",
-        ),
-    ] = None
-    first: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Which model comes first, where there are several."),
-    ] = None
-    second: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Which model it is compared with.")
-    ] = None
+    model_column: str | None = o.field_option(
+        "Compare two models within A: the column that says which one decided.",
+        "--model-column",
+        "--version-column",
+        metavar="COLUMN",
+    )
+    first: str | None = o.field_option(
+        "Which model comes first, where there are several.", metavar="MODEL"
+    )
+    second: str | None = o.field_option("Which model it is compared with.", metavar="MODEL")
     time_column: o.TimeColumn = None
     within: o.Within = None
     quick: o.RuleOptions

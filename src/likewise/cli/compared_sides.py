@@ -85,7 +85,7 @@ def _shared_rule(options: CompareOptions, ledgers: Sequence[Ledger | None]) -> R
             raise CommandError(
                 f"the ledger {opened[0].path} has another rule than"
                 f" {options.rule if len(opened) < 2 else opened[1].path}: contradictions under two"
-                " rules cannot be compared. Begin a ledger under the other's rule.",
+                " rules cannot be compared. Begin a ledger under the other's rule."
             )
     return rules[0]
 

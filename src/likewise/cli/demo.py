@@ -15,16 +15,36 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from likewise.audit.kept_rows import KeptRows
+from likewise.cli.demo_loans import (
+    DECISIONS,
+    RULE,
+    SEED,
+    UPDATED,
+    UPDATED_ON,
+    Row,
+    generate_decisions,
+    to_csv,
+)
 from likewise.cli.exit_codes import CommandError
 from likewise.cli.terminal import print_json, progress, say_lines, say_on_stderr
+from likewise.errors import BadFile
+from likewise.monitor.calibration import calibrate, calibrate_like_cases
+from likewise.monitor.monitor import Monitor
+from likewise.monitor.readers.protocol import Decision
+from likewise.reports.evidence import Evidence, JudgingOrder
+from likewise.reports.finding_words import describe_findings, describe_rule
+from likewise.reports.findings import Findings, Tally, curve_of
+from likewise.reports.report_page import write_page
+from likewise.rule.rule import Rule
 from likewise.runtime.machine import MachineLoad
-
-if TYPE_CHECKING:
-    from likewise.cli.demo_loans import Row
-    from likewise.reports.findings import Findings
-
+from likewise.runtime.private_files import write_atomically
+from likewise.sources.protocol import Chunk
+from likewise.tables.printing import percent
 
 SECONDS = 120.0
 MONITOR = "loans"
@@ -43,7 +63,7 @@ class ArrivingDecisions:
 
     OPERATIONS = ()
 
-    def __init__(self, rows: "Sequence[Row]", updated: int, seconds: float = SECONDS) -> None:
+    def __init__(self, rows: Sequence[Row], updated: int, seconds: float = SECONDS) -> None:
         """updated: the row from which the second model answers"""
         self._rows, self._updated, self._seconds = rows, updated, seconds
 
@@ -71,8 +91,6 @@ class ArrivingDecisions:
         )
 
     def _decision(self, i: int) -> Any:
-        from likewise.monitor.readers.protocol import Decision
-
         return Decision(self._rows[i], model=MODELS[i >= self._updated])
 
 
@@ -85,7 +103,6 @@ def serve_demo(port: int, *, seconds: float = SECONDS) -> int:
         raise CommandError(
             f"{error.name} is missing: pip install '.[serve]' in the clone of likewise."
         ) from None
-    from likewise.cli.demo_loans import DECISIONS, RULE, UPDATED, UPDATED_ON, generate_decisions
     from likewise.service.settings import MonitorSettings, ServerSettings, ServiceSettings
 
     rows = generate_decisions()
@@ -120,8 +137,6 @@ def run_demo(folder: Path, *, as_json: bool = False, command: str | None = None)
     if not as_json:
         say_lines(_describe_stream(), wrap=False)
         sys.stdout.flush()
-    from likewise.cli.demo_loans import generate_decisions
-
     rows = generate_decisions()
     with progress("watching"):
         findings = watch_rows(rows, command)
@@ -141,19 +156,8 @@ def run_demo(folder: Path, *, as_json: bool = False, command: str | None = None)
     return 0
 
 
-def watch_rows(rows: "list[Row]", command: str | None = None) -> "Findings":
+def watch_rows(rows: list[Row], command: str | None = None) -> Findings:
     """Return what a monitor finds in the stream, which comes in batches."""
-    import numpy as np
-
-    from likewise.audit.kept_rows import KeptRows
-    from likewise.cli.demo_loans import RULE, SEED, to_csv
-    from likewise.monitor.calibration import calibrate, calibrate_like_cases
-    from likewise.monitor.monitor import Monitor
-    from likewise.reports.evidence import Evidence, JudgingOrder
-    from likewise.reports.findings import Tally, curve_of
-    from likewise.rule.rule import Rule
-    from likewise.sources.protocol import Chunk
-
     began, load = time.perf_counter(), MachineLoad()
     rule = Rule.from_toml(RULE)
     monitor = Monitor(rule, comparable=True)
@@ -183,17 +187,12 @@ def watch_rows(rows: "list[Row]", command: str | None = None) -> "Findings":
     return replace(findings, curve=curve, worst=worst)
 
 
-def _write_files(folder: Path, rows: "list[Row]", findings: "Findings") -> list[str]:
+def _write_files(folder: Path, rows: list[Row], findings: Findings) -> list[str]:
     """Write the page, the decisions and the rule; return the names of files that were kept.
 
     A rule or data that somebody has changed since an earlier demo is kept: the demo's own file is
     written beside it.
     """
-    from likewise.cli.demo_loans import RULE, to_csv
-    from likewise.errors import BadFile
-    from likewise.reports.report_page import write_page
-    from likewise.runtime.private_files import write_atomically
-
     kept_files = []
     for name, content in ((DATA, to_csv(rows)), (RULE_FILE, RULE.encode())):
         path = folder / name
@@ -217,8 +216,6 @@ def _paragraph(words: str, indent: str = "") -> str:
 
 
 def _describe_stream() -> str:
-    from likewise.cli.demo_loans import DECISIONS, UPDATED_ON
-
     watched = f"{DECISIONS:,} loan decisions of a model, watched in order of arrival."
     planted = (
         f"The planted flaw: on {UPDATED_ON} the model is retrained and now sees the district, too."
@@ -229,11 +226,7 @@ def _describe_stream() -> str:
     return f"{_paragraph(watched)}\n\n{_paragraph(planted)}\n"
 
 
-def _describe_findings(findings: "Findings") -> str:
-    from likewise.cli.demo_loans import UPDATED_ON
-    from likewise.reports.finding_words import describe_findings, describe_rule
-    from likewise.tables.printing import percent
-
+def _describe_findings(findings: Findings) -> str:
     lines = ["What counts as alike", ""]
     for words in describe_rule(findings.rule):
         lines.append(_paragraph(words.removeprefix("- "), "    - " if words[0] == "-" else "  "))

@@ -81,16 +81,10 @@ class WatchResult:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        counts = self.counts
-        return {
-            "rows": counts.rows,
-            "comparable": counts.comparable,
-            "violations": counts.violations,
-            "alarms": counts.alarms,
-            "repeated": counts.repeated,
-            "bad_rows": counts.bad,
-            "missing_decisions": self.missing_decisions,
-        }
+        names = ("rows", "comparable", "violations", "alarms", "repeated")
+        counts = {name: getattr(self.counts, name) for name in names}
+        missing = self.missing_decisions
+        return {**counts, "bad_rows": self.counts.bad, "missing_decisions": missing}
 
 
 class LineSink:

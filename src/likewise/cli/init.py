@@ -8,9 +8,7 @@ the rule mark what is a guess. If names do not tell which column is the output, 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
-
-import typer
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from likewise.cli import options as o
 from likewise.cli.exit_codes import DATA, FINE, CommandError
@@ -38,14 +36,13 @@ _NAMES = 6  # of columns in a line
 @o.with_option_groups("on_bad_row")
 def init(
     data: o.Data,
-    output_column: Annotated[
-        list[str],
-        typer.Option(metavar="COLUMN", help="The column of the output; several for probabilities."),
-    ] = [],  # noqa: B006 - the parser makes a new one
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", help="Where to write the rule; - prints it.")
-    ] = Path("likewise.toml"),
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    output_column: list[str] = o.option(
+        "The column of the output; several for probabilities.", default=[], metavar="COLUMN"
+    ),
+    out: Path = o.option(
+        "Where to write the rule; - prints it.", default=Path("likewise.toml"), metavar="FILE"
+    ),
+    force: bool = o.option("Replace an existing file.", "--force", default=False),
     json: o.Json = False,
     *,
     reading: ReadingOptions,

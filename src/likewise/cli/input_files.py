@@ -4,13 +4,14 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from likewise.cli.exit_codes import CommandError
-from likewise.cli.options import panel_option
+from likewise.cli.options import field_option
 from likewise.cli.terminal import say_on_stderr
 from likewise.errors import BadFile
 from likewise.runtime.private_files import name_write_errors, replace_file
@@ -72,73 +73,48 @@ def check_pairs_path(path: Path | None, data: str) -> None:
 _NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 _SIGNS = {"comma": ",", "point": ".", ",": ",", ".": "."}
 _REMARKS = 20  # shown on a terminal; JSON has all of them
-_reading = panel_option("How the file is read")
+_reading = partial(field_option, rich_help_panel="How the file is read")
 
 
 @dataclass(frozen=True)
 class ReadingOptions:
     """Options that say how a file is read."""
 
-    format: Annotated[
-        str | None,
-        _reading("csv, tsv, jsonl, parquet, arrow or excel, if the name of the file does not say."),
-    ] = None
-    delimiter: Annotated[
-        str | None,
-        _reading(
-            "The character between the fields of a CSV file; `tab` is a tab.",
-            show_default="detected",
-        ),
-    ] = None
-    missing: Annotated[
-        list[str],
-        _reading(
-            "Text in a CSV file that stands for a missing value, such as ? or NA; may be repeated.",
-            metavar="TEXT",
-        ),
-    ] = field(default_factory=list)
-    on_bad_row: Annotated[
-        str,
-        _reading(
-            "Stop at the first row that cannot be used, or leave such rows out and count them.",
-            metavar="fail|skip",
-        ),
-    ] = "fail"
-    decimal: Annotated[
-        str | None,
-        _reading(
-            "The decimal sign of numbers in a CSV file.",
-            metavar="point|comma",
-            show_default="detected",
-        ),
-    ] = None
-    dates: Annotated[
-        str | None,
-        _reading(
-            "The order of 03/04/2024 in a column of times.",
-            metavar="day-first|month-first",
-            show_default="detected",
-        ),
-    ] = None
-    encoding: Annotated[
-        str | None,
-        _reading(
-            "The encoding of text, such as utf-8, utf-16, cp1252 or latin-1.",
-            show_default="detected",
-        ),
-    ] = None
-    header: Annotated[
-        bool | None,
-        _reading(
-            "Whether the first line has the names of columns; without, they are column_1, …",
-            "--header/--no-header",
-            show_default="detected",
-        ),
-    ] = None
-    sheet: Annotated[
-        str | None,
-        _reading("The sheet of an Excel workbook.", metavar="NAME", show_default="the first"),
-    ] = None
+    format: str | None = _reading(
+        "csv, tsv, jsonl, parquet, arrow or excel, if the name of the file does not say."
+    )
+    delimiter: str | None = _reading(
+        "The character between the fields of a CSV file; `tab` is a tab.", show_default="detected"
+    )
+    missing: list[str] = _reading(
+        "Text in a CSV file that stands for a missing value, such as ? or NA; may be repeated.",
+        default=[],
+        metavar="TEXT",
+    )
+    on_bad_row: str = _reading(
+        "Stop at the first row that cannot be used, or leave such rows out and count them.",
+        default="fail",
+        metavar="fail|skip",
+    )
+    decimal: str | None = _reading(
+        "The decimal sign of numbers in a CSV file.", metavar="point|comma", show_default="detected"
+    )
+    dates: str | None = _reading(
+        "The order of 03/04/2024 in a column of times.",
+        metavar="day-first|month-first",
+        show_default="detected",
+    )
+    encoding: str | None = _reading(
+        "The encoding of text, such as utf-8, utf-16, cp1252 or latin-1.", show_default="detected"
+    )
+    header: bool | None = _reading(
+        "Whether the first line has the names of columns; without, they are column_1, …",
+        "--header/--no-header",
+        show_default="detected",
+    )
+    sheet: str | None = _reading(
+        "The sheet of an Excel workbook.", metavar="NAME", show_default="the first"
+    )
 
     def __post_init__(self) -> None:
         from likewise.sources.file_source import FORMATS
@@ -167,23 +143,18 @@ class ReadingOptions:
     @property
     def day_order(self) -> "DayOrder | None":
         """The order of day and month in 03/04/2024, if --dates gives it."""
-        from likewise.sources.time_columns import DAY_ORDERS
-
-        return next((order for order in DAY_ORDERS if order == self.dates), None)
+        return cast("DayOrder | None", self.dates)  # `__post_init__` has checked it
 
     def to_command(self, data: str) -> str:
         """Return a file and these options as they are typed, to read the file in the same way."""
-        options = [
-            *(["--format", self.format] if self.format else []),
-            *(["--delimiter", self.delimiter] if self.delimiter else []),
-            *(word for text in self.missing for word in ("--missing", text)),
-            *(["--decimal", self.decimal] if self.decimal else []),
-            *(["--dates", self.dates] if self.dates else []),
-            *(["--encoding", self.encoding] if self.encoding else []),
-            *([] if self.header is None else ["--header" if self.header else "--no-header"]),
-            *(["--sheet", self.sheet] if self.sheet else []),
-        ]
-        return shlex.join([data, *options])
+        words = [data]
+        for name in ("format", "delimiter", "missing", "decimal", "dates", "encoding", "sheet"):
+            value = getattr(self, name) or []
+            for text in [value] if isinstance(value, str) else value:
+                words += [f"--{name}", text]
+        if self.header is not None:
+            words.append("--header" if self.header else "--no-header")
+        return shlex.join(words)
 
     @property
     def source_settings(self) -> dict[str, Any]:

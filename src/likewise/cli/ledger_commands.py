@@ -8,9 +8,7 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from likewise.cli import options as o
 from likewise.cli.exit_codes import DATA, FINE, INTERRUPTED, CommandError
@@ -28,18 +26,11 @@ from likewise.cli.terminal import (
 
 def erase(
     ledger: o.LedgerFolder,
-    key: Annotated[
-        list[str], typer.Option(metavar="KEY", help="The key of a decision; may be repeated.")
-    ] = [],  # noqa: B006 - the parser makes a new one
-    row: Annotated[
-        list[int],
-        typer.Option(
-            metavar="ROW", help="The row of a decision, instead of a key; may be repeated."
-        ),
-    ] = [],  # noqa: B006
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask. Needed where there is no terminal.")
-    ] = False,
+    key: list[str] = o.option("The key of a decision; may be repeated.", default=[], metavar="KEY"),
+    row: list[int] = o.option(
+        "The row of a decision, instead of a key; may be repeated.", default=[], metavar="ROW"
+    ),
+    yes: bool = o.option("Do not ask. Needed where there is no terminal.", "--yes", default=False),
     json: o.Json = False,
 ) -> int:
     """Erase decisions from a ledger: inputs, outputs and keys, in every file. It cannot be undone.
@@ -81,9 +72,6 @@ def _confirm_erasure(what: str) -> None:
         raise CommandError("nothing was erased.", INTERRUPTED)
 
 
-_BACKUP_FIELDS = ("rows", "copied", "unchanged", "head")
-
-
 # `likewise backup`, `restore` and `migrate` make a ledger of another one.
 # A backup has the same rule, a migrated ledger another one. The source stays as it is, except that
 # `migrate` without a new folder changes its rule, if all verdicts stay the same.
@@ -91,57 +79,47 @@ _BACKUP_FIELDS = ("rows", "copied", "unchanged", "head")
 
 def backup(
     ledger: o.LedgerFolder,
-    to: Annotated[Path, typer.Argument(metavar="DEST", help="The folder of the copy.")],
+    to: Path = o.argument("The folder of the copy.", "DEST"),
     json: o.Json = False,
 ) -> int:
     """Copy a ledger, also while it is written, and verify the copy. Run it again to update it."""
     from likewise.ledger.backups import back_up
 
     open_for_reading(ledger).close()  # reports what is wrong with the folder
-    print_fields(back_up(ledger, to), *_BACKUP_FIELDS, as_json=json)
+    print_fields(back_up(ledger, to), as_json=json)
     return FINE
 
 
 def restore(
-    copy: Annotated[Path, typer.Argument(metavar="BACKUP", help="The folder of a copy.")],
-    to: Annotated[Path, typer.Argument(metavar="LEDGER", help="A new folder.")],
+    copy: Path = o.argument("The folder of a copy.", "BACKUP"),
+    to: Path = o.argument("A new folder.", "LEDGER"),
     json: o.Json = False,
 ) -> int:
     """Restore a ledger from a backup, and verify it."""
     from likewise.ledger.backups import restore as restore_copy
 
     open_for_reading(copy).close()
-    print_fields(restore_copy(copy, to), *_BACKUP_FIELDS, as_json=json)
+    print_fields(restore_copy(copy, to), as_json=json)
     return FINE
 
 
 def migrate(
     ledger: o.LedgerFolder,
-    new: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[NEW]",
-            help="The folder of the new ledger. Without it the rule of the ledger itself is"
-            " changed, which is possible only if the new rule gives the same verdicts.",
-        ),
-    ] = None,
-    rule: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The rule of the new ledger, as TOML.")
-    ] = None,
-    rename: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help='TOML: the new names of values by column: [job] then "clerk" = "office"; those of'
-            " the output under its own column, or [output].",
-        ),
-    ] = None,
-    add: Annotated[
-        list[str],
-        typer.Option(
-            metavar="COLUMN=VALUE", help="A value that all past decisions have in a new column."
-        ),
-    ] = [],  # noqa: B006 - the parser makes a new one
+    new: Path | None = o.argument(
+        "The folder of the new ledger. Without it the rule of the ledger itself is changed, which"
+        " is possible only if the new rule gives the same verdicts.",
+        "[NEW]",
+        default=None,
+    ),
+    rule: Path | None = o.option("The rule of the new ledger, as TOML.", metavar="FILE"),
+    rename: Path | None = o.option(
+        'TOML: the new names of values by column: [job] then "clerk" = "office"; those of'
+        " the output under its own column, or [output].",
+        metavar="FILE",
+    ),
+    add: list[str] = o.option(
+        "A value that all past decisions have in a new column.", default=[], metavar="COLUMN=VALUE"
+    ),
     json: o.Json = False,
 ) -> int:
     """Copy a ledger into a new one that has another rule.
@@ -162,7 +140,7 @@ def migrate(
             rename=renames,
             add=dict(_parse_added(text) for text in add),
         )
-    print_fields(result, "rows", "judged_again", "head", "omitted_records", as_json=json)
+    print_fields(result, as_json=json)
     return FINE
 
 
@@ -215,52 +193,24 @@ def _number_or_text(text: str) -> float | str:
         return text
 
 
-_VERIFY_FIELDS = (
-    "ok",
-    "first_row",
-    "rows",
-    "erased",
-    "pending",
-    "events",
-    "head",
-    "bad_row",
-    "problem",
-)
-
-
 def verify(
     ledger: o.LedgerFolder,
-    head: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HEAD",
-            help="A head that was kept elsewhere, or a file with it: it must be on the chain.",
-        ),
-    ] = None,
-    signers: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Trusted signers (ssh-keygen's allowed signers): --head must be signed.",
-        ),
-    ] = None,
-    signer: Annotated[
-        str, typer.Option(metavar="NAME", help="Which of them must have signed.")
-    ] = "likewise",
-    authority: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Certificates of a time-stamping service: --head must be stamped."
-        ),
-    ] = None,
-    every: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help='Verify again and again: "1h", "30 minutes". Ends at the first'
-            " alteration. Each time, the head of the time before must be on the chain.",
-        ),
-    ] = None,
+    head: str | None = o.option(
+        "A head that was kept elsewhere, or a file with it: it must be on the chain.",
+        metavar="HEAD",
+    ),
+    signers: Path | None = o.option(
+        "Trusted signers (ssh-keygen's allowed signers): --head must be signed.", metavar="FILE"
+    ),
+    signer: str = o.option("Which of them must have signed.", default="likewise", metavar="NAME"),
+    authority: Path | None = o.option(
+        "Certificates of a time-stamping service: --head must be stamped.", metavar="FILE"
+    ),
+    every: str | None = o.option(
+        'Verify again and again: "1h", "30 minutes". Ends at the first'
+        " alteration. Each time, the head of the time before must be on the chain.",
+        metavar="TIME",
+    ),
     json: o.Json = False,
 ) -> int:
     """Check the hash chain of a ledger, and name the first row that was altered.
@@ -318,7 +268,7 @@ def _verify_once(ledger: Path, head: str | None, json: bool) -> tuple[int, str |
     """Verify once; return the exit code and the head."""
     with open_for_reading(ledger) as opened, progress(f"verifying {ledger}"):
         result = opened.verify(head)
-    print_fields(result, *_VERIFY_FIELDS, as_json=json)
+    print_fields(result, ok=result.ok, as_json=json)
     return (FINE, str(result.head)) if result.ok else (DATA, None)
 
 
@@ -337,19 +287,13 @@ def _read_head(head: str | None) -> str | None:
 
 def head(
     ledger: o.LedgerFolder,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the head to a file, too.")
-    ] = None,
-    sign: Annotated[
-        Path | None,
-        typer.Option(metavar="KEY", help="Sign that file with an OpenSSH key; writes FILE.sig."),
-    ] = None,
-    timestamp: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Have a service (RFC 3161) time-stamp that file; writes FILE.tsr."
-        ),
-    ] = None,
+    out: Path | None = o.option("Write the head to a file, too.", metavar="FILE"),
+    sign: Path | None = o.option(
+        "Sign that file with an OpenSSH key; writes FILE.sig.", metavar="KEY"
+    ),
+    timestamp: str | None = o.option(
+        "Have a service (RFC 3161) time-stamp that file; writes FILE.tsr.", metavar="URL"
+    ),
     json: o.Json = False,
 ) -> int:
     """Print the head of a ledger. Store it elsewhere, to check later that nothing has changed."""
@@ -382,8 +326,5 @@ def replay(ledger: o.LedgerFolder, json: o.Json = False) -> int:
     open_for_reading(ledger).close()  # reports what is wrong with the folder
     with progress(f"judging {ledger} again"):
         result = judge_again(ledger)
-    values = {
-        name: getattr(result, name) for name in ("ok", "rows", "partly_compared", "skipped", "row")
-    }
-    print_result({**values, "difference": result.difference}, str(result), as_json=json)
+    print_fields(result, ok=result.ok, as_json=json)
     return FINE if result.ok else DATA

@@ -30,14 +30,9 @@ def find_row(ledger: "Ledger", row: int | None, key: str | None) -> int:
     if row is not None:
         return row
     assert key is not None
-    for candidate in parse_key(key):
-        row = ledger.row_of(candidate)
-        if row is not None:
-            return row
-    raise CommandError(f"no decision in {ledger.path} has the key {key!r}.", DATA)
-
-
-def parse_key(key: str) -> list[str | int]:
-    """Return the keys that a text may mean: the text itself, or the whole number that it says."""
-    whole = key.removeprefix("-").isdecimal() and str(int(key)) == key
-    return [key, int(key)] if whole else [key]
+    row = ledger.row_of(key)
+    if row is None and key.removeprefix("-").isdecimal() and str(int(key)) == key:
+        row = ledger.row_of(int(key))
+    if row is None:
+        raise CommandError(f"no decision in {ledger.path} has the key {key!r}.", DATA)
+    return row

@@ -4,6 +4,7 @@ import inspect
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,62 +85,68 @@ Within = Annotated[
 ]
 
 
-def panel_option(panel: str) -> Callable[..., Any]:
-    """Return a maker of options that `--help` lists under a heading."""
-
-    def option(help: str, *names: str, **more: Any) -> Any:
-        return typer.Option(*names, help=help, rich_help_panel=panel, **more)
-
-    return option
+def option(help: str, *names: str, default: Any = None, **more: Any) -> Any:
+    """Declare an option as the default of a command's parameter."""
+    return typer.Option(default, *names, help=help, **more)
 
 
-_burst = panel_option("Bursts of near-duplicates, whatever was decided")
+def argument(help: str, metavar: str, *, default: Any = ..., **more: Any) -> Any:
+    """Declare an argument as the default of a command's parameter; ...: it must be given."""
+    return typer.Argument(default, metavar=metavar, help=help, show_default=False, **more)
+
+
+def field_option(help: str, *names: str, default: Any = None, **more: Any) -> Any:
+    """Declare an option as a field of a dataclass that commands take as a group of options."""
+    metadata = {"option": typer.Option(*names, help=help, **more)}
+    if isinstance(default, list):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+_BURST = "Bursts of near-duplicates, whatever was decided"
 Last = Annotated[
     int | None,
-    _burst(
-        "Count each decision's near inputs among the last N decisions.",
+    typer.Option(
         "--burst",
         metavar="N",
         min=1,
+        help="Count each decision's near inputs among the last N decisions.",
+        rich_help_panel=_BURST,
     ),
 ]
 Alarm = Annotated[
-    int | None, _burst("Raise an alarm at K near inputs or more.", metavar="K", min=1)
+    int | None,
+    typer.Option(
+        metavar="K", min=1, help="Raise an alarm at K near inputs or more.", rich_help_panel=_BURST
+    ),
 ]
 
-
-_quick = panel_option("Without a rule: every column but the output is a number")
+_quick = partial(
+    field_option, rich_help_panel="Without a rule: every column but the output is a number"
+)
 
 
 @dataclass(frozen=True)
 class RuleOptions:
     """Options that make up a rule where there is no file of one, or that change a rule."""
 
-    metric: Annotated[str | None, _quick("linf, l1, l2 or cosine.", show_default="linf")] = None
-    epsilon: Annotated[
-        float | None, _quick("The distance up to which cases are similar; replaces that of a rule.")
-    ] = None
-    output_column: Annotated[str | None, _quick("The column of the output.", metavar="COLUMN")] = (
-        None
+    metric: str | None = _quick("linf, l1, l2 or cosine.", show_default="linf")
+    epsilon: float | None = _quick(
+        "The distance up to which cases are similar; replaces that of a rule."
     )
-    output: Annotated[
-        str | None,
-        _quick("What the output is: label or number.", "--output", show_default="label"),
-    ] = None
-    delta: Annotated[
-        float | None,
-        _quick("The difference up to which outputs count as the same.", show_default="0"),
-    ] = None
-    ignore: Annotated[
-        list[str], _quick("A column to leave out; may be repeated.", metavar="COLUMN")
-    ] = field(default_factory=list)
-    person: Annotated[
-        str | None,
-        _quick(
-            "Who a decision is about: decisions about one person are not compared.",
-            metavar="COLUMN",
-        ),
-    ] = None
+    output_column: str | None = _quick("The column of the output.", metavar="COLUMN")
+    output: str | None = _quick(
+        "What the output is: label or number.", "--output", show_default="label"
+    )
+    delta: float | None = _quick(
+        "The difference up to which outputs count as the same.", show_default="0"
+    )
+    ignore: list[str] = _quick(
+        "A column to leave out; may be repeated.", default=[], metavar="COLUMN"
+    )
+    person: str | None = _quick(
+        "Who a decision is about: decisions about one person are not compared.", metavar="COLUMN"
+    )
 
 
 def with_option_groups(*without: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -177,12 +184,13 @@ def _list_options(group: Any, without: Sequence[str]) -> list[inspect.Parameter]
         if is_dataclass(one.type):
             options += _list_options(one.type, without)
         elif one.name not in without:
-            default: Any = inspect.Parameter.empty if one.default is MISSING else one.default
+            default = inspect.Parameter.empty if one.default is MISSING else one.default
             if one.default_factory is not MISSING:
                 default = one.default_factory()
+            kind = Annotated[one.type, *one.metadata.values()] if one.metadata else one.type
             options.append(
                 inspect.Parameter(
-                    one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=one.type
+                    one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
                 )
             )
     return options

@@ -1,7 +1,7 @@
 """`likewise report`: write a page about what a ledger holds."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -14,12 +14,8 @@ from likewise.cli.terminal import print_json, progress, say, say_lines
 
 def show(
     ledger: o.LedgerFolder,
-    row: Annotated[
-        int | None, typer.Argument(metavar="[ROW]", min=0, help="The row of the decision.")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="The key of the decision, instead.")
-    ] = None,
+    row: int | None = o.argument("The row of the decision.", "[ROW]", default=None, min=0),
+    key: str | None = o.option("The key of the decision, instead.", metavar="KEY"),
     json: o.Json = False,
 ) -> int:
     """Show a decision of a ledger side by side with its witnesses.
@@ -88,8 +84,8 @@ def _load_pairs(ledger: Any, entry: Any) -> list[Any]:
 def report(
     context: typer.Context,
     ledger: o.LedgerFolder,
-    out: Annotated[Path, typer.Option(metavar="PAGE.html", help="Where to write the page.")] = Path(
-        "likewise-report.html"
+    out: Path = o.option(
+        "Where to write the page.", default=Path("likewise-report.html"), metavar="PAGE.html"
     ),
     json: o.Json = False,
 ) -> int:

@@ -78,11 +78,7 @@ def bind_rule(
 
 
 def _bind_columns(
-    rule: Rule | None,
-    path: Path | None,
-    quick: RuleOptions,
-    columns: Sequence[str],
-    source: str,
+    rule: Rule | None, path: Path | None, quick: RuleOptions, columns: Sequence[str], source: str
 ) -> Binding:
     """Bind a rule; path: its file, or None for the rule of a ledger."""
     if rule is None or (path is None and quick != RuleOptions()):
@@ -126,13 +122,8 @@ def _make_rule(quick: RuleOptions, columns: Sequence[str], source: str) -> Bindi
         raise CommandError(
             f"--person {quick.person} is the output or ignored; expected another column."
         )
-    inputs = inputs_among(
-        columns,
-        quick.output_column,
-        (*quick.ignore, *person),
-        source=source,
-        named_by=_COMMAND_LINE,
-    )
+    column, left_out = quick.output_column, (*quick.ignore, *person)
+    inputs = inputs_among(columns, column, left_out, source=source, named_by=_COMMAND_LINE)
     rule = Rule(
         metric,
         quick.epsilon,
@@ -143,7 +134,7 @@ def _make_rule(quick: RuleOptions, columns: Sequence[str], source: str) -> Bindi
             **{name: Feature("ignore") for name in quick.ignore},
             **{name: Feature("person", missing="mismatch") for name in person},
         },
-        output_column=quick.output_column,
+        output_column=column,
     )
     return bind_features(rule, columns, source=source, rule_name=rule_name)
 

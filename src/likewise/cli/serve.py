@@ -2,10 +2,9 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
-
+from likewise.cli import options as o
 from likewise.cli.exit_codes import FINE, CommandError
 from likewise.cli.terminal import log_stderr, progress, say, say_lines, say_on_stderr
 
@@ -42,21 +41,17 @@ def warm() -> int:
 
 
 def token(
-    name: Annotated[
-        str, typer.Option(help="The name of the client, as the server and its log show it.")
-    ] = "client",
-    scopes: Annotated[
-        str,
-        typer.Option(
-            metavar="LIST", help="Some of observe, read, review, erase, admin, separated by commas."
-        ),
-    ] = "observe",
-    monitors: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Names of monitors, separated by commas; all unless given."
-        ),
-    ] = None,
+    name: str = o.option(
+        "The name of the client, as the server and its log show it.", default="client"
+    ),
+    scopes: str = o.option(
+        "Some of observe, read, review, erase, admin, separated by commas.",
+        default="observe",
+        metavar="LIST",
+    ),
+    monitors: str | None = o.option(
+        "Names of monitors, separated by commas; all unless given.", metavar="LIST"
+    ),
 ) -> int:
     """Make a token for `likewise serve`: print it once, and the lines for the settings.
 
@@ -83,15 +78,12 @@ def token(
     for monitor in client.monitors or ():
         if not NAME_PATTERN.fullmatch(monitor):
             raise CommandError(f"{monitor!r} is no name of a monitor.")
-    lines = ["[[tokens]]", f'name = "{client.name}"', f'hash = "{client.hash}"']
-    lines.append(f"scopes = {toml_value(list(client.scopes))}")
+    settings: dict[str, Any] = {"name": name, "hash": hashed, "scopes": list(client.scopes)}
     if client.monitors is not None:
-        lines.append(f"monitors = {toml_value(list(client.monitors))}")
-    say_lines(
-        "\n".join(["The token, for the client; it is not shown again:", "", f"    {secret}", ""]),
-        wrap=False,
-    )
-    say_lines("\n".join(["For the settings of the server:", "", *lines]), wrap=False)
+        settings["monitors"] = list(client.monitors)
+    lines = [f"{setting} = {toml_value(value)}" for setting, value in settings.items()]
+    say_lines(f"The token, for the client; it is not shown again:\n\n    {secret}\n", wrap=False)
+    say_lines("\n".join(["For the settings of the server:", "", "[[tokens]]", *lines]), wrap=False)
     return FINE
 
 
@@ -100,35 +92,22 @@ def _split_list(text: str) -> list[str]:
 
 
 def serve(
-    config: Annotated[
-        Path | None, typer.Argument(metavar="CONFIG", help="A TOML file with monitors and limits.")
-    ] = None,
-    rule: Annotated[
-        Path | None,
-        typer.Option(metavar="RULE", help="Serve a single monitor, `default`, with this rule."),
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="The ledger of that monitor.")
-    ] = None,
-    host: Annotated[
-        str | None, typer.Option(help="The address to listen on; loopback unless given.")
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, help="The port to listen on; 8800 unless given; 0: any free one."
-        ),
-    ] = None,
-    uds: Annotated[
-        Path | None, typer.Option(metavar="SOCKET", help="Listen on a Unix socket instead.")
-    ] = None,
-    workers: Annotated[int, typer.Option(help="Must be 1: one process owns the history.")] = 1,
-    log_format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="text|json", help="Write a log to standard error, without values of decisions."
-        ),
-    ] = None,
+    config: Path | None = o.argument(
+        "A TOML file with monitors and limits.", "CONFIG", default=None
+    ),
+    rule: Path | None = o.option(
+        "Serve a single monitor, `default`, with this rule.", metavar="RULE"
+    ),
+    ledger: Path | None = o.option("The ledger of that monitor.", metavar="FOLDER"),
+    host: str | None = o.option("The address to listen on; loopback unless given."),
+    port: int | None = o.option(
+        "The port to listen on; 8800 unless given; 0: any free one.", min=0, max=65535
+    ),
+    uds: Path | None = o.option("Listen on a Unix socket instead.", metavar="SOCKET"),
+    workers: int = o.option("Must be 1: one process owns the history.", default=1),
+    log_format: str | None = o.option(
+        "Write a log to standard error, without values of decisions.", metavar="text|json"
+    ),
 ) -> int:
     """Serve monitors over HTTP: one history that any worker, pod or language can reach.
 

@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from threading import Timer
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -45,9 +46,8 @@ def say_on_stderr(text: str) -> None:
         return
     first, *more = text.split("\n")
     lines = [first, *(f"  {line}" for line in more)]
-    print(
-        "\n".join(_make_printable(line, sys.stderr) for line in lines), file=sys.stderr, flush=True
-    )
+    printable = "\n".join(_make_printable(line, sys.stderr) for line in lines)
+    print(printable, file=sys.stderr, flush=True)
 
 
 def log_stderr(log: Callable[[str], None]) -> None:
@@ -68,9 +68,9 @@ def print_result(values: Mapping[str, Any], text: str, *, as_json: bool) -> None
         say(text)
 
 
-def print_fields(result: object, *names: str, as_json: bool) -> None:
-    """Print a result: an object of these fields, or its own text for people."""
-    print_result({name: getattr(result, name) for name in names}, str(result), as_json=as_json)
+def print_fields(result: object, *, as_json: bool, **more: Any) -> None:
+    """Print a result: an object of its fields, and more of them, or its own text for people."""
+    print_result({**more, **vars(result)}, str(result), as_json=as_json)
 
 
 def confirm(question: str) -> bool:
@@ -117,12 +117,11 @@ def _is_unicode(stream: TextIO) -> bool:
 
 def json_text(values: Mapping[str, Any], ascii_only: bool = True) -> str:
     """Return one object on one line, as `print_json` prints it."""
+    dump = partial(json.dumps, ensure_ascii=ascii_only, allow_nan=False, default=str)
     try:
-        text = json.dumps(values, ensure_ascii=ascii_only, allow_nan=False, default=str)
+        text = dump(values)
     except ValueError:
-        text = json.dumps(
-            _replace_infinite(values), ensure_ascii=ascii_only, allow_nan=False, default=str
-        )
+        text = dump(_replace_infinite(values))
     if text.isprintable():
         return text
     # An unprintable character can only be inside a string, where JSON has an escape for it.

@@ -7,9 +7,7 @@ loop is in sources/follower.py.
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from likewise.cli import options as o
 from likewise.cli.exit_codes import DATA, FINE, INTERRUPTED
@@ -20,12 +18,9 @@ from likewise.cli.watch_options import WatchOptions
 @o.with_option_groups("person")
 def watch(
     options: WatchOptions,
-    json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print the summary as JSON, too: the last line on standard error."
-        ),
-    ] = False,
+    json: bool = o.option(
+        "Print the summary as JSON, too: the last line on standard error.", "--json", default=False
+    ),
 ) -> int:
     """Watch decisions as they are made: JSON lines on standard input, a verdict line for each.
 

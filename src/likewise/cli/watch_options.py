@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from likewise.cli import options as o
 from likewise.cli.exit_codes import CommandError
@@ -15,72 +12,49 @@ from likewise.cli.input_files import ReadingOptions
 class WatchOptions:
     """Options that say what is followed, how it is judged, and where answers go."""
 
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="ADDRESS",
-            help="Read a stream (redis://…, nats://…, kafka://…) or a file of JSON lines, not"
-            " standard input.",
-        ),
-    ] = None
-    to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="With --from: a stream for verdict lines; else standard output."
-        ),
-    ] = None
-    dead_letters: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="With --from: a stream for messages that cannot be judged; else standard output.",
-        ),
-    ] = None
-    gaps: Annotated[
-        str | None,
-        typer.Option(
-            metavar="lost|stop",
-            help="With --from: count messages that are gone as lost (the default), or end with an"
-            " error.",
-        ),
-    ] = None
+    source: str | None = o.field_option(
+        "Read a stream (redis://…, nats://…, kafka://…) or a file of JSON lines, not"
+        " standard input.",
+        "--from",
+        metavar="ADDRESS",
+    )
+    to: str | None = o.field_option(
+        "With --from: a stream for verdict lines; else standard output.", metavar="ADDRESS"
+    )
+    dead_letters: str | None = o.field_option(
+        "With --from: a stream for messages that cannot be judged; else standard output.",
+        metavar="ADDRESS",
+    )
+    gaps: str | None = o.field_option(
+        "With --from: count messages that are gone as lost (the default), or end with an error.",
+        metavar="lost|stop",
+    )
     rule: o.RuleFile = None
     trust_code: o.TrustCode = False
-    ledger: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Keep decisions and verdicts in a ledger, new or continued."
-        ),
-    ] = None
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="The input starts again at its first line: lines that the ledger has are not"
-            " judged again.",
-        ),
-    ] = False
-    durability: Annotated[
-        str,
-        typer.Option(
-            metavar="commit|batch|off", help="Whether an answer waits until it is safely on disk."
-        ),
-    ] = "commit"
-    window: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help='How much a ledger keeps: "100000 rows", "24 hours".'),
-    ] = None
-    witnesses: Annotated[
-        int, typer.Option(min=0, help="How many of a decision's nearest witnesses are named.")
-    ] = 10
-    on_bad_row: Annotated[
-        str,
-        typer.Option(
-            metavar="skip|fail",
-            help="Report a line that cannot be judged and go on, or end there.",
-        ),
-    ] = "skip"
+    ledger: Path | None = o.field_option(
+        "Keep decisions and verdicts in a ledger, new or continued.", metavar="FOLDER"
+    )
+    resume: bool = o.field_option(
+        "The input starts again at its first line: lines that the ledger has are not judged again.",
+        "--resume",
+        default=False,
+    )
+    durability: str = o.field_option(
+        "Whether an answer waits until it is safely on disk.",
+        default="commit",
+        metavar="commit|batch|off",
+    )
+    window: str | None = o.field_option(
+        'How much a ledger keeps: "100000 rows", "24 hours".', metavar="TEXT"
+    )
+    witnesses: int = o.field_option(
+        "How many of a decision's nearest witnesses are named.", default=10, min=0
+    )
+    on_bad_row: str = o.field_option(
+        "Report a line that cannot be judged and go on, or end there.",
+        default="skip",
+        metavar="skip|fail",
+    )
     model_column: o.ModelColumn = None
     quick: o.RuleOptions
     burst: o.Last = None

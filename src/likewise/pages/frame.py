@@ -117,8 +117,7 @@ def stream_blocks(
         values = {"data": data, "visit": visit, **more()}
         return {name: render_block(template, name, **values) for name in blocks}
 
-    place = f"{place} {visit.served.name}"
-    events = visit.live.stream_events(place, render_blocks)
+    events = visit.live.stream_events(f"{place} {visit.served.name}", render_blocks)
     return EventStream(visit.service, events, visit.is_still_allowed)
 
 
@@ -133,16 +132,8 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
 }
-NAVIGATION = (
-    ("overview", "Overview"),
-    ("violations", "Violations"),
-    ("queue", "Queue"),
-    ("groups", "Groups"),
-    ("models", "Models"),
-    ("people", "People"),
-    ("rule", "Rule"),
-    ("health", "Health"),
-)
+_SECTIONS = ("overview", "violations", "queue", "groups", "models", "people", "rule", "health")
+NAVIGATION = [(section, section.capitalize()) for section in _SECTIONS]
 DONE = {
     "reviewed": "Review saved. It is part of the ledger's chain.",
     "undone": "Review withdrawn. The ledger's chain records that as a new entry.",
@@ -218,8 +209,6 @@ async def serve_static(request: Request) -> Response:
     name = request.path_params["file"]
     if name not in _FILES:
         raise Refusal(404, f"there is no file {name[:100]!r}.")
-    headers = {
-        "cache-control": "public, max-age=31536000, immutable",
-        "x-content-type-options": "nosniff",
-    }
+    caching = {"cache-control": "public, max-age=31536000, immutable"}
+    headers = {**caching, "x-content-type-options": HEADERS["x-content-type-options"]}
     return Response(static_file(name), 200, headers, _FILES[name][2])

@@ -20,22 +20,20 @@ async def load(visit: Visit) -> PageData:
     served = visit.served
     none = _why_none(served)
     computation = await _request_computation(visit)
-    result: tuple[int, tuple[GroupEffects, ...]] | None
-    result = computation.value if computation else None
-    decisions, columns = result or (None, ())
+    decisions, columns = (computation and computation.value) or (None, None)
     data = {
         "monitor": served.name,
         "no_groups_reason": none,
         "computed": computation and computation.to_dict(),
         "rows": served.next_row,
         "decisions": decisions,
-        "columns": None if result is None else [column.to_dict() for column in columns],
+        "columns": None if columns is None else [column.to_dict() for column in columns],
     }
     return PageData(
         data,
         lambda: {
-            "columns": columns,
-            "compared": group_section(columns, none),
+            "columns": columns or (),
+            "compared": group_section(columns or (), none),
             "others": OTHERS,
             "as_text": to_query_text,
         },
@@ -54,9 +52,7 @@ async def _request_computation(visit: Visit, recompute: bool = False) -> Computa
     served = visit.served
     if _why_none(served):
         return None
-    return await visit.computations.ask(
-        served, "groups", lambda: _compute(served), recompute=recompute
-    )
+    return await visit.computations.ask(served, "groups", lambda: _compute(served), recompute)
 
 
 def _compute(served: ServedMonitor) -> tuple[int, tuple[GroupEffects, ...]]:

@@ -57,17 +57,17 @@ async def load(visit: Visit) -> PageData:
     if monitor.durable:
         data["accepted"] = await served.read_ledger(lambda ledger: ledger.pending)
     reading = await visit.live.readings.read(served)
-    disk = None if reading is None else reading.disk
+    disk = reading and reading.disk
     data |= {
-        "missing_decisions": None if reading is None else reading.missing,
-        "remembered": None if reading is None else reading.rows,
-        "memory_bytes": None if reading is None else reading.bytes,
-        "index": None if reading is None else reading.index,
-        "share_visited": None if reading is None else reading.share_visited,
-        "disk_free_bytes": None if disk is None else disk.free,
-        "disk_size_bytes": None if disk is None else disk.size,
-        "disk_minimum_bytes": None if disk is None else limits.disk_bytes,
-        "last_written": None if reading is None else _iso(reading.last_written),
+        "missing_decisions": reading and reading.missing,
+        "remembered": reading and reading.rows,
+        "memory_bytes": reading and reading.bytes,
+        "index": reading and reading.index,
+        "share_visited": reading and reading.share_visited,
+        "disk_free_bytes": disk and disk.free,
+        "disk_size_bytes": disk and disk.size,
+        "disk_minimum_bytes": disk and limits.disk_bytes,
+        "last_written": reading and _iso(reading.last_written),
         "durability": monitor.ledger.durability if monitor.durable else None,
         "window": monitor.window.text if monitor.durable else None,
         "head": None,
@@ -79,19 +79,13 @@ async def load(visit: Visit) -> PageData:
                 data["head"] = str(await served.run_in_turn(monitor.ledger.head))
         last = visit.live.verifications.get(served.name)
         data["verification"] = last and {
-            "started": iso_text_of_seconds(last.started, "seconds"),
+            "started": _iso(last.started),
             "ended": _iso(last.ended),
             "ok": last.ok,
             "message": last.message,
         }
-    return PageData(
-        data,
-        lambda: {
-            "in_seconds": format_duration,
-            "in_bytes": format_bytes,
-            "longest": BUCKET_SECONDS[-1],
-        },
-    )
+    formats = {"in_seconds": format_duration, "in_bytes": format_bytes}
+    return PageData(data, lambda: {**formats, "longest": BUCKET_SECONDS[-1]})
 
 
 def _iso(seconds: float | None) -> str | None:

@@ -39,9 +39,7 @@ class Leases:
     def claim(self, row: int, reviewer: str) -> bool:
         """Lease a row, or renew the lease, and release any other; False if somebody else has it."""
         with self._lock:
-            if any(
-                lease.row == row and lease.reviewer != reviewer for lease in self._find_current()
-            ):
+            if any(one.row == row and one.reviewer != reviewer for one in self._find_current()):
                 return False
             self._leases[reviewer] = Lease(row, reviewer, self._now() + self._seconds)
             return True

@@ -89,10 +89,8 @@ class LiveUpdates:
         """Fill the windows with decisions of the ledger from before the start."""
         windows = self.read_windows(served)
         with suppress(LikewiseError):  # a ledger that cannot be read is reported elsewhere
-            before = windows.rows_before
-            past = await served.read_ledger(
-                count_in_ledger, before, counts_comparable=served.monitor.comparable
-            )
+            rows, comparable = windows.rows_before, served.monitor.comparable
+            past = await served.read_ledger(count_in_ledger, rows, counts_comparable=comparable)
             windows.add_past(*past)
 
     def forget(self) -> None:

@@ -22,6 +22,7 @@ from likewise.tables.times import describe_age, iso_text_of_seconds
 
 _TEMPLATE = "pages/overview.html"
 _LATEST = 8
+_COUNTED = ("comparable", "pairs", "alarms", "repeated")  # since the start of the server
 _LEAST_PLOTTED = 10  # comparable decisions of a window in the chart
 _LIVE = ("now", "spans", "rates", "series", "latest", "totals")
 """Blocks of the template that change while somebody looks, by the id of their element."""
@@ -55,12 +56,9 @@ async def load(visit: Visit) -> PageData:
         "last_decision": iso_text_of_seconds(last, "seconds") if last else None,
         "last_decision_age_seconds": age,
         "since_start": {
+            **{name: getattr(counts, name) for name in _COUNTED},
             "decisions": counts.decisions.total(),
-            "comparable": counts.comparable,
             "violations": counts.violations.total(),
-            "pairs": counts.pairs,
-            "alarms": counts.alarms,
-            "repeated": counts.repeated,
         },
         "refused": dict(counts.refused),
         "dropped": dict(counts.dropped),
@@ -89,10 +87,8 @@ async def load(visit: Visit) -> PageData:
     }
 
     def more() -> dict[str, Any]:
-        rates = [
-            window.counts.rate if window.counts.comparable >= _LEAST_PLOTTED else None
-            for window in closed
-        ]
+        counts = [window.counts for window in closed]
+        rates = [one.rate if one.comparable >= _LEAST_PLOTTED else None for one in counts]
         columns = [
             [float(window.start) for window in closed],
             rates,

@@ -46,20 +46,16 @@ from likewise.service.operations import Operation
 from likewise.service.request_guard import find_header
 from likewise.service.served_monitor import ServedMonitor
 
-PARTS: tuple[PagePart, ...] = tuple(
-    part
-    for module in (
-        overview_page,
-        violations_page,
-        pair_page,
-        queue_page,
-        groups_page,
-        models_page,
-        people_page,
-        rule_page,
-        health_page,
-    )
-    for part in module.PARTS
+PARTS: tuple[PagePart, ...] = (
+    *overview_page.PARTS,
+    *violations_page.PARTS,
+    *pair_page.PARTS,
+    *queue_page.PARTS,
+    *groups_page.PARTS,
+    *models_page.PARTS,
+    *people_page.PARTS,
+    *rule_page.PARTS,
+    *health_page.PARTS,
 )
 
 OPERATIONS = [
@@ -222,9 +218,9 @@ class PageRouter:
         """Answer with a page that says why, or redirect to the page to sign in."""
         status, _, retry = http_error(error)
         if status == 401:
-            back = request.url.path if request.method == "GET" else "/"
-            if request.method == "GET" and request.url.query:
-                back += f"?{request.url.query}"
+            url = request.url
+            path = f"{url.path}?{url.query}" if url.query else url.path
+            back = path if request.method == "GET" else "/"
             return RedirectResponse(f"/sign-in?next={quote(back, safe='')}", 303, HEADERS)
         response = make_page_response(
             "pages/refused.html",

@@ -65,19 +65,16 @@ class PairDetails:
         return pair_card(self.pair, self.rule, later=self.later, earlier=self.earlier, zone="")
 
     def to_dict(self) -> dict[str, Any]:
+        names = ("row", "count", "comparable", "missing_decisions", "disposition")
         return {
-            "row": self.row,
+            **{name: getattr(self, name) for name in names},
             "witness": self.witness.row,
-            "pair": None if self.pair is None else self.pair.to_dict(),
+            "pair": self.pair and self.pair.to_dict(),
             "time": self.later.time,
             "witness_time": self.earlier.time,
             "key": json_value(self.keys[0]),
             "witness_key": json_value(self.keys[1]),
-            "count": self.count,
-            "comparable": self.comparable,
-            "missing_decisions": self.missing_decisions,
             "other_witnesses": list(self.others),
-            "disposition": self.disposition,
             "reviews": [asdict(review) for review in self.reviews],
         }
 
@@ -98,10 +95,8 @@ def _select_witness(row: int, witness: int | None, nearest: tuple[Witness, ...])
             return one
     if not nearest:
         raise BadRow(f"row {row} contradicts no earlier decision that is known here.", row=row)
-    raise BadRow(
-        f"row {witness} is not among the decisions known here that row {row} contradicts.",
-        row=witness,
-    )
+    what = f"row {witness} is not among the decisions known here that row {row} contradicts."
+    raise BadRow(what, row=witness)
 
 
 def load_ledger_pair(ledger: Ledger, row: int, witness: int | None) -> PairDetails:
@@ -127,39 +122,35 @@ def load_ledger_pair(ledger: Ledger, row: int, witness: int | None) -> PairDetai
 
 def _describe_other(ledger: Ledger, witness: Witness) -> dict[str, Any]:
     """Describe a further witness; its distance stays if its decision is gone."""
-    entry = entry_of(ledger, witness.row)
-    decision = (
-        {"key": None, "time": None, "output": None, "model": None, "erased": True}
-        if entry is None
-        else describe_entry(entry)
-    )
-    return decision | {"row": witness.row, "distance": json_value(witness.input_distance)}
+    entry, gone = entry_of(ledger, witness.row), _describe_decision(witness.row, erased=True)
+    decision = gone if entry is None else describe_entry(entry)
+    return decision | {"distance": json_value(witness.input_distance)}
+
+
+def _describe_decision(
+    row: int,
+    key: Any = None,
+    output: Any = None,
+    model: str | None = None,
+    time: str | None = None,
+    *,
+    erased: bool,
+) -> dict[str, Any]:
+    plain = {"row": row, "key": json_value(key), "time": time, "output": json_value(output)}
+    return {**plain, "model": model, "erased": erased}
 
 
 def describe_entry(entry: Entry) -> dict[str, Any]:
     """Describe a decision of a ledger for a page."""
-    return {
-        "row": entry.row,
-        "key": json_value(entry.key),
-        "time": entry.time,
-        "output": json_value(entry.output),
-        "model": entry.model,
-        "erased": entry.erased,
-    }
+    values = entry.key, entry.output, entry.model, entry.time
+    return _describe_decision(entry.row, *values, erased=entry.erased)
 
 
 def describe_rows(past: Past, rows: list[int]) -> list[dict[str, Any]]:
     """Describe decisions that a monitor in memory remembers, as `describe_entry` does."""
     columns = past.keys(rows), past.outputs(rows), past.models(rows), past.alive(rows)
     return [
-        {
-            "row": row,
-            "key": json_value(key),
-            "time": None,
-            "output": json_value(output),
-            "model": model,
-            "erased": not alive,
-        }
+        _describe_decision(row, key, output, model, erased=not alive)
         for row, key, output, model, alive in zip(rows, *columns, strict=True)
     ]
 

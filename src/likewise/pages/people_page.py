@@ -51,12 +51,8 @@ def find_key(served: ServedMonitor, ledger: Ledger | None, text: str) -> tuple[A
 async def load(visit: Visit) -> PageData:
     served = visit.served
     text = visit.query.get("key", "")
-    data: dict[str, Any] = {
-        "monitor": served.name,
-        "durable": served.monitor.durable,
-        "key": text or None,
-        "row": None,
-    }
+    about = {"monitor": served.name, "durable": served.monitor.durable}
+    data: dict[str, Any] = {**about, "key": text or None, "row": None}
     if not text:
         return PageData(data)
     if len(text) > _LONGEST:
@@ -203,11 +199,11 @@ async def erase(visit: Visit, fields: Mapping[str, str]) -> str:
     served = visit.served
     text = fields.get("key", "")
     if not text or fields.get("again", "") != text:
-        raise Refusal(
-            422,
+        why = (
             "the key that you typed is not the key of this decision. Nothing was erased: go back"
-            " and try again.",
+            " and try again."
         )
+        raise Refusal(422, why)
     whole_person = fields.get("person") == "all"
 
     def erase_rows() -> bool:

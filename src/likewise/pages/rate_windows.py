@@ -183,27 +183,26 @@ class RateWindows:
             for number, growth in counted.items():
                 self._tracks[key].add(number, growth)
 
-    def list_windows(self, span: Span, now: float | None = None) -> list[CountedWindow]:
+    def list_windows(self, span: Span, now: float) -> list[CountedWindow]:
         """Return the windows of a span, from the first with a decision to the open one."""
-        current = int((clock.time() if now is None else now) // span.step)
+        current = int(now // span.step)
         track = self._tracks[span.key]
         first = min((n for n in track.windows if n > current - span.windows), default=current)
+        windows, concluded, none = track.windows, track.concluded, WindowCounts()
         return [
-            CountedWindow(
-                n * span.step, track.windows.get(n, WindowCounts()), track.concluded.get(n)
-            )
+            CountedWindow(n * span.step, windows.get(n, none), concluded.get(n))
             for n in range(first, current + 1)
         ]
 
-    def find_recent_rate(self, span: Span, now: float | None = None) -> RecentRate:
+    def find_recent_rate(self, span: Span, now: float) -> RecentRate:
         """Return the recent closed windows, up to the last one with a decision."""
-        closed = int((clock.time() if now is None else now) // span.step) - 1
+        closed = int(now // span.step) - 1
         track = self._tracks[span.key]
         number = max((n for n in track.windows if n <= closed), default=closed)
         conclusion = track.concluded.get(number, _NOTHING_YET)
         return RecentRate((number + 1) * span.step, track.sum_recent(number), conclusion)
 
-    def choose_span(self, key: str | None, now: float | None = None) -> Span:
+    def choose_span(self, key: str | None, now: float) -> Span:
         """Return the span with this key, or the finest whose windows hold enough decisions.
 
         If there is none, return the finest span with the most decisions.
@@ -218,10 +217,10 @@ class RateWindows:
         decisions = [sum(one.counts.decisions for one in windows[span]) for span in SPANS]
         return SPANS[decisions.index(max(decisions))]
 
-    def decisions_per_second(self, now: float | None = None) -> float:
+    def decisions_per_second(self, now: float) -> float:
         """Return decisions a second, over the recent closed windows of the finest span."""
         span = SPANS[0]
-        closed = int((clock.time() if now is None else now) // span.step) - 1
+        closed = int(now // span.step) - 1
         recent = self._tracks[span.key].sum_recent(closed)
         return recent.decisions / (span.step * _RECENT_WINDOWS)
 
@@ -243,10 +242,9 @@ def count_in_ledger(
         start += len(chunk)
         seconds = np.minimum(chunk.times / 1e6, now)  # a client's clock may be ahead
         last = max(last, float(seconds.max(initial=0.0)))
-        comparable = (
-            chunk.facts["comparable"] > 0 if counts_comparable else np.ones(len(chunk), np.bool_)
-        )
-        flags = np.stack([np.ones(len(chunk)), comparable, chunk.counts > 0])
+        every = np.ones(len(chunk))
+        comparable = chunk.facts["comparable"] > 0 if counts_comparable else every
+        flags = np.stack([every, comparable, chunk.counts > 0])
         for span in SPANS:
             inside = seconds > now - span.step * span.windows
             numbers, places = np.unique(seconds[inside] // span.step, return_inverse=True)
@@ -261,7 +259,5 @@ def count_in_ledger(
 def _total(served: ServedMonitor) -> WindowCounts:
     counts = served.counts
     decisions = counts.decisions.total()
-    counts_comparable = served.monitor.comparable
-    return WindowCounts(
-        decisions, counts.comparable if counts_comparable else decisions, counts.violations.total()
-    )
+    comparable = counts.comparable if served.monitor.comparable else decisions
+    return WindowCounts(decisions, comparable, counts.violations.total())

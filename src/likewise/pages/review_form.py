@@ -32,9 +32,8 @@ STATES = {"open": "not reviewed", "unclear": "unclear", "second": "a second look
 async def review(visit: Visit, fields: Mapping[str, str]) -> str:
     disposition = fields.get("disposition", "")
     if disposition not in FINAL:
-        raise Refusal(
-            422, f"the disposition is {disposition[:60]!r}; expected one of {', '.join(FINAL)}."
-        )
+        what = f"the disposition is {disposition[:60]!r}"
+        raise Refusal(422, f"{what}; expected one of {', '.join(FINAL)}.")
     return await _write(visit, fields, disposition)
 
 
@@ -51,33 +50,23 @@ async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> s
     leases = visit.state.leases
     holder = leases.find_holder(row)
     if not leases.claim(row, reviewer):
-        raise Refusal(
-            409, f"{holder!r} works on row {row}. Nothing was saved: choose another pair."
-        )
+        why = f"{holder!r} works on row {row}. Nothing was saved: choose another pair."
+        raise Refusal(409, why)
     try:
         seen = fields.get("seen", "")
         reviews = await served.read_ledger(Ledger.reviews, row)
         last = reviews[-1] if reviews else None
         if seen != ("-1" if last is None else str(last.event)):
             who = "somebody" if last is None else last.reviewer
-            raise Refusal(
-                409,
-                f"{who[:100]!r} has reviewed row {row} since you opened it. Nothing was saved:"
-                " look at it again.",
-            )
+            since = f"{who[:100]!r} has reviewed row {row} since you opened it"
+            raise Refusal(409, f"{since}. Nothing was saved: look at it again.")
         if disposition == "open" and (last is None or last.reviewer != reviewer):
             raise Refusal(409, "only the last review can be undone, by the person who wrote it.")
 
         def write() -> None:
             record_action(served, visit.viewer.actor, "review", row=row)
-            served.monitor.ledger.review(
-                row,
-                witness,
-                disposition,
-                reason=reason,
-                reviewer=reviewer,
-                verified=visit.viewer.verified,
-            )
+            review, verified = served.monitor.ledger.review, visit.viewer.verified
+            review(row, witness, disposition, reason=reason, reviewer=reviewer, verified=verified)
 
         await served.run_in_turn(write)
     finally:
@@ -106,9 +95,7 @@ def _next_url(
 ) -> str:
     if fields.get("state"):
         return visit.url("queue", state=_queue_state(fields), done=done)
-    if witness is None:
-        return visit.url(f"pairs/{row}", done=done)
-    return visit.url(f"pairs/{row}/{witness}", done=done)
+    return visit.url(f"pairs/{row}" + f"/{witness}" * (witness is not None), done=done)
 
 
 PARTS: tuple[PagePart, ...] = (

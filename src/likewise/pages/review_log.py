@@ -111,11 +111,8 @@ class ReviewLog:
     def find_second_look_rows(self, reviewer: str) -> list[int]:
         """Return rows that only one other reviewer has reviewed; the oldest review first."""
         with self._lock:
-            reviews = [
-                next(iter(by.values()))
-                for by in self.by_row.values()
-                if len(by) == 1 and reviewer not in by
-            ]
+            single = [by for by in self.by_row.values() if len(by) == 1 and reviewer not in by]
+        reviews = [review for by in single for review in by.values()]
         return [review.row for review in sorted(reviews, key=lambda review: review.event)]
 
     def count_by_disposition(self) -> dict[str, int]:

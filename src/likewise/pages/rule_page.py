@@ -4,7 +4,7 @@ Cost: another epsilon is tried on the newest `MOST_ROWS` decisions, fewer if inp
 line of a rule for tables is changed on `MOST_VARIED`. Both are computed in the background.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -137,11 +137,8 @@ async def load(visit: Visit) -> PageData:
         "toml": rule.to_toml(),
         "fingerprint": rule.fingerprint,
         "words": {
-            "alike": words.alike,
-            "conditions": [
-                {"columns": list(names), "what": what} for names, what in words.conditions
-            ],
-            "different": words.different,
+            **asdict(words),
+            "conditions": [{"columns": names, "what": what} for names, what in words.conditions],
             "notes": notes,
         },
         "rows": served.next_row,
@@ -152,11 +149,7 @@ async def load(visit: Visit) -> PageData:
         "lines_computed": lines_computation and lines_computation.to_dict(),
         "lines": varied and varied.to_dict(),
         "curve": curve
-        and {
-            "epsilons": curve.epsilons,
-            "rates": curve.rates,
-            "comparable": curve.comparable,
-        },
+        and {"epsilons": curve.epsilons, "rates": curve.rates, "comparable": curve.comparable},
     }
 
     return PageData(
@@ -183,10 +176,10 @@ async def _request_computations(
     served, ask = visit.served, visit.computations.ask
     if not served.next_row or served.monitor.slope is not None:
         return None, None
-    epsilons = await ask(served, "rule", lambda: _try_epsilons(served), recompute=recompute)
+    epsilons = await ask(served, "rule", lambda: _try_epsilons(served), recompute)
     if served.monitor.rule.features is None:
         return epsilons, None
-    lines = await ask(served, "lines of the rule", lambda: _vary_lines(served), recompute=recompute)
+    lines = await ask(served, "lines of the rule", lambda: _vary_lines(served), recompute)
     return epsilons, lines
 
 

@@ -70,12 +70,8 @@ class Computation:
         return self.state == "failed" and clock.monotonic() - self.begun > _RETRY_SECONDS
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "state": self.state,
-            "rows": self.rows,
-            "seconds": self.seconds,
-            "problem": self.problem,
-        }
+        names = ("state", "rows", "seconds", "problem")
+        return {name: getattr(self, name) for name in names}
 
 
 class ComputationQueue:
@@ -86,12 +82,7 @@ class ComputationQueue:
         self._computations: dict[ServedMonitor, dict[str, Computation]] = {}
 
     async def ask(
-        self,
-        served: ServedMonitor,
-        question: str,
-        call: Callable[[], Any],
-        *,
-        recompute: bool = False,
+        self, served: ServedMonitor, question: str, call: Callable[[], Any], recompute: bool = False
     ) -> Computation:
         """Return the last computation of a question, or a new one, which may still be running.
 
@@ -263,10 +254,8 @@ class BackgroundTally:
         try:
             while await served.read_ledger(tally.step, 4):
                 await asyncio.sleep(_PAUSE)
-        except (
-            LikewiseError,
-            RuntimeError,
-        ) as error:  # closed, or altered: the next request reports it
+        except (LikewiseError, RuntimeError) as error:
+            # It was closed, or altered: the next request reports it.
             logger.info("counting %s stopped: %s", served.name, type(error).__name__)
 
 

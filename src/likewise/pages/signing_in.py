@@ -70,10 +70,7 @@ class PageAuthenticator:
     """Signs viewers in and out, and identifies them by request."""
 
     def __init__(
-        self,
-        service: Service,
-        settings: PagesSettings,
-        now: Callable[[], float] = clock.monotonic,
+        self, service: Service, settings: PagesSettings, now: Callable[[], float] = clock.monotonic
     ) -> None:
         self._service = service
         self._settings = settings
@@ -98,9 +95,8 @@ class PageAuthenticator:
             if self._settings.proxy_header is not None:
                 raise Refusal(403, "the proxy in front does not say who you are.")
             return Viewer(LOCAL, SCOPES, None, csrf, verified=False)
-        token = self._service.tokens.find(
-            request.headers.get("authorization", "").encode("latin-1")
-        )
+        header = request.headers.get("authorization", "").encode("latin-1")
+        token = self._service.tokens.find(header)
         if token is not None:
             return Viewer(token.name, token.scopes, token.monitors, csrf)
         session = self._find_session(self._read_id(request))
@@ -126,9 +122,8 @@ class PageAuthenticator:
 
     def sign_in(self, request: Request, token_text: str, response: Response) -> Token:
         """Begin a session, whose cookie the response carries; Refusal if the token is unknown."""
-        token = self._service.tokens.find(
-            b"Bearer " + token_text.strip().encode("utf-8", "replace")
-        )
+        header = b"Bearer " + token_text.strip().encode("utf-8", "replace")
+        token = self._service.tokens.find(header)
         if token is None:
             raise Refusal(401, "this token is not known.")
         now = self._now()
@@ -169,14 +164,8 @@ class PageAuthenticator:
         self._set_cookie(request, response, fresh)
 
     def _set_cookie(self, request: Request, response: Response, value: str) -> None:
-        response.set_cookie(
-            self.cookie_name(request),
-            value,
-            path="/",
-            secure=self._secure(request),
-            httponly=True,
-            samesite="strict",
-        )
+        name, secure = self.cookie_name(request), self._secure(request)
+        response.set_cookie(name, value, secure=secure, httponly=True, samesite="strict")
 
     def _find_session(self, sent: str | None) -> _Session | None:
         session = None if sent is None else self._sessions.get(_hash_id(sent))

@@ -173,8 +173,9 @@ def list_from_memory(
         if name in request.filters:
             raise Refusal(400, f"{name} needs a ledger, and this monitor is in memory.")
     query, behind = request.query, request.behind
+    by_distance = query.order == "nearest"
     matches = [
-        (_make_cursor(verdict, query.order), verdict)
+        (PageCursor(verdict.row or 0, _nearest_distance(verdict) if by_distance else None), verdict)
         for verdict in recent
         if verdict.violation and _is_match(served, verdict, query)
     ]
@@ -185,10 +186,6 @@ def list_from_memory(
     following = format_cursor(page[-1][0]) if len(matches) > len(page) else None
     lines = [_remembered_line(served, verdict) for _, verdict in page]
     return ViolationsPage(lines, following, "memory", has_forgotten)
-
-
-def _make_cursor(verdict: Verdict, order: str) -> PageCursor:
-    return PageCursor(verdict.row or 0, _nearest_distance(verdict) if order == "nearest" else None)
 
 
 def _rank(cursor: PageCursor) -> tuple[float, int]:
@@ -279,11 +276,8 @@ async def load(visit: Visit) -> PageData:
     if served.monitor.durable:
         offered = await served.read_ledger(_find_filter_values)
     else:
-        offered = {
-            "models": _limit_values(list(served.counts.decisions)),
-            "outputs": [],
-            "groups": [],
-        }
+        models = _limit_values(list(served.counts.decisions))
+        offered = {"models": models, "outputs": [], "groups": []}
     data = {
         "monitor": served.name,
         "order": request.query.order,
@@ -346,9 +340,8 @@ def _limit_values(values: list[str]) -> list[str]:
 
 async def _list_for_file(visit: Visit) -> tuple[list[dict[str, Any]], bool]:
     request = ViolationsRequest.of(visit.query)
-    lines, complete = await list_all_violations(
-        visit.served, request, MOST_IN_A_FILE, _FILE_SECONDS
-    )
+    most, seconds = MOST_IN_A_FILE, _FILE_SECONDS
+    lines, complete = await list_all_violations(visit.served, request, most, seconds)
     await visit.record_look("violations file", count=len(lines))
     return lines, complete
 

@@ -8,7 +8,7 @@ Invariant: a name alone never says what the values are; callers look at those to
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from functools import lru_cache
 
 # Words in names of columns, by meaning, in seven languages: the data of column_names.py.
@@ -189,23 +189,18 @@ def words_of(name: str) -> tuple[str, ...]:
 
 def is_protected(name: str) -> bool:
     """Tell whether the name is that of a group that laws protect."""
-    parts = words_of(name)
-    if is_identifier(name):
-        return False
-    return _has_word(parts, PROTECTED, PROTECTED_STEMS) or _has_all_words(parts, PROTECTED_TOGETHER)
+    words = _has_word(name, PROTECTED, PROTECTED_TOGETHER, PROTECTED_STEMS)
+    return words and not is_identifier(name)
 
 
 def is_age(name: str) -> bool:
     """Tell whether it is the age of a person, or when they were born."""
-    parts = words_of(name)
-    about_age = _has_word(parts, AGE) or _has_all_words(parts, AGE_TOGETHER)
-    return about_age and not _has_word(parts, NOT_OF_A_PERSON)
+    return _has_word(name, AGE, AGE_TOGETHER) and not _has_word(name, NOT_OF_A_PERSON)
 
 
 def is_proxy(name: str) -> bool:
     """Tell whether the column may stand for a protected group: a place, a name, a language."""
-    parts = words_of(name)
-    return _has_word(parts, PROXY) or _has_all_words(parts, PROXY_TOGETHER)
+    return _has_word(name, PROXY, PROXY_TOGETHER)
 
 
 def is_identifier(name: str) -> bool:
@@ -230,7 +225,7 @@ def is_index(name: str) -> bool:
 
 def is_score(name: str) -> bool:
     """Tell whether the name has a word for a score or a probability, of a model or not."""
-    return _has_word(words_of(name), SCORE) or is_probability_of_class(name)
+    return _has_word(name, SCORE) or is_probability_of_class(name)
 
 
 def is_score_of_a_model(name: str) -> bool:
@@ -249,8 +244,7 @@ def is_probability_of_class(name: str) -> bool:
 
 def is_truth(name: str) -> bool:
     """Tell whether the name says the true answer, known later, and not what was decided."""
-    parts = words_of(name)
-    return "_".join(parts) in TRUTH_NAMES or _has_word(parts, TRUTH)
+    return "_".join(words_of(name)) in TRUTH_NAMES or _has_word(name, TRUTH)
 
 
 def is_class(name: str) -> bool:
@@ -260,22 +254,22 @@ def is_class(name: str) -> bool:
 
 def is_answer(name: str) -> bool:
     """Tell whether the name says what a model predicted."""
-    return _ends_in_word(words_of(name), ANSWER)
+    return _ends_in_word(name, ANSWER)
 
 
 def is_decision(name: str) -> bool:
     """Tell whether the name says what was decided, by a model or by people."""
-    return _ends_in_word(words_of(name), DECISION)
+    return _ends_in_word(name, DECISION)
 
 
 def is_refusal(name: str) -> bool:
     """Tell whether it says who was refused."""
-    return _has_word(words_of(name), REFUSED)
+    return _has_word(name, REFUSED)
 
 
 def is_adverse(name: str) -> bool:
     """Tell whether it says something that nobody wants: refused, defaulted, at risk."""
-    return _has_word(words_of(name), ADVERSE) or is_refusal(name)
+    return _has_word(name, ADVERSE) or is_refusal(name)
 
 
 def is_good(value: object, *, adverse: bool = False) -> bool:
@@ -287,12 +281,12 @@ def is_good(value: object, *, adverse: bool = False) -> bool:
 
 def may_be_output(name: str) -> bool:
     """Tell whether the name may mean the output, or something known later: outcome, result."""
-    return _ends_in_word(words_of(name), PERHAPS)
+    return _ends_in_word(name, PERHAPS)
 
 
 def is_count(name: str) -> bool:
     """Tell whether the name has a word for something that is counted."""
-    return _has_word(words_of(name), COUNT)
+    return _has_word(name, COUNT)
 
 
 def is_code(name: str) -> bool:
@@ -303,18 +297,17 @@ def is_code(name: str) -> bool:
 
 def is_survey_weight(name: str) -> bool:
     """Tell whether it says how many people a row of a survey stands for."""
-    parts = words_of(name)
-    return _has_word(parts, WEIGHT) or _has_all_words(parts, WEIGHT_TOGETHER)
+    return _has_word(name, WEIGHT, WEIGHT_TOGETHER)
 
 
 def is_time(name: str) -> bool:
     """Tell whether the name says that its numbers are times."""
-    parts = words_of(name)
-    return bool(parts) and (_has_word(parts, TIME) or parts[-1] == "at")
+    return _has_word(name, TIME) or words_of(name)[-1:] == ("at",)
 
 
-def _ends_in_word(parts: Sequence[str], vocabulary: Collection[str]) -> bool:
+def _ends_in_word(name: str, vocabulary: Collection[str]) -> bool:
     """Tell whether the name ends in one of these words, apart from words that may follow it."""
+    parts = words_of(name)
     if any(part in EARLIER for part in parts):
         return False
     for part in reversed(parts):
@@ -326,10 +319,13 @@ def _ends_in_word(parts: Sequence[str], vocabulary: Collection[str]) -> bool:
 
 
 def _has_word(
-    parts: Sequence[str], vocabulary: Collection[str], stems: Collection[str] = ()
+    name: str,
+    vocabulary: Collection[str],
+    together: Collection[tuple[str, ...]] = (),
+    stems: Collection[str] = (),
 ) -> bool:
-    return any(part in vocabulary or part.startswith(tuple(stems)) for part in parts)
-
-
-def _has_all_words(parts: Sequence[str], groups: Sequence[tuple[str, ...]]) -> bool:
-    return any(all(one in parts for one in group) for group in groups)
+    """Tell whether the name has one of these words, all words of a group, or a word of a stem."""
+    parts = words_of(name)
+    if any(part in vocabulary or part.startswith(tuple(stems)) for part in parts):
+        return True
+    return any(set(group) <= set(parts) for group in together)

@@ -191,10 +191,10 @@ def _left_out_by_values(
         return "constant", "It is the same in every row."
     if is_row_counter(profile):
         return "index", "It counts the rows."
-    leaks = (leak_of(profile, output, numeric=numeric_output) for output in outputs)
-    leak = next((one for one in leaks if one is not None), None)
-    if leak is not None:
-        return "leak", f"{leak}. As an input it would hide contradictions."
+    for output in outputs:
+        leak = leak_of(profile, output, numeric=numeric_output)
+        if leak is not None:
+            return "leak", f"{leak}. As an input it would hide contradictions."
     unlike = why_hardly_repeats(profile)
     if unlike is None:
         return None

@@ -189,18 +189,9 @@ class LoosenedRule:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-
-        def outcome_to_dict(one: VariantCounts) -> dict[str, Any]:
-            return {
-                "decisions": one.decisions,
-                "comparable": one.comparable,
-                "violations": one.violations,
-            }
-
         return {
-            **outcome_to_dict(self.trial),
-            "rate_among_comparable": self.trial.rate_among_comparable,
-            "first_proposed": outcome_to_dict(self.before),
+            **self.trial.to_dict(),
+            "first_proposed": self.before.to_dict(),
             "most_blocking": self._prevents_most(),
             "blocking": self._list_prevented(),
             "decisions_examined": self.varied.decisions,
@@ -279,13 +270,9 @@ def _vary_ignoring(
     rule: Rule, table: Any, together: Mapping[str, Sequence[str]]
 ) -> SensitivityTable:
     """Count the same with each column ignored; families as one."""
+    most = _MOST_UNITS
     return vary(
-        rule,
-        table,
-        together=together,
-        changes=("ignored",),
-        most_rows=ROWS,
-        most_columns=_MOST_UNITS,
+        rule, table, together=together, changes=("ignored",), most_rows=ROWS, most_columns=most
     )
 
 

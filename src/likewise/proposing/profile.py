@@ -101,9 +101,8 @@ class Profile:
     @cached_property
     def numbers(self) -> Floats:
         """NaN where missing, or where float64 would round a whole number."""
-        return read_number_column(
-            self.name, [None if is_rounded(one) else one for one in self.values]
-        )
+        exact = [None if is_rounded(one) else one for one in self.values]
+        return read_number_column(self.name, exact)
 
     @cached_property
     def codes(self) -> Rows:

@@ -94,24 +94,13 @@ def propose_and_try(
         notes += tried.notes
         for column, steps in tried.widened.items():
             reasons[column] += "; then a step wider" if steps == 1 else "; then two steps wider"
-    text = _write_toml(
-        rule,
-        profiles,
-        name=name,
-        notes=notes,
-        reasons=reasons,
-        delta_reason=proposal.delta_reason,
-        tried=tried.sentences() if tried else (),
-    )
+    results = tried.sentences() if tried else ()
+    text = _write_toml(rule, profiles, name, notes, reasons, proposal.delta_reason, results)
     return ProposedRule(rule, text, tuple(notes), tried)
 
 
 def _try_rule(
-    rule: Rule,
-    table: Any,
-    proposal: Proposal,
-    profiles: dict[str, Profile],
-    outputs: Sequence[str],
+    rule: Rule, table: Any, proposal: Proposal, profiles: dict[str, Profile], outputs: Sequence[str]
 ) -> LoosenedRule:
     """Try the rule on the first rows that have an output."""
     first = table[:ROWS]
@@ -152,12 +141,9 @@ def _notes_on_people(
     for name, columns in columns_by_name.items():
         kinds = {features[one].kind for one in columns}
         if kinds == {"protected"}:
-            text = "Protected, by its name."
-            if len(columns) > 1:
-                text = (
-                    f"Protected, by their name: {len(columns)} columns that together say one"
-                    f" thing, {name!r}."
-                )
+            many = f"{len(columns)} columns that together say one thing, {name!r}."
+            single = len(columns) == 1
+            text = "Protected, by its name." if single else f"Protected, by their name: {many}"
             notes.append(ColumnNote("protected", tuple(columns), text))
         elif column_names.is_age(name) and not column_names.is_identifier(name):
             notes.append(ColumnNote("age", tuple(columns), _AGE))
@@ -172,7 +158,6 @@ def _notes_on_people(
 def _write_toml(
     rule: Rule,
     profiles: Mapping[str, Profile],
-    *,
     name: str,
     notes: Sequence[ColumnNote],
     reasons: Mapping[str, str],
@@ -200,10 +185,8 @@ def _write_toml(
 
 def _comment(text: str) -> str:
     """Wrap a text into lines of a comment."""
-    return "\n".join(
-        textwrap.wrap(
-            escape_unprintable(text), _LINE - 2, initial_indent="# ", subsequent_indent="# "
-        )
+    return textwrap.fill(
+        escape_unprintable(text), _LINE - 2, initial_indent="# ", subsequent_indent="# "
     )
 
 

@@ -184,9 +184,12 @@ def rate_plot(every: Sequence[Stretch], overall: float) -> str:
         ]
         points = [(frame.x(places[0][0]), points[0][1]), *points]
         points.append((frame.x(places[-1][1]), points[-1][1]))
-        peak = places[stretches.index(highest)]
-        x, y = frame.x((peak[0] + peak[1]) / 2), frame.y(highest.rate)
+        x, y = frame.x(sum(places[stretches.index(highest)]) / 2), frame.y(highest.rate)
         anchor = "end" if x > width - 120 else "start" if x < 140 else "middle"
+
+        def hover(one: Stretch, left: float, right: float) -> str:
+            return box(left, frame.top, right - left, frame.base - frame.top, "hover", _tip(one))
+
         return chart(
             frame,
             marks,
@@ -199,15 +202,8 @@ def rate_plot(every: Sequence[Stretch], overall: float) -> str:
             text(x, y - 10, f"highest: {percent(highest.rate)}", "note", anchor),
             _row_ticks(frame) if not by_time else _time_ticks(frame, stretches, places),
             *(
-                box(
-                    frame.x(start),
-                    frame.top,
-                    frame.x(stop) - frame.x(start),
-                    frame.base - frame.top,
-                    "hover",
-                    _tip(one),
-                )
-                for one, (start, stop) in zip(stretches, places, strict=True)
+                hover(one, *map(frame.x, place))
+                for one, place in zip(stretches, places, strict=True)
             ),
         )
 
@@ -279,30 +275,17 @@ def margin_plot(margins: Margins) -> str:
             top, kind = frame.y(count / total), "bar" if i < 0 else "bar soft"
             tip = f"{where}: {count:,} ({percent(count / total)})"
             bars.append(box(left, top, wide, frame.base - top, kind, tip))
+        below, right, bottom = frame.base + 18, width - frame.right, frame.height - 22
+        bars.append(text(frame.x(-1.1), below, "same", "tick", "middle"))
+        for one, anchor in ((0.25, "middle"), (0.5, "middle"), (0.75, "middle"), (1, "end")):
+            bars.append(text(frame.x(parts * one), below, f"{one:g} ε", "tick", anchor))
         return chart(
             frame,
             marks,
             "share of the flagged decisions",
             "just near enough ▸",
             *bars,
-            text(frame.x(-1.1), frame.base + 18, "same", "tick", "middle"),
-            *(
-                text(
-                    frame.x(parts * one),
-                    frame.base + 18,
-                    f"{one:g} ε",
-                    "tick",
-                    "end" if one == 1 else "middle",
-                )
-                for one in (0.25, 0.5, 0.75, 1)
-            ),
-            text(
-                width - frame.right,
-                frame.height - 22,
-                "distance to the nearest contradicting decision",
-                "axis",
-                "end",
-            ),
+            text(right, bottom, "distance to the nearest contradicting decision", "axis", "end"),
             text(frame.left, frame.height - 4, "◂ clearest", "axis"),
         )
 
@@ -344,8 +327,9 @@ def _over_epsilon(
         for one, rate in zip(curve.epsilons, rates, strict=True):
             points += [(frame.x(one), points[-1][1]), (frame.x(one), frame.y(rate))]
         x, y = frame.x(curve.chosen), frame.y(at_chosen)
-        after = x < width * 0.6
+        aside, anchor = (10, "start") if x < width * 0.6 else (-10, "end")
         low = at_chosen < 0.6 * marks[-1]  # then there is room at the top
+        height = frame.top + 14 if low else min(y + 30, frame.base - 6)
         note = f"ε = {format_number(curve.chosen)}: {percent(at_chosen)}"
         return chart(
             frame,
@@ -356,13 +340,7 @@ def _over_epsilon(
             line(x, frame.top, x, frame.base, "marker"),
             path(points, "line"),
             dot(x, y),
-            text(
-                x + (10 if after else -10),
-                frame.top + 14 if low else min(y + 30, frame.base - 6),
-                note,
-                "note",
-                "start" if after else "end",
-            ),
+            text(x + aside, height, note, "note", anchor),
             *(
                 _tick(frame, one, format_number(one))
                 for one in ticks(curve.epsilons[-1], 5 if width == WIDE else 3)

@@ -64,9 +64,8 @@ class Sides:
         classes = np.full(len(later), WITHIN, dtype=np.int64)
         for number, name in reversed(list(enumerate(protected_columns(self._past.rule)))):
             mine, theirs, apart = compare_pair_groups(self._past, name, later, earlier)
-            one, other = (
-                stable_codes(side._replace(codes=side.codes[apart])) for side in (mine, theirs)
-            )
+            sides = (side._replace(codes=side.codes[apart]) for side in (mine, theirs))
+            one, other = map(stable_codes, sides)
             kind = [np.full(len(one), number), np.minimum(one, other), np.maximum(one, other)]
             classes[apart] = mix_words(np.column_stack(kind)) >> np.uint64(1)
         return classes
@@ -272,10 +271,8 @@ class ClearestPairs:
         named = self._fold_other_kinds(classes)
         may = np.ones(len(classes), dtype=np.bool_)
         for which, (distance, minus_output) in self._limits().items():
-            clearer = (distances < distance) | (
-                (distances == distance) & (-output_distances < minus_output)
-            )
-            may &= (named != which) | clearer
+            same = (distances == distance) & (-output_distances < minus_output)
+            may &= (named != which) | (distances < distance) | same
         return may
 
     def _limits(self) -> dict[int, tuple[float, float]]:

@@ -6,15 +6,8 @@ Not here: groups (group_section.py), pairs (document.py).
 from collections.abc import Iterable
 from typing import Any
 
-from likewise.reports.charts import (
-    WIDE,
-    draw_both_widths,
-    draw_interval,
-    line,
-    picture,
-    text,
-    ticks,
-)
+from likewise.reports import charts
+from likewise.reports.charts import line, text
 from likewise.reports.comparison import ComparedHistory, Comparison, PairChanges
 from likewise.reports.document import document, pair_cards
 from likewise.reports.finding_words import describe_time_limit, word_rule
@@ -40,7 +33,7 @@ def describe_comparison(comparison: Comparison) -> list[str]:
     """Describe what was found, sentence by sentence, the most important first."""
     return [
         *_difference(comparison),
-        *(_side(side) for side in (comparison.one, comparison.other)),
+        *map(_side, comparison.sides),
         *describe_cut(comparison),
         *_pairs(comparison),
         *_groups(comparison),
@@ -63,7 +56,7 @@ def _difference(comparison: Comparison) -> Iterable[str]:
         return
     apart = comparison.difference
     assert apart is not None
-    one, other = name_side(comparison.one), name_side(comparison.other)
+    one, other = map(name_side, comparison.sides)
     if apart.value == 0:
         yield f"{other} contradicts itself as often as {one}, among comparable decisions."
     else:
@@ -157,7 +150,7 @@ def _cases(comparison: Comparison) -> str:
 
 
 def _groups(comparison: Comparison) -> Iterable[str]:
-    for side in (comparison.one, comparison.other):
+    for side in comparison.sides:
         for sentence in group_sentences(side.groups) if side.pairs else ():
             yield f"{name_side(side)}: {sentence}"
 
@@ -181,16 +174,12 @@ _SAME_CASES = {
 
 def compare_page(comparison: Comparison) -> str:
     """Render the comparison as one self-contained HTML document."""
-    done, sides, apart = (
-        comparison.one.computed,
-        (comparison.one, comparison.other),
-        comparison.difference,
-    )
-    names = " and ".join(shorten(side.name, 60) for side in sides)
+    done, sides, apart = comparison.one.computed, comparison.sides, comparison.difference
+    names = " and ".join(map(name_side, sides))
     wording = word_rule(comparison.rule)
     groups = [
         group_section(
-            side.groups, comparison.no_groups_reason, f"groups-{i}", f": {shorten(side.name, 60)}"
+            side.groups, comparison.no_groups_reason, f"groups-{i}", f": {name_side(side)}"
         )
         for i, side in enumerate(sides)
         if not (comparison.no_groups_reason and i)
@@ -212,7 +201,7 @@ def compare_page(comparison: Comparison) -> str:
         and f"Difference: {points(apart.value).replace('-', chr(0x2212))}, interval"
         f" {interval_of(apart)}, {conclusion(apart)}.",
         heads=_HEADS,
-        rows=[(shorten(side.name, 60), _cells(side)) for side in sides],
+        rows=[(name_side(side), _cells(side)) for side in sides],
         cut=describe_cut(comparison),
         kinds=_kinds(comparison),
         groups=groups,
@@ -248,9 +237,9 @@ def _tiles(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _plot(comparison: Comparison) -> str:
-    sides = comparison.one, comparison.other
+    sides = comparison.sides
     most = max((side.share.high for side in sides if side.share.of), default=1.0)
-    marks = ticks(most)
+    marks = charts.ticks(most)
 
     def draw(width: int) -> str:
         def x(share: float) -> float:
@@ -264,17 +253,17 @@ def _plot(comparison: Comparison) -> str:
         ]
         for i, side in enumerate(sides):
             y, share, rate = _TOP + i * _STEP, side.share, _rate(side)
-            name = shorten(side.name, 60 if width == WIDE else 22)
+            name = shorten(side.name, 60 if width == charts.WIDE else 22)
             if share.rate is None:
                 parts += [text(0, y, name, "group"), text(width, y, rate, "count", "end")]
                 continue
             tip = f"{side.name}: {rate}, interval {share_interval(share)}"
-            parts += draw_interval(
-                width, x, y, (name, rate, tip), (share.low, share.high, share.rate)
-            )
-        return picture(width, bottom + 24, *parts)
+            ends = share.low, share.high, share.rate
+            parts += charts.draw_interval(width, x, y, (name, rate, tip), ends)
+        return charts.picture(width, bottom + 24, *parts)
 
-    return draw_both_widths(draw, "; ".join(f"{side.name}: {_rate(side)}" for side in sides))
+    label = "; ".join(f"{side.name}: {_rate(side)}" for side in sides)
+    return charts.draw_both_widths(draw, label)
 
 
 def _rate(side: ComparedHistory) -> str:
@@ -296,14 +285,11 @@ def _cells(side: ComparedHistory) -> tuple[str, ...]:
 
 def _kinds(comparison: Comparison) -> list[dict[str, Any]]:
     """List the pairs that are new, gone and persisting, each with some cards."""
+    one, other = map(name_side, comparison.sides)
     kinds = (
-        ("new", f"New in {name_side(comparison.other)}", comparison.new),
-        ("gone", f"Gone from {name_side(comparison.one)}", comparison.gone),
-        (
-            "persisting",
-            f"Persisting, as {name_side(comparison.other)} has them",
-            comparison.persisting,
-        ),
+        ("new", f"New in {other}", comparison.new),
+        ("gone", f"Gone from {one}", comparison.gone),
+        ("persisting", f"Persisting, as {other} has them", comparison.persisting),
     )
     return [
         {
@@ -311,9 +297,7 @@ def _kinds(comparison: Comparison) -> list[dict[str, Any]]:
             "count": kind.count,
             "of_common": kind.of_common,
             "others": count_other_pairs(kind),
-            "cards": pair_cards([one.pair for one in kind.shown], comparison.rule, name)
-            if kind.count
-            else "",
+            "cards": pair_cards([one.pair for one in kind.shown], comparison.rule, name),
             "places": "; ".join(
                 f"{one.unit}s {one.place:,} and {one.witness_place:,}" for one in kind.shown
             ),

@@ -61,6 +61,22 @@ class ComparedHistory:
     groups: tuple[GroupEffects, ...]
     computed: Provenance
 
+    def to_dict(self) -> dict[str, Any]:
+        names = ("name", "comparable", "violations", "pairs", "bad_rows")
+        share, paired = self.share, self.in_any_pair
+        return {
+            **{name: getattr(self, name) for name in names},
+            "rows": self.decisions,
+            "compared_rows": self.compared,
+            "rate_among_comparable": share.rate,
+            "rate_among_comparable_interval": [share.low, share.high],
+            "in_any_pair": paired.count,
+            "rate_in_any_pair": paired.rate,
+            "rate_in_any_pair_interval": [paired.low, paired.high],
+            "groups": [one.to_dict() for one in self.groups],
+            "computed": asdict(self.computed),
+        }
+
 
 @dataclass(frozen=True)
 class ShownPair:
@@ -113,16 +129,20 @@ class Comparison:
     command: str | None = None
 
     @property
+    def sides(self) -> tuple[ComparedHistory, ComparedHistory]:
+        return self.one, self.other
+
+    @property
     def nothing_compared(self) -> tuple[ComparedHistory, ...]:
         """The sides in which no decision had an earlier similar case."""
-        return tuple(side for side in (self.one, self.other) if side.comparable == 0)
+        return tuple(side for side in self.sides if side.comparable == 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: numbers, text, lists and dictionaries only."""
         return {
-            "a": _side(self.one),
-            "b": _side(self.other),
-            "difference": None if self.difference is None else asdict(self.difference),
+            "a": self.one.to_dict(),
+            "b": self.other.to_dict(),
+            "difference": self.difference and asdict(self.difference),
             "matched_by": self.matched_by,
             "common_cases": self.common,
             "new": self.new.to_dict(),
@@ -133,25 +153,6 @@ class Comparison:
             "command": self.command,
             "rule": self.rule.to_toml(),
         }
-
-
-def _side(side: ComparedHistory) -> dict[str, Any]:
-    return {
-        "name": side.name,
-        "rows": side.decisions,
-        "compared_rows": side.compared,
-        "comparable": side.comparable,
-        "violations": side.violations,
-        "rate_among_comparable": side.share.rate,
-        "rate_among_comparable_interval": [side.share.low, side.share.high],
-        "in_any_pair": side.in_any_pair.count,
-        "rate_in_any_pair": side.in_any_pair.rate,
-        "rate_in_any_pair_interval": [side.in_any_pair.low, side.in_any_pair.high],
-        "pairs": side.pairs,
-        "bad_rows": side.bad_rows,
-        "groups": [one.to_dict() for one in side.groups],
-        "computed": asdict(side.computed),
-    }
 
 
 def compare(
@@ -170,9 +171,8 @@ def compare(
     whole = len(one), len(other)
     length = min(whole)
     one, other = one.truncate(length), other.truncate(length)
-    matched_by: MatchedBy = "places and values"
-    if one.keys is not None and other.keys is not None:
-        matched_by = "keys"
+    has_keys = one.keys is not None and other.keys is not None
+    matched_by: MatchedBy = "keys" if has_keys else "places and values"
     in_other = _counterparts(one, other, matched_by)
     in_one = np.full(length, -1, np.int64)
     both = np.flatnonzero(in_other >= 0)
@@ -257,13 +257,9 @@ def _have_same_values(one: Past, rows: Rows, other: Past, others: Rows) -> npt.N
         values = past.values(row)
         return [values[name] for name in names]
 
-    return np.array(
-        [
-            read_values(one, row) == read_values(other, place)
-            for row, place in zip(rows.tolist(), others.tolist(), strict=True)
-        ],
-        np.bool_,
-    )
+    pairs = zip(rows.tolist(), others.tolist(), strict=True)
+    same = [read_values(one, row) == read_values(other, place) for row, place in pairs]
+    return np.array(same, np.bool_)
 
 
 def _pair_codes(later: Rows, earlier: Rows, length: int) -> Rows:

@@ -81,16 +81,9 @@ def document(template: str, *, title: str, script: str = "", **data: Any) -> str
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         policy = f"{_POLICY}; script-src 'sha256-{digest}'"
     style = Markup(_file("style.css"))
+    fixed = {"title": title, "policy": policy, "style": style, "script": Markup(text)}
     defaults = {"made_by": __version__, "top": "", "main": "", "foot": ""}
-    page = render(
-        template,
-        **{**defaults, **data},
-        title=title,
-        policy=policy,
-        style=style,
-        script=Markup(text),
-    )
-    return page + "\n"
+    return render(template, **defaults | data | fixed) + "\n"
 
 
 def _file(name: str) -> str:

@@ -46,9 +46,8 @@ class JudgingOrder:
         rest = "by line, from the last up" if self.file == NEWEST_FIRST else "by line"
         ties = f"; {self.ties:,} have the same time as the one before: these are ordered {rest}"
         within = f"; each is compared only with those of the {self.within} before it"
-        return (
-            f"by “{self.column}” (UTC), {done}{ties * bool(self.ties)}{within * bool(self.within)}"
-        )
+        more = ties * bool(self.ties) + within * bool(self.within)
+        return f"by “{self.column}” (UTC), {done}{more}"
 
 
 @dataclass(frozen=True)

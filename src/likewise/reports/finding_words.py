@@ -46,18 +46,16 @@ def describe_rule(rule: Rule) -> list[str]:
 
 def word_rule(rule: Rule) -> RuleWording:
     """Describe the rule in plain words, in parts."""
-    if rule.features is None:
-        return RuleWording(_alike_vectors(rule), (), _different(rule), tuple(_notes(rule, {})))
-    features: dict[str, Feature] = dict(rule.features)
+    features: Mapping[str, Feature] = rule.features or {}
     alone = rule.metric == "linf"
     conditions = {
         name: _condition(one, rule.epsilon if alone else 1.0, alone)
         for name, one in features.items()
         if one.is_compared
     }
-    return RuleWording(
-        _alike_tables(rule), _group(conditions), _different(rule), tuple(_notes(rule, features))
-    )
+    alike = _alike_vectors(rule) if rule.features is None else _alike_tables(rule)
+    notes = tuple(_notes(rule, features))
+    return RuleWording(alike, _group(conditions), _different(rule), notes)
 
 
 def _group(conditions: Mapping[str, str]) -> tuple[tuple[tuple[str, ...], str], ...]:
@@ -190,20 +188,17 @@ def _notes(rule: Rule, features: Mapping[str, Feature]) -> Iterable[str]:
             better = "higher" if rule.favourable == "high" else "lower"
             yield f"The {better} output is the better one to get."
         else:
-            yield (
-                "The output that everyone wants:"
-                f" {name_value(rule.output_labels, rule.favourable)}."
-            )
+            wanted = name_value(rule.output_labels, rule.favourable)
+            yield f"The output that everyone wants: {wanted}."
 
 
 def describe_time_limit(within: str | None) -> list[str]:
     """Describe a limit in time, if there is one."""
-    if within is None:
-        return []
-    return [
+    limit = (
         f"A decision is compared only with those at most {within} before it: pairs farther apart in"
         " time do not count."
-    ]
+    )
+    return [] if within is None else [limit]
 
 
 # Found

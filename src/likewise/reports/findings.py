@@ -117,29 +117,19 @@ class Findings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: numbers, text, lists and dictionaries only."""
+        rates = ("rate", "rate_among_comparable", "rate_in_any_pair")
         return {
-            "rows": self.rows,
-            "first_row": self.first_row,
-            "comparable": self.comparable,
-            "violations": self.violations,
-            "in_any_pair": self.in_any_pair,
-            "pairs": self.pairs,
-            "rate": self.rate,
-            "rate_among_comparable": self.rate_among_comparable,
-            "rate_in_any_pair": self.rate_in_any_pair,
-            "bad_rows": self.bad_rows,
-            "missing_decisions": self.missing_decisions,
+            **vars(self),  # numbers and text; what follows replaces the rest
+            **{name: getattr(self, name) for name in rates},
             "by_row": [asdict(one) for one in self.by_row],
             "by_time": [asdict(one) for one in self.by_time],
-            "without_time": self.without_time,
             "margins": {"identical": self.margins.identical, "counts": list(self.margins.counts)},
             "worst": [one.to_dict() for one in self.worst],
             "by_model": [one.to_dict() for one in self.by_model],
             "groups": [one.to_dict() for one in self.groups],
-            "no_groups_reason": self.no_groups_reason,
-            "curve": None if self.curve is None else asdict(self.curve),
-            "loosening": None if self.loosening is None else asdict(self.loosening),
-            "varied": None if self.varied is None else self.varied.to_dict(),
+            "curve": self.curve and asdict(self.curve),
+            "loosening": self.loosening and asdict(self.loosening),
+            "varied": self.varied and self.varied.to_dict(),
             "computed": asdict(self.computed),
             "rule": self.rule.to_toml(),
         }
@@ -162,11 +152,7 @@ class Tally:
     """
 
     def __init__(
-        self,
-        monitor: AnyMonitor,
-        *,
-        worst: int = 20,
-        columns: Sequence[str] | None = None,
+        self, monitor: AnyMonitor, *, worst: int = 20, columns: Sequence[str] | None = None
     ) -> None:
         self._monitor = monitor
         self._totals = Totals(monitor.rule.epsilon)
@@ -178,11 +164,7 @@ class Tally:
         self._worst.add(verdicts, self._monitor.past)
 
     def findings(
-        self,
-        *,
-        source: str | Evidence,
-        bad_rows: int = 0,
-        made: datetime.datetime | None = None,
+        self, *, source: str | Evidence, bad_rows: int = 0, made: datetime.datetime | None = None
     ) -> Findings:
         """Return what has been found so far.
 

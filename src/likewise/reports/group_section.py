@@ -19,6 +19,12 @@ _MODEL_LEAD = (
 _COUNTED = " Each count is of the decisions that had such an earlier similar case."
 _UNCOUNTED = "there are too many similar pairs, or earlier decisions are forgotten"
 
+_ONLY = {
+    "all": "",
+    "within": " By the rule, only decisions of the same model are compared.",
+    "across": " By the rule, only decisions of different models are compared.",
+}
+
 
 def model_section(
     models: Sequence[ModelCounts], compare: str, *, uncounted: str = _UNCOUNTED
@@ -36,19 +42,12 @@ def model_section(
         heads += [f"contradict {whose}"] * side.compared
     return render(
         "reports/model_section.html",
-        lead=_MODEL_LEAD + (_COUNTED if is_counted else "") + _only(compare),
+        lead=_MODEL_LEAD + (_COUNTED if is_counted else "") + _ONLY[compare],
         heads=heads,
         rows=[(name_of(one.model), _cells(one)) for one in models],
         most=_MODEL_TABLE,
         uncounted="" if is_counted else uncounted,
     )
-
-
-def _only(compare: str) -> str:
-    if compare == "all":
-        return ""
-    kind = "of the same model" if compare == "within" else "of different models"
-    return f" By the rule, only decisions {kind} are compared."
 
 
 def _cells(one: ModelCounts) -> list[str]:
@@ -107,14 +106,11 @@ def group_sentences(columns: Sequence[GroupEffects]) -> list[str]:
     return sentences
 
 
-def _describe_supported(
-    groups: GroupEffects, comparison: GroupComparison, test: ShuffleTest
-) -> str:
-    one, other = (_name(side.group.name) for side in (comparison.one, comparison.other))
+def _describe_supported(groups: GroupEffects, found: GroupComparison, test: ShuffleTest) -> str:
+    one, other = (_name(side.group.name) for side in (found.one, found.other))
+    what = f"got a worse output than similar {other}, on average by"
     if groups.outcome == "share":
         what = f"got the favourable answer less often than similar {other}, by"
-    else:
-        what = f"got a worse output than similar {other}, on average by"
     size = difference(groups, test.difference).replace(" points", " percentage points")
     by_chance = chance(groups, test).removesuffix(" points")
     return f"By {_name(groups.column)}: {one} {what} {size} (chance alone: {by_chance})."
@@ -246,9 +242,7 @@ def _column(groups: GroupEffects) -> dict[str, Any]:
     return {
         "name": groups.column,
         "plot": _plot(groups) if drawn else None,
-        "first": f"The first {_COMPARED} of {tested:,} tested comparisons. "
-        if tested > _COMPARED
-        else "",
+        "first": f"The first {_COMPARED} of {tested:,} tested comparisons. " * (tested > _COMPARED),
         "what": "the share of favourable answers" if is_share else "the mean output",
         "only": display_value(groups.groups[0].name) if len(groups.groups) == 1 else None,
         "why": why,
@@ -268,17 +262,14 @@ def _column(groups: GroupEffects) -> dict[str, Any]:
 
 def _comparison(groups: GroupEffects, comparison: GroupComparison) -> dict[str, Any]:
     test = comparison.test
-    return {
-        "found": comparison,
-        "test": test
-        and {
-            "difference": difference(groups, test.difference),
-            "chance": chance(groups, test),
-            "p": p_value(test.p),
-            "corrected": p_value(test.p_corrected),
-        },
-        "sides": [_side(groups, side) for side in (comparison.one, comparison.other)],
+    sides = [_side(groups, side) for side in (comparison.one, comparison.other)]
+    words = test and {
+        "difference": difference(groups, test.difference),
+        "chance": chance(groups, test),
+        "p": p_value(test.p),
+        "corrected": p_value(test.p_corrected),
     }
+    return {"found": comparison, "test": words, "sides": sides}
 
 
 def _side(groups: GroupEffects, side: GroupSide) -> dict[str, Any]:

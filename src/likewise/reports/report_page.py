@@ -59,10 +59,8 @@ def render_page(findings: Findings) -> str:
         across=bool(protected_columns(rule)),
         cards=pair_cards(findings.worst, rule) if findings.worst else None,
         margins=margin_plot(findings.margins) if findings.violations else None,
-        curve=None if curve is None else curve_plot(curve),
-        comparable_curve=None
-        if curve is None or curve.comparable is None
-        else comparable_plot(curve),
+        curve=curve and curve_plot(curve),
+        comparable_curve=comparable_plot(curve) if curve and curve.comparable else None,
         scaled=_explain_scale(findings),
         varied_title=TITLE,
         varied=None if varied is None else varied_table(varied, findings.rows),
@@ -90,10 +88,8 @@ def _choose_big_number(findings: Findings) -> tuple[str, str]:
         return percent(findings.rate), f"of {findings.rows:,} decisions contradict an earlier one"
     if comparable < _FEW:
         verb = "contradicts" if findings.violations == 1 else "contradict"
-        return (
-            f"{findings.violations} of {comparable}",
-            f"comparable decisions {verb} an earlier one",
-        )
+        what = f"comparable decisions {verb} an earlier one"
+        return f"{findings.violations} of {comparable}", what
     return percent(share), f"of {comparable:,} comparable decisions contradict an earlier one"
 
 
@@ -135,11 +131,8 @@ def _over_time(findings: Findings) -> dict[str, Any] | None:
 
 def _rates(stretches: Sequence[Stretch], overall: float) -> dict[str, Any]:
     points = choose_drawn(stretches)
-    return {
-        "svg": rate_plot(stretches, overall),
-        "left_out": sum(one not in points for one in stretches),
-        "fewest": MIN_POINT,
-    }
+    left_out = sum(one not in points for one in stretches)
+    return {"svg": rate_plot(stretches, overall), "left_out": left_out, "fewest": MIN_POINT}
 
 
 def _explain_scale(findings: Findings) -> str:

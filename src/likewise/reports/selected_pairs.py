@@ -116,11 +116,10 @@ class WorstPair:
         fields: dict[str, Any] = {**self.pair.to_dict(), "omitted_columns": self.omitted_columns}
         if self.later is not None and self.earlier is not None:
             fields["time"], fields["witness_time"] = self.later.time, self.earlier.time
+            both = zip(self.later.ignored, self.earlier.ignored, strict=True)
             fields["ignored"] = [
                 {"column": name, "decision": json_value(mine), "witness": json_value(other)}
-                for (name, mine), (_, other) in zip(
-                    self.later.ignored, self.earlier.ignored, strict=True
-                )
+                for (name, mine), (_, other) in both
             ]
         return fields
 
@@ -173,11 +172,8 @@ class WorstPairs:
         kinds = zip(pairs, kinds_of(past, later, earlier), strict=True)
         self._kinds = {one: self._kinds.get(one) or kind for one, kind in kinds}
         alive = (past.alive(later) & past.alive(earlier)).tolist()
-        pairs = [
-            one
-            for one, is_alive in zip(pairs, alive, strict=True)
-            if is_alive or one in self._chosen
-        ]
+        known = zip(pairs, alive, strict=True)
+        pairs = [one for one, is_alive in known if is_alive or one in self._chosen]
         self._chosen = {
             one: self._chosen.get(one) or side_by_side(past, one, names=self._columns)
             for one in choose_pairs(pairs, self._kinds, self._most)
@@ -215,10 +211,7 @@ def choose_pairs(
 
 
 def _take_turns(
-    turns: list[list[ClearPair]],
-    chosen: list[ClearPair],
-    taken: set[tuple[str, int]],
-    most: int,
+    turns: list[list[ClearPair]], chosen: list[ClearPair], taken: set[tuple[str, int]], most: int
 ) -> None:
     """Go round, and take the next pair of each kind that is about nothing taken before."""
     queues = [iter(one) for one in turns]

@@ -130,12 +130,8 @@ def _words(variant: Variant, rule: Rule) -> tuple[str, str, str]:
     """Say what was changed: words before the column's name, the name, and words behind it."""
     change = variant.change
     if change.column is None:
-        return (
-            f"epsilon {_format_tolerance(change.tolerance)} instead of"
-            f" {_format_tolerance(change.original)}",
-            "",
-            "",
-        )
+        new, old = map(_format_tolerance, (change.tolerance, change.original))
+        return f"epsilon {new} instead of {old}", "", ""
     if change.how == "ignored":
         zero = variant.outcome.without_direction
         are = f"{zero:,} decisions are" if zero > 1 else "1 decision is"

@@ -7,6 +7,7 @@ Invariant: every decision added is in exactly one stretch; those without a usabl
 Cost: some thousand numbers, however long the stream.
 """
 
+import operator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,16 +111,10 @@ class RowStretches:
         if len(edges) > 1 and self.rows - edges[-1] < width / 2:
             edges.pop()  # a rate of a handful of decisions says little
         sums = np.add.reduceat(self.counts, np.array(edges) // self.width, axis=1).tolist()
-        places = zip(edges, [*edges[1:], self.rows], *sums, strict=True)
+        places, compared = zip(edges, [*edges[1:], self.rows], *sums, strict=True), self.compared
         return tuple(
-            Stretch(
-                first + start,
-                first + stop,
-                stop - start,
-                flagged,
-                comparable if self.compared else None,
-            )
-            for start, stop, flagged, comparable in places
+            Stretch(first + start, first + stop, stop - start, flagged, near if compared else None)
+            for start, stop, flagged, near in places
         )
 
 
@@ -163,7 +158,7 @@ class TimeStretches:
         names, which = np.unique(places, return_inverse=True)
         sums = [np.bincount(which, weights=one).astype(np.int64).tolist() for one in each]
         for place, *more in zip(names.tolist(), *sums, strict=True):
-            self.counts[place] = _add_counts(self.counts.get(place), more)
+            _add_counts(self.counts, place, more)
 
     def _coarsen(self) -> None:
         """Join stretches into those of the next unit."""
@@ -179,7 +174,7 @@ class TimeStretches:
             while one.unit < coarser.unit:
                 one._coarsen()
         for place, more in other.counts.items():
-            self.counts[place] = _add_counts(self.counts.get(place), more)
+            _add_counts(self.counts, place, more)
         self.compared |= other.compared
         self.untimed += other.untimed
         self._limit_stretches()
@@ -201,24 +196,16 @@ class TimeStretches:
     def _join_stretches(self, unit: str, step: int) -> tuple[Stretch, ...]:
         joined: dict[int, list[int]] = {}
         for place in sorted(self.counts):
-            start = _start(place, unit, step)
-            joined[start] = _add_counts(joined.get(start), self.counts[place])
-        return tuple(
-            Stretch(
-                _iso(place, unit),
-                _iso(place + step, unit),
-                decisions,
-                flagged,
-                comparable if self.compared else None,
-            )
-            for place, (decisions, flagged, comparable) in joined.items()
-        )
+            _add_counts(joined, _start(place, unit, step), self.counts[place])
+        stretches = []
+        for place, (decisions, flagged, near) in joined.items():
+            ends = _iso(place, unit), _iso(place + step, unit)
+            stretches.append(Stretch(*ends, decisions, flagged, near if self.compared else None))
+        return tuple(stretches)
 
 
-def _add_counts(before: list[int] | None, more: list[int]) -> list[int]:
-    return (
-        more if before is None else [one + other for one, other in zip(before, more, strict=True)]
-    )
+def _add_counts(counts: dict[int, list[int]], place: int, more: list[int]) -> None:
+    counts[place] = list(map(operator.add, counts.get(place, (0, 0, 0)), more))
 
 
 def _places(times: Any, unit: str) -> npt.NDArray[np.int64]:
