@@ -231,5 +231,5 @@ def file_of(route):
     """
     method, _, path = route.partition(" ")
     words = path.replace("/v1/", "/").replace("{name}/", "").replace(".", "-")
-    words = re.sub(r"[{}]", "", words).strip("/").replace("/", "-") or "index"
+    words = re.sub(r"[{}]|:path", "", words).strip("/").replace("/", "-") or "index"
     return f"http/{method.lower()}-{words}.json"

@@ -599,6 +599,9 @@ class Script:
         )
         self.play("refused: no such monitor", "GET /m/{name}/rule", "/m/nobody/rule")
         self.play("refused: not allowed", "GET /m/{name}/rule", "/m/loans/rule", token="stranger")
+        unknown = "GET /m/{name}/{rest:path}"
+        self.play("refused: no such page", unknown, "/m/loans/nowhere")
+        self.play("as JSON: no such page", unknown, "/m/loans/nowhere.json")
         self.play("counts", "GET /metrics", "/metrics")
 
     def forms(self):
