@@ -12,7 +12,7 @@ from likewise.audit.feeding import RefusedRows
 from likewise.audit.pipeline import AuditResult
 from likewise.cli.exit_codes import CommandError
 from likewise.cli.terminal import print_json, say, say_lines
-from likewise.reports.finding_words import describe_findings, describe_rule, describe_time_limit
+from likewise.reports.finding_words import describe_findings, describe_time_limit
 from likewise.reports.findings import Findings
 from likewise.rule.rule import Rule
 from likewise.tables.printing import percent
@@ -153,7 +153,7 @@ def print_rule(rule: Rule, within: str | None) -> None:
     """Print a rule in words, with the limit in time."""
     say()
     say("The rule", "bold")
-    for line in shorten_rule([*describe_rule(rule), *describe_time_limit(within)]):
+    for line in shorten_rule([*rule.explain().lines, *describe_time_limit(within)]):
         say(f"  {line}")
 
 

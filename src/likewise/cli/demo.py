@@ -37,7 +37,7 @@ from likewise.monitor.calibration import calibrate, calibrate_like_cases
 from likewise.monitor.monitor import Monitor
 from likewise.monitor.readers.protocol import Decision
 from likewise.reports.evidence import Evidence, JudgingOrder
-from likewise.reports.finding_words import describe_findings, describe_rule
+from likewise.reports.finding_words import describe_findings
 from likewise.reports.findings import Findings, Tally, curve_of
 from likewise.reports.report_page import write_page
 from likewise.rule.rule import Rule
@@ -228,7 +228,7 @@ def _describe_stream() -> str:
 
 def _describe_findings(findings: Findings) -> str:
     lines = ["What counts as alike", ""]
-    for words in describe_rule(findings.rule):
+    for words in findings.rule.explain().lines:
         lines.append(_paragraph(words.removeprefix("- "), "    - " if words[0] == "-" else "  "))
     lines += ["", "What was found", ""]
     before = [span for span in findings.by_time if str(span.start) < UPDATED_ON.isoformat()]
