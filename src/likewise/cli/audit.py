@@ -1,6 +1,6 @@
 """`likewise audit`: judge a file of decisions, or several, from beginning to end.
 
-The work is in audit/pipeline.py; audit_summary.py prints the result.
+The work is in auditing/pipeline.py; audit_summary.py prints the result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -110,8 +110,14 @@ def audit(
     Exit codes: 0 fine, 1 more violations than --max-rate allows, 2 bad usage, 3 bad data, or
     nothing could be compared, so that --max-rate says nothing.
     """
-    from likewise.audit.job import CELL_ROWS, AuditOptions, PartitionOptions, expand_files, name_of
-    from likewise.audit.pipeline import audit_file
+    from likewise.auditing.job import (
+        CELL_ROWS,
+        AuditOptions,
+        PartitionOptions,
+        expand_files,
+        name_of,
+    )
+    from likewise.auditing.pipeline import audit_file
     from likewise.cli.audit_summary import MaxRate, print_audit_json, print_summary
     from likewise.cli.rule_options import bind_rule
 
@@ -184,7 +190,7 @@ def audit(
 
 def _check_combinations(values: Mapping[str, Any], data: Sequence[str]) -> None:
     """Raise CommandError if options do not go together."""
-    from likewise.audit.job import CELL_ROWS
+    from likewise.auditing.job import CELL_ROWS
 
     cells = values["partition"] is not None
     if not cells and len(data) != 1:

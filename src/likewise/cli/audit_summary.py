@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from likewise.audit.feeding import RefusedRows
-from likewise.audit.pipeline import AuditResult
+from likewise.auditing.feeding import RefusedRows
+from likewise.auditing.pipeline import AuditResult
 from likewise.cli.exit_codes import CommandError
 from likewise.cli.terminal import print_json, say, say_lines
 from likewise.reports.finding_words import describe_findings, describe_time_limit

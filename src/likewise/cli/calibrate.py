@@ -111,7 +111,7 @@ def _round_down(epsilon: float | None) -> float | None:
 def _calibrate_file(
     source: Any, binding: Any, skip: bool, rate: float | None, varies: bool
 ) -> _CalibrationResult:
-    from likewise.audit.feeding import BadRowPolicy, judge_chunks
+    from likewise.auditing.feeding import BadRowPolicy, judge_chunks
     from likewise.monitor.calibration import calibrate as calibrate_rule
     from likewise.monitor.calibration import calibrate_like_cases
     from likewise.monitor.factory import make_reader

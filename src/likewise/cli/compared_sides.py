@@ -1,6 +1,6 @@
 """`likewise compare` chooses, opens, judges and compares two sides here.
 
-A side is a file, a ledger, or the rows of one file that a model decided (audit/histories.py).
+A side is a file, a ledger, or the rows of one file that a model decided (auditing/histories.py).
 Cost: a file with a column of models is read once for their names and once for each of the two.
 """
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from likewise.audit.histories import judge_history, judge_ledger, models_of
-from likewise.audit.job import AuditOptions
+from likewise.auditing.histories import judge_history, judge_ledger, models_of
+from likewise.auditing.job import AuditOptions
 from likewise.cli.compare_options import CompareOptions
 from likewise.cli.exit_codes import DATA, USAGE, CommandError
 from likewise.cli.open_ledger import open_for_reading

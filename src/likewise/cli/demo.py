@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.audit.kept_rows import KeptRows
+from likewise.auditing.kept_rows import KeptRows
 from likewise.cli.demo_loans import (
     DECISIONS,
     RULE,

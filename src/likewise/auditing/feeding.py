@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from likewise.audit.favourable import OutputsSeen
-from likewise.audit.job import AuditOptions
+from likewise.auditing.favourable import OutputsSeen
+from likewise.auditing.job import AuditOptions
 from likewise.errors import BadFile
 from likewise.monitor.batching import JudgedRows, RejectedRow, describe_refusal, isolate_bad_rows
 from likewise.reports.evidence import Evidence, JudgingOrder, SkippedRows

@@ -27,7 +27,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 import numpy as np
 import polars as pl
 
-from likewise.audit.kept_rows import LINE, ROW, TIME, KeptRows, common_types, stack_frames
+from likewise.auditing.kept_rows import LINE, ROW, TIME, KeptRows, common_types, stack_frames
 from likewise.errors import BadFile, BadRule
 from likewise.explaining.compare_groups import check_favourable, compute_scores, protected_columns
 from likewise.reports.clearest import compare_pair_groups

@@ -14,15 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from likewise.audit.feeding import FileDecisions, NamedSource, RefusedRows, Reopen, build_evidence
-from likewise.audit.job import (
+from likewise.auditing.feeding import (
+    FileDecisions,
+    NamedSource,
+    RefusedRows,
+    Reopen,
+    build_evidence,
+)
+from likewise.auditing.job import (
     AuditOptions,
     Progress,
     collect_metadata,
     ignore_progress,
     ignored_columns,
 )
-from likewise.audit.kept_rows import KeptRows
+from likewise.auditing.kept_rows import KeptRows
 from likewise.errors import BadDecision, BadFile, BadRule, LikewiseError
 from likewise.monitor.calibration import calibrate, calibrate_like_cases
 from likewise.monitor.monitor import Monitor
@@ -165,7 +171,7 @@ def audit_file(
             )
             stack.enter_context(monitor)
         if options.pairs_path is not None and kept_rows is not None:
-            from likewise.audit.pair_files import open_violation_file
+            from likewise.auditing.pair_files import open_violation_file
 
             about = f"Contradicting pairs of {source.name}. {options.command or ''}"
             pairs = stack.enter_context(
@@ -257,8 +263,8 @@ def _audit_cells(
     columns: Sequence[str], binding: Binding, options: AuditOptions, progress: Progress
 ) -> AuditResult:
     """Audit files larger than memory."""
-    from likewise.audit.cells import audit_partitioned
-    from likewise.audit.job import Job, make_runner
+    from likewise.auditing.cells import audit_partitioned
+    from likewise.auditing.job import Job, make_runner
 
     load, cells = MachineLoad(), options.cells
     assert cells is not None
@@ -307,7 +313,7 @@ def _match_folder_columns(
     binding: Binding, columns: Sequence[str], options: AuditOptions
 ) -> Binding:
     """Bind all columns if a page is to show them, or if the cells hold them already."""
-    from likewise.audit.cell_folder import AuditFolder
+    from likewise.auditing.cell_folder import AuditFolder
 
     assert options.cells is not None
     whole, folder = binding.with_extra_columns(columns), options.cells.folder
