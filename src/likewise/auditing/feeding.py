@@ -83,6 +83,10 @@ class RefusedRows:
         """Return the first row of each kind of reason, and how many; the most frequent first."""
         return sorted(self.by_kind.values(), key=lambda one: (-one[1], one[0].place))
 
+    def to_dicts(self, unit: str) -> list[dict[str, Any]]:
+        """Return the first rows for JSON; `unit` is what a place counts."""
+        return [{unit: row.place, "code": row.code, "reason": row.why} for row in self.first]
+
     def merge(self, later: "RefusedRows") -> None:
         """Add those of a later file, or part of one."""
         self.count += later.count
@@ -218,7 +222,7 @@ class FileDecisions:
         digest = self._source.digest()
         return build_evidence(
             self._source,
-            (digest.sha256, digest.size),
+            (None, None) if digest is None else (digest.sha256, digest.size),
             (done, self._ties),
             self.refused,
             self._load,
@@ -237,7 +241,7 @@ def count_ties(times: Any, last: Any) -> int:
 
 def build_evidence(
     read: NamedSource,
-    digest: tuple[str, int],
+    digest: tuple[str | None, int | None],
     order: tuple[Arrangement, int],
     refused: RefusedRows,
     load: MachineLoad,

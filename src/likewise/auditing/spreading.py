@@ -311,6 +311,7 @@ def _spread_rows(
                 keys.append(_key_numbers(frame[job.rule.key_column]))
     pieces.write()
     digest = source.digest()
+    assert digest is not None  # it is a file
     if timed.form is not None:
         source.add_remarks(timed.form.remarks)
     with write_atomically(folder.spread(number, "npz")) as file:

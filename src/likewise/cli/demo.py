@@ -183,8 +183,7 @@ def watch_rows(rows: list[Row], command: str | None = None) -> Findings:
     kept_rows = KeptRows(["district"], ["district"], "line")
     lines = np.arange(len(rows)) + 2  # below the header
     kept_rows.add(Chunk(rows, lines, times=np.array(days, dtype="datetime64[us]")))
-    worst = tuple(map(kept_rows.add_origins, findings.worst))
-    return replace(findings, curve=curve, worst=worst)
+    return kept_rows.add_all_origins(replace(findings, curve=curve))
 
 
 def _write_files(folder: Path, rows: list[Row], findings: Findings) -> list[str]:
