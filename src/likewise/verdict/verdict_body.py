@@ -15,7 +15,10 @@ import numpy as np
 
 from likewise.tables.array_types import Rows
 from likewise.tables.codec import json_value
-from likewise.verdict.context import AnyVerdict
+from likewise.verdict.context import AnyVerdict, VerdictContext
+
+_STRUCTURED = ("past", "compared_with", "witness_keys", "witness_models", "question")
+_CONTEXT_FIELDS = tuple(name for name in VerdictContext._fields if name not in _STRUCTURED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +121,11 @@ def write_body(
     if context.question is not None and verdict.slope is not None:
         body["slope"] = _if_finite(verdict.slope)
     return body
+
+
+def read_context_fields(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `VerdictContext` that are plain values, as far as a body has them."""
+    return {name: body[name] for name in _CONTEXT_FIELDS if name in body}
 
 
 def _nearest_fields(verdict: AnyVerdict, most: int | None, keys: bool) -> list[dict[str, Any]]:

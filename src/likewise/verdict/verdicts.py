@@ -24,6 +24,8 @@ from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.verdict_body import write_body
 from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
 
+SAID_OF_EACH = ("firsts", "absent", "neighbours", "comparable", "not_compared")
+"""Fields of `Verdicts` that are None, or arrays with one element for each decision."""
 _FEW_RUNS = 16  # so few runs of distances are sorted one by one
 _SORTED_TOGETHER = 1 << 17  # so many distances, with their temporary arrays, fit into a CPU cache
 
@@ -278,8 +280,8 @@ class Verdicts:
     """The rows of a table that were only checked; they have no row in the history."""
 
     def __post_init__(self) -> None:
-        counted = (self.neighbours, self.comparable, self.unlisted_witnesses, self.not_compared)
-        for array in (self.offsets, self.row_numbers, self.firsts, self.absent, *counted):
+        for name in ("offsets", "row_numbers", "unlisted_witnesses", *SAID_OF_EACH):
+            array = getattr(self, name)
             if array is not None:
                 array.flags.writeable = False
 
