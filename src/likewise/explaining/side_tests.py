@@ -58,6 +58,10 @@ class Answers:
         )
 
     @property
+    def is_label(self) -> bool:
+        return self._cases.kind == "label"
+
+    @property
     def count(self) -> int:
         """How many distinct answers there are."""
         return len(self._cases.answers)
@@ -283,7 +287,8 @@ def run_swap_test(
     none, left, right, all_four = (
         weigh(both, *sides) for sides in ((0, 0), (1, 0), (0, 1), (1, 1))
     )
-    linear = np.bincount(mine[both], left - none, len(changed))
+    linear = np.zeros(len(changed))
+    linear += np.bincount(mine[both], left - none, len(changed))
     linear += np.bincount(theirs[both], right - none, len(changed))
     for near, sides in ((mine, (1, 0)), (theirs, (0, 1))):
         single = (near >= 0) & ~both
@@ -322,7 +327,7 @@ def _compare_with_chance(observed: float, draw: Draw, seed: int, most: int) -> C
     """
     random, as_large = np.random.default_rng(seed), 0
     for shuffles in range(1, most + 1):
-        as_large += abs(draw(random)) >= abs(observed) - _SAME
+        as_large += int(abs(draw(random)) >= abs(observed) - _SAME)
         if as_large == _ENOUGH:
             return ChanceTest(observed, as_large / shuffles, shuffles)
     return ChanceTest(observed, (1 + as_large) / (1 + most), most)
