@@ -22,7 +22,7 @@ from likewise.reports.compare_words import (
 )
 from likewise.reports.comparison import ComparedHistory, Comparison
 from likewise.reports.document import document, pair_cards
-from likewise.reports.finding_words import describe_time_limit, word_rule
+from likewise.reports.finding_words import describe_time_limit
 from likewise.reports.group_section import group_section, how_compared
 from likewise.reports.report_page import day_of
 from likewise.tables.printing import percent, shorten
@@ -61,7 +61,7 @@ def compare_page(comparison: Comparison) -> str:
     """Render the comparison as one self-contained HTML document."""
     done, sides = comparison.one.computed, comparison.sides
     names = " and ".join(map(name_side, sides))
-    wording = word_rule(comparison.rule)
+    wording = comparison.rule.explain()
     groups = [
         group_section(
             side.groups, comparison.no_groups_reason, f"groups-{i}", f": {name_side(side)}"
