@@ -124,14 +124,18 @@ def like_points(
         both = np.hstack([rank.reshape(-1, 1).astype(np.float64), both.astype(np.float64)])
     if model is not None:
         both = np.hstack([both.astype(np.float64), model.reshape(-1, 1).astype(np.float64)])
-    _, first, point_of = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    order = np.lexsort(both.T[::-1])  # stable; np.unique(axis=0) is ten times as slow
+    ascending = both[order]
+    begins = np.append(True, (ascending[1:] != ascending[:-1]).any(axis=1))[: len(order)]
+    first, point_of = order[begins], np.empty(len(order), np.int64)
+    point_of[order] = np.cumsum(begins) - 1
     firsts = None
     if span is not None:
         times = span.times[first]
         firsts = np.searchsorted(times, times - span.microseconds, side="left").astype(np.int64)
     distinct = Points(vectors[first], None if left_open is None else left_open[first], points.rule)
     of_point = None if model is None else model[first]
-    return LikePoints(distinct, point_of.reshape(-1).astype(np.int64), firsts, of_point)
+    return LikePoints(distinct, point_of, firsts, of_point)
 
 
 def _ranks_by_name(models: CodedColumn) -> Rows:
