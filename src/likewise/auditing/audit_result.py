@@ -233,5 +233,8 @@ class Audit:
 
     def _repr_html_(self) -> str | None:
         return render_in_notebook(
-            "auditing/audit.html", sentences=self.headline, rule=self.findings.rule.explain()
+            "auditing/audit.html",
+            sentences=self.headline,
+            rule=self.findings.rule.explain(),
+            groups=self.groups,
         )

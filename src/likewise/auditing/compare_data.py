@@ -73,7 +73,9 @@ class HistoryComparison:
 
     def _repr_html_(self) -> str | None:
         rule = self.findings.rule.explain()
-        return render_in_notebook("auditing/audit.html", sentences=self.headline, rule=rule)
+        return render_in_notebook(
+            "auditing/audit.html", sentences=self.headline, rule=rule, groups=()
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
