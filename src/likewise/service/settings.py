@@ -288,6 +288,8 @@ class MonitorSettings(SettingsTable, frozen=True):
             raise BadRule("there is neither a rule nor a ledger with one")
         if self.kind == "slopes" and self.burst is not None:
             raise BadRule("burst is about contradictions, and the kind is slopes: leave it out")
+        if self.kind == "slopes" and self.support:
+            raise BadRule("support is about contradictions, and the kind is slopes: leave it out")
         if self.kind == "slopes" and self.source is not None:
             raise BadRule("source is about contradictions, and the kind is slopes: leave it out")
         if self.kind != "slopes" and (
