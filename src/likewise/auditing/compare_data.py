@@ -22,7 +22,8 @@ from likewise.auditing.opened_data import (
 )
 from likewise.errors import BadRule, BadTable
 from likewise.ledger.ledger import Ledger
-from likewise.reports.compare_page import compare_page, describe_comparison
+from likewise.reports.compare_page import compare_page
+from likewise.reports.compare_words import describe_comparison
 from likewise.reports.comparison import Comparison
 from likewise.reports.comparison import compare as compare_histories
 from likewise.reports.document import save_result
