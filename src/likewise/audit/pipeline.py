@@ -290,6 +290,7 @@ def _audit_cells(
         data.worst,
         build_provenance(evidence, job.rule, explained, None),
         groups=data.groups,
+        agreement=data.agreement,
         comparables=data.comparables,
         bad_rows=done.bad.count,
     )
