@@ -22,7 +22,7 @@ from likewise.search.kernels.propose import propose
 from likewise.sharding.fleet import Fleet, ShardCall, ShardRequest, read_outputs
 from likewise.sharding.protocol import ShardSpec
 from likewise.sharding.shard import expand_answers
-from likewise.tables.array_types import Floats, Rows
+from likewise.tables.array_types import Floats, NearRows, Rows
 from likewise.verdict.verdicts import Verdicts
 from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
 
@@ -92,18 +92,23 @@ class ShardedIndex:
         self.find_comparable_many(row, comparable_rows, np.array([since], np.int64))
         return int(comparable_rows[0])
 
-    def find_near_rows(self, row: int) -> Rows:
+    def find_near_rows(self, row: int) -> NearRows:
         """Return all rows before a written one that are near it, whatever their outputs."""
         point, stop = self._points(row, 1), self._history.total
-        count_rows = self._fleet.placement.count_rows
+        placement = self._fleet.placement
         shards = self._fleet.shards_with_rows(row)
         calls: dict[int, ShardCall] = {
-            shard: ("find_near", *point, count_rows(shard, row)) for shard in shards
+            shard: ("find_near", *point, placement.count_rows(shard, row)) for shard in shards
         }
+        request = ShardRequest(stop, stop, calls)
         with self._mark_unsound():
-            answers = self._fleet.ask(ShardRequest(stop, stop, calls))
-        parts = [self._fleet.placement.to_global(shard, local) for shard, local in answers.items()]
-        return np.sort(np.concatenate([np.empty(0, np.int64), *parts]))
+            answers = self._fleet.ask(request)
+        self.missing_row_counts = np.array([self._fleet.count_missing_rows(request)])
+        rows = [placement.to_global(shard, local) for shard, (local, _) in answers.items()]
+        distances = [near for _, near in answers.values()]
+        found = np.concatenate([np.empty(0, np.int64), *rows])
+        order = np.argsort(found)
+        return found[order], np.concatenate([np.empty(0), *distances])[order]
 
     def _points(self, first: int, count: int) -> tuple[Any, Floats]:
         """Return written rows and their outputs; a row that was only checked has it in `given`."""

@@ -28,7 +28,7 @@ def html_of_verdict(verdict: AnyVerdict) -> str | None:
         columns["model"] = [models[i] for i in order]
     columns["input distance"] = witnesses.input_distances[order].tolist()
     columns["output distance"] = witnesses.output_distances[order].tolist()
-    return _table(_title(verdict), columns, len(witnesses))
+    return render_table(_title(verdict), columns, len(witnesses))
 
 
 def html_of_verdicts(verdicts: Any) -> str | None:
@@ -58,7 +58,7 @@ def html_of_verdicts(verdicts: Any) -> str | None:
     if verdicts.neighbours is not None:
         columns["neighbours"] = [verdict.context.neighbours for verdict in shown]
         columns["alarm"] = ["yes" if verdict.context.alarm else "" for verdict in shown]
-    return _table(title, columns, len(flagged))
+    return render_table(title, columns, len(flagged))
 
 
 def _title(verdict: AnyVerdict) -> str:
@@ -75,7 +75,7 @@ def _title(verdict: AnyVerdict) -> str:
     return title + missing_in_words(context.missing_decisions, context.not_compared)
 
 
-def _table(title: str, columns: dict[str, Sequence[Any]], count: int) -> str | None:
+def render_table(title: str, columns: dict[str, Sequence[Any]], count: int) -> str | None:
     """Fill the template; `count` is the number of lines if all were shown."""
     lines = [list(map(format_value, line)) for line in zip(*columns.values(), strict=True)]
     return render_in_notebook(

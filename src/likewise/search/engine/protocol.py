@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.index_state import IndexState
 from likewise.search.indexes.workers import ALONE, Found, KernelRunner, Threads
-from likewise.tables.array_types import Floats, Rows
+from likewise.tables.array_types import Floats, NearRows, Rows
 from likewise.verdict.witnesses import Witnesses
 
 
@@ -57,7 +57,7 @@ class EngineIndex(Protocol):
         -1 if there is none.
         """
 
-    def find_near_rows(self, row: int) -> Rows:
+    def find_near_rows(self, row: int) -> NearRows:
         """Return all rows before a written one that are near it, whatever their outputs."""
 
     def settle(self) -> None:

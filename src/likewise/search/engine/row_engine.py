@@ -18,7 +18,7 @@ from likewise.search.engine.chooser import BULK_BUILD_ROWS
 from likewise.search.engine.engine import Engine
 from likewise.search.indexes.compiled_index import CompiledIndex
 from likewise.search.indexes.workers import Found
-from likewise.tables.array_types import Floats, Rows
+from likewise.tables.array_types import Floats, NearRows, Rows
 
 _TOGETHER = 1 << 16  # rows inserted together
 
@@ -140,11 +140,12 @@ class RowEngine(Engine):
             index.find_comparable_many(first + done, completed[part], sinces[part])
         return completed
 
-    def find_near_points(self, inputs: Inputs, outputs: Floats, before: int) -> Rows:
+    def find_near_points(self, inputs: Inputs, outputs: Floats, before: int) -> NearRows:
         """Return all rows below `before` that are near a point, whatever their outputs."""
         self._write_points(inputs, outputs)
-        rows = self._compiled_index().find_near_rows(self.rows)
-        return rows[: rows.searchsorted(before)]
+        rows, distances = self._compiled_index().find_near_rows(self.rows)
+        stop = rows.searchsorted(before)
+        return rows[:stop], distances[:stop]
 
     def _write_points(self, inputs: Inputs, outputs: Floats) -> None:
         """Write points behind the history, unseen, for the index to search for."""

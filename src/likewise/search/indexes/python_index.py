@@ -25,7 +25,7 @@ from likewise.search.indexes.protocol import (
 from likewise.search.indexes.workers import ALONE, Found, KernelRunner, Threads, join_found
 from likewise.search.kernels import table as t
 from likewise.search.kernels.propose import propose
-from likewise.tables.array_types import Floats, Rows
+from likewise.tables.array_types import Floats, NearRows, Rows
 from likewise.verdict.witnesses import Witnesses
 
 _CUT = 1e150  # coordinates are clamped here, which never lengthens a gap; squares stay finite
@@ -198,11 +198,11 @@ class PythonIndex:
         latest = int(self._table[t.LATEST])
         return latest if latest >= since else -1
 
-    def find_near_rows(self, row: int) -> Rows:
+    def find_near_rows(self, row: int) -> NearRows:
         """Return all rows before a written one that are near it, whatever their outputs."""
         with outputs_ignored(self.state):
             found = self._decide(row, self.points(row, 1)[0]) if row else 0
-        return self.state.scratch.found_rows(found).copy()
+        return self.state.scratch.results(found)[:2]
 
     # Many decisions
 
