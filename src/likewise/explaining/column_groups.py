@@ -31,7 +31,7 @@ class _BetterCounts:
     ) -> None:
         values, rank = np.unique(scores, return_inverse=True)
         self._groups, self._ranks = groups, len(values) + 1
-        first_better = _first_better(values, delta)
+        first_better = find_first_larger(values, delta)
         # The distinct outcomes at each point
         cells, self._cell_of = np.unique(point * self._ranks + rank, return_inverse=True)
         self._cell_better = first_better[cells % self._ranks]
@@ -76,7 +76,7 @@ class _BetterCounts:
         return np.asarray(counts, np.float64)
 
 
-def _first_better(values: Floats, delta: float) -> npt.NDArray[np.int64]:
+def find_first_larger(values: Floats, delta: float) -> npt.NDArray[np.int64]:
     """Find for each of ascending values the first one that is larger by more than delta.
 
     The difference decides, as in a verdict; a sum would be rounded differently.

@@ -124,14 +124,18 @@ def like_points(
         both = np.hstack([rank.reshape(-1, 1).astype(np.float64), both.astype(np.float64)])
     if model is not None:
         both = np.hstack([both.astype(np.float64), model.reshape(-1, 1).astype(np.float64)])
-    _, first, point_of = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    order = np.lexsort(both.T[::-1])  # stable; np.unique(axis=0) is ten times as slow
+    ascending = both[order]
+    begins = np.append(True, (ascending[1:] != ascending[:-1]).any(axis=1))[: len(order)]
+    first, point_of = order[begins], np.empty(len(order), np.int64)
+    point_of[order] = np.cumsum(begins) - 1
     firsts = None
     if span is not None:
         times = span.times[first]
         firsts = np.searchsorted(times, times - span.microseconds, side="left").astype(np.int64)
     distinct = Points(vectors[first], None if left_open is None else left_open[first], points.rule)
     of_point = None if model is None else model[first]
-    return LikePoints(distinct, point_of.reshape(-1).astype(np.int64), firsts, of_point)
+    return LikePoints(distinct, point_of, firsts, of_point)
 
 
 def _ranks_by_name(models: CodedColumn) -> Rows:
@@ -230,7 +234,7 @@ def compare_groups(
             _group_column(past, column, alive[part], scores[part], points, persons)
             for column in chosen
         ]
-        neighbourhood = _scan_near_pairs(points, grouped, most_pairs)
+        neighbourhood = scan_near_pairs(points, grouped, most_pairs)
         if neighbourhood is not None:
             break
         share /= 2
@@ -321,7 +325,7 @@ def _group_column(
     return ColumnGroups(members, points.count, past.rule, column, _sign(past.rule))
 
 
-def _scan_near_pairs(
+def scan_near_pairs(
     points: LikePoints, columns: Sequence[ColumnGroups], most_pairs: int
 ) -> Rows | None:
     """Scan the near pairs once; return the neighbourhood of each point, None if too many pairs."""

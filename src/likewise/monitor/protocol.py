@@ -6,7 +6,7 @@ methods of some monitors only ask `monitor.remote` or `monitor.core`, never for 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from likewise.explaining.past import Past
 from likewise.ledger.heads import Head
@@ -22,31 +22,6 @@ if TYPE_CHECKING:
     from likewise.monitor.core import MonitorCore  # loads the compiler
 
 
-class DecisionMetadata(TypedDict, total=False):
-    """The keyword arguments that come with one decision."""
-
-    key: Any
-    """The caller's own name for the decision, unique."""
-    time: Any
-    """When it was made, if that is not now."""
-    model: str | None
-    """Which model made it."""
-    source: str | None
-    """With a ledger: the sequence that it comes from."""
-    position: Position | None
-    """Its place there."""
-
-
-class BatchMetadata(TypedDict, total=False):
-    """The keyword arguments that come with many decisions: those of one, for each."""
-
-    keys: Sequence[Any] | None
-    times: Any
-    models: ForEach
-    sources: ForEach
-    positions: Sequence[Position | None] | None
-
-
 class AnyMonitor(Protocol):
     """Observes decisions, and names for each the past ones that it contradicts.
 
@@ -57,6 +32,8 @@ class AnyMonitor(Protocol):
     - If a monitor is asked to (`Monitor(rule, comparable=True)`), `verdict.comparable` says whether
       an earlier remembered input that could have been named was near, whatever its output; so a
       decision with a witness is comparable. Otherwise it is None.
+    - With `Monitor(rule, support=True)`, `verdict.support` counts these inputs, and those of them
+      that agree: all but the witnesses. Such a monitor says what is comparable, too.
     - `model` says which model decided; if the rule's `compare` is "within" or "across", only pairs
       of one model, or of two, count. Decisions without a model count as one more model.
     - Every call is one step of the history, whichever thread makes it.
@@ -70,6 +47,10 @@ class AnyMonitor(Protocol):
     @property
     def comparable(self) -> bool:
         """Whether verdicts say if any past input was near, whatever its output."""
+
+    @property
+    def support(self) -> bool:
+        """Whether verdicts say how many past inputs were near, and how many of those agree."""
 
     @property
     def durable(self) -> bool:
@@ -106,12 +87,21 @@ class AnyMonitor(Protocol):
         self,
         x: Any,
         z: Any = FROM_ROW,
-        **metadata: Unpack[DecisionMetadata],
+        *,
+        key: Any = None,
+        time: Any = None,
+        model: str | None = None,
+        source: str | None = None,
+        position: Position | None = None,
     ) -> Verdict:
         """Compare a decision with the past, then make it part of the past.
 
         x       the input: a vector, a row of a table, or what the rule's embedder takes
         z       the output; may be left out where it is one of the row's columns
+        key     the caller's own name for the decision, unique
+        time    when it was made, if that is not now
+        model   which model made it
+        source, position    with a ledger: the sequence that it comes from, and its place there
         """
 
     def observe_many(
@@ -119,8 +109,12 @@ class AnyMonitor(Protocol):
         x: Any,
         z: Any = FROM_ROW,
         *,
+        keys: Sequence[Any] | None = None,
+        times: Any = None,
+        models: ForEach = None,
+        sources: ForEach = None,
+        positions: Sequence[Position | None] | None = None,
         threads: int | None = None,
-        **metadata: Unpack[BatchMetadata],
     ) -> Verdicts:
         """Observe many decisions, all or none; the verdicts are those of `observe` one by one.
 
@@ -141,7 +135,12 @@ class AnyMonitor(Protocol):
         self,
         x: Any,
         z: Any = FROM_ROW,
-        **metadata: Unpack[BatchMetadata],
+        *,
+        keys: Sequence[Any] | None = None,
+        times: Any = None,
+        models: ForEach = None,
+        sources: ForEach = None,
+        positions: Sequence[Position | None] | None = None,
     ) -> range:
         """Remember decisions without judging them; return their rows."""
 
@@ -197,8 +196,12 @@ class RemoteMonitor(AnyMonitor, Protocol):
         x: Any,
         z: Any = FROM_ROW,
         *,
+        key: Any = None,
+        time: Any = None,
+        model: str | None = None,
+        source: str | None = None,
+        position: Position | None = None,
         request: str | None = None,
-        **metadata: Unpack[DecisionMetadata],
     ) -> Verdict: ...
 
     def observe_many(
@@ -206,9 +209,13 @@ class RemoteMonitor(AnyMonitor, Protocol):
         x: Any,
         z: Any = FROM_ROW,
         *,
+        keys: Sequence[Any] | None = None,
+        times: Any = None,
+        models: ForEach = None,
+        sources: ForEach = None,
+        positions: Sequence[Position | None] | None = None,
         threads: int | None = None,
         request: str | None = None,
-        **metadata: Unpack[BatchMetadata],
     ) -> Verdicts: ...
 
     def record_loss(
