@@ -6,7 +6,8 @@ Not here: finding them (monitor/precedent_lookup.py).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from likewise.verdict.html import format_count
 from likewise.verdict.notebook_views import MOST_SHOWN, render_table
 
 _MOST_NAMED = 8  # different outputs in a sentence
+_MOST_COUNTED = 1000  # different outputs in a body
 
 
 class CaseReview(NamedTuple):
@@ -123,19 +125,46 @@ class Precedents:
         """Return a data frame with a line for each: of pandas if installed, else of Polars."""
         return make_frame(self._columns())
 
+    def hide_people(self) -> "Precedents":
+        """Return them without keys, reviewers and reasons, for callers who may not read these."""
+        return replace(
+            self,
+            keys=[None] * len(self),
+            reviews=[
+                tuple(one._replace(reason=None, reviewer=None) for one in each)
+                for each in self.reviews
+            ],
+            superseded=[
+                None if one is None else one._replace(why=None, by=None) for one in self.superseded
+            ],
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return what the service and `likewise like --json` answer."""
+        counts = list(self.counts.items())
         body: dict[str, Any] = {
             "near": self.near,
             "counts": [
                 {"output": json_value(output), "count": count}
-                for output, count in self.counts.items()
+                for output, count in counts[:_MOST_COUNTED]
             ],
             "cases": [self._case(place) for place in range(len(self))],
         }
+        if len(counts) > _MOST_COUNTED:
+            body["other_outputs"] = len(counts) - _MOST_COUNTED
         if self.not_compared:
             body["not_compared"] = self.not_compared
         return body
+
+    def to_exact(self) -> dict[str, Any]:
+        """Return the fields with exact values; `precedents_of` reads them back."""
+        fields = {name: getattr(self, name) for name in _PLAIN_FIELDS}
+        return fields | {
+            "counts": [[*one] for one in self.counts.items()][:_MOST_COUNTED],
+            "times": None if self.times is None else self.times.astype(np.int64),
+            "reviews": [[[*one] for one in each] for each in self.reviews],
+            "superseded": [None if one is None else [*one] for one in self.superseded],
+        }
 
     def _case(self, place: int) -> dict[str, Any]:
         case: dict[str, Any] = {
@@ -159,6 +188,29 @@ class Precedents:
     def _repr_html_(self) -> str | None:
         shown = {name: column[:MOST_SHOWN] for name, column in self._columns().items()}
         return render_table(self.describe(), shown, len(self))
+
+
+_PLAIN_FIELDS = (
+    "near",
+    "rows",
+    "input_distances",
+    "outputs",
+    "keys",
+    "models",
+    "not_compared",
+)
+
+
+def precedents_of(body: Mapping[str, Any]) -> Precedents:
+    """Read what `to_exact` returned; of many different outputs the most frequent are counted."""
+    times = body["times"]
+    return Precedents(
+        counts=MappingProxyType({output: count for output, count in body["counts"]}),
+        times=None if times is None else times.astype("datetime64[us]"),
+        reviews=[tuple(CaseReview(*one) for one in each) for each in body["reviews"]],
+        superseded=[None if one is None else Overruling(*one) for one in body["superseded"]],
+        **{name: body[name] for name in _PLAIN_FIELDS},
+    )
 
 
 def _known(fields: CaseReview | Overruling) -> dict[str, Any]:
