@@ -61,6 +61,7 @@ from likewise.service.routes import (
     looking_back,
     openapi,
     past_lookups,
+    precedents,
     verdict_events,
 )
 from likewise.service.routes.openapi import describe_api
@@ -80,6 +81,7 @@ _ANSWERED_WHEN_FULL = ("/healthz", "/readyz", "/metrics")
 MODULES: tuple[Any, ...] = (
     decisions,
     decision_stream,
+    precedents,
     past_lookups,
     looking_back,
     verdict_events,
@@ -238,12 +240,12 @@ class App:
         status, retry = 200, None
         try:
             self.guard.check_capacity()
-            self.guard.admit(headers.get(b"authorization"), "observe", name)
+            token = self.guard.admit(headers.get(b"authorization"), "observe", name)
             served = self.service.get_monitor(name)
             query = parse_query(scope) if scope["query_string"] else _NO_QUERY
             kind, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
             body = await self.guard.read_body(headers.get(b"content-length"), scope, receive)
-            call = AdmittedCall(served, query, kind, accept, body)
+            call = AdmittedCall(served, query, kind, accept, body, token)
             request_id = headers.get(_REQUEST)
             if request_id is None:
                 body = await hot.call(call)
