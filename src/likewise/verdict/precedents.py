@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from likewise.tables.array_types import Floats, Rows
 from likewise.tables.codec import json_value
-from likewise.tables.frames import make_frame
+from likewise.tables.new_frames import make_frame
 from likewise.tables.times import iso_text
 from likewise.verdict.html import format_count, make_table
 from likewise.verdict.notebook_views import MOST_SHOWN
