@@ -256,7 +256,7 @@ def truth(rows, days, *, within=None, person=False):
         like &= ~((who[:, None] == who) & known)
     bad = like & (answer[:, None] != answer)
     return {
-        "comparable": int(like.any(axis=1).sum()),
+        "with_earlier": int(like.any(axis=1).sum()),
         "violations": int(bad.any(axis=1).sum()),
         "in_any_pair": int((bad | bad.T).any(axis=1).sum()),
         "pairs": int(bad.sum()),
