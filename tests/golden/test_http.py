@@ -670,7 +670,7 @@ class Script:
         send("given back", "queue/skip", {"row": "1"}, token="second")
         send("taken back", "queue/undo", review | {"seen": seen, "state": "open"})
         send("a case", "look-up", {"column-age": "31", "column-job": "cook"})
-        send("a case that was pasted", "look-up", {"case": "31,cook,person-0"})
+        send("a case that was pasted", "look-up", {"case": "person-0,31,cook"})
         send("refused: no case", "look-up", {"column-age": " "})
         send("refused: from another page", "look-up", {"column-age": "31"}, cookie=None)
         send("computed again", "rule/again", {})

@@ -22,18 +22,19 @@ _PREFIX = "column-"  # of the fields of columns, so that no column is taken for 
 
 
 async def load(visit: Visit) -> PageData:
-    return await _load(visit, {})
+    return await _load(visit, None)
 
 
 async def answer(visit: Visit, fields: Fields) -> PageData:
     return await _load(visit, fields)
 
 
-async def _load(visit: Visit, fields: Fields) -> PageData:
+async def _load(visit: Visit, fields: Fields | None) -> PageData:
+    """Load the page, with an answer if a form was sent."""
     served = visit.served
     columns = await served.run_in_turn(lambda: list_case_fields(served.monitor))
     found, flagged = None, set[int]()
-    if fields:
+    if fields is not None:
         log_lookup(served, visit.viewer.name)
 
         def look_up() -> tuple[Precedents, set[int]]:
@@ -62,7 +63,7 @@ async def _load(visit: Visit, fields: Fields) -> PageData:
         lambda: {
             "fields": columns,
             "prefix": _PREFIX,
-            "sent": fields,
+            "sent": fields or {},
             "says": found and found.describe(name_output),
             "name_output": name_output,
             "labels_of": lambda name: (rule.features or {})[name].labels,
