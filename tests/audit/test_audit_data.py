@@ -206,6 +206,8 @@ def test_what_is_no_table_is_refused():
     for given, message in ((unnamed, "text"), ([], "no rows"), (np.zeros((3, 2)), "names")):
         with pytest.raises(lw.LikewiseError, match=message):
             lw.audit(given, RULE)
+    with pytest.raises(lw.errors.BadFile, match=r"row 7: .* skip_bad_rows=True"):
+        lw.audit(decisions().assign(income=[*range(7), None, *range(8, 400)]), RULE)
     with pytest.raises(lw.errors.BadRule, match="delimiter"):
         lw.audit(decisions(), RULE, delimiter=";")
     with pytest.raises(lw.errors.BadRule, match="model_column"):

@@ -4,12 +4,10 @@ Invariant: `to_dict` is what `likewise audit --json` prints.
 Cost: pairs, curves and pages are made when they are first asked for.
 """
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +15,12 @@ import polars as pl
 
 from likewise.auditing.feeding import NamedSource, RefusedRows
 from likewise.auditing.kept_rows import KeptRows, stack_frames
-from likewise.auditing.limits import MaxRate
+from likewise.auditing.limits import AuditLimits
 from likewise.auditing.pair_files import PairFrames
 from likewise.errors import BadRule
+from likewise.explaining.agreement import Agreement
 from likewise.explaining.past import Past
-from likewise.reports.document import write_document
+from likewise.reports.document import save_result
 from likewise.reports.finding_words import describe_findings
 from likewise.reports.findings import Curve, Findings
 from likewise.reports.report_page import render_page
@@ -34,7 +33,6 @@ from likewise.verdict.verdicts import Verdicts
 
 MOST_PAIRS = 20_000_000
 """How many pairs are kept for `Audit.pairs`: about half a gigabyte."""
-_WRITERS = (".html", ".htm", ".json")
 
 
 class AlarmTally:
@@ -134,7 +132,7 @@ class Audit:
     alarms: AlarmTally | None = None
     pairs_left_out: int | None = None
     """How many pairs the file of pairs has no room for; None if no file was written."""
-    limit: MaxRate = field(default_factory=MaxRate)
+    limits: AuditLimits = field(default_factory=AuditLimits)
     kept_pairs: KeptPairs | None = None
     complete: Callable[[], Findings] | None = None
     """Returns the findings with all that a page shows; None if they have it already."""
@@ -147,9 +145,9 @@ class Audit:
         return tuple(describe_findings(self.findings))
 
     @property
-    def agreement(self) -> Any:
+    def agreement(self) -> Agreement | None:
         """How far similar cases agree, beside chance; None where that was not computed."""
-        return getattr(self.findings, "agreement", None)
+        return self.findings.agreement
 
     @property
     def groups(self) -> tuple[GroupEffects, ...]:
@@ -158,8 +156,8 @@ class Audit:
 
     @property
     def within_limit(self) -> bool | None:
-        """Whether `max_rate` is kept; None if nothing could be compared."""
-        return self.limit.is_kept(self.findings)
+        """Whether the limits are kept; None if none is broken and one cannot be told."""
+        return self.limits.is_kept(self.findings)
 
     @cached_property
     def pairs(self) -> Any:
@@ -203,11 +201,7 @@ class Audit:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report to a file that ends in .html, or the numbers to one in .json."""
-        suffix = Path(path).suffix.lower()
-        if suffix not in _WRITERS:
-            raise BadRule(f"{str(path)!r} ends in {suffix!r}; expected .html or .json")
-        text = json.dumps(self.to_dict()) + "\n" if suffix == ".json" else self.to_html()
-        write_document(text, path)
+        save_result(path, self.to_html, self.to_dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `likewise audit --json` prints: plain values for JSON."""
@@ -226,7 +220,7 @@ class Audit:
             first = self.alarms.first
             place = None if first is None else self.find_place(first)[0]
             values["burst"] = {**self.alarms.to_dict(), f"first_alarm_{unit}": place}
-        return {**values, **self.limit.to_dict(self.findings)}
+        return {**values, **self.limits.to_dict(self.findings)}
 
     def __str__(self) -> str:
         return "\n".join(self.headline)
@@ -240,5 +234,8 @@ class Audit:
 
     def _repr_html_(self) -> str | None:
         return render_in_notebook(
-            "auditing/audit.html", sentences=self.headline, rule=self.findings.rule.explain()
+            "auditing/audit.html",
+            sentences=self.headline,
+            rule=self.findings.rule.explain(),
+            groups=self.groups,
         )

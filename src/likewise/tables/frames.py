@@ -16,14 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from likewise.errors import (
-    BadDecision,
-    BadRule,
-    MissingColumn,
-    UnexpectedValue,
-    UnknownColumn,
-    WrongShape,
-)
+from likewise.errors import BadDecision, MissingColumn, UnexpectedValue, UnknownColumn, WrongShape
 from likewise.tables.known_names import did_you_mean
 from likewise.tables.normalize import (
     BEYOND_EXACT,
@@ -50,6 +43,15 @@ class ColumnTable:
 
     def __getitem__(self, rows: slice) -> "ColumnTable":
         return ColumnTable({name: column[rows] for name, column in self.columns.items()})
+
+    def take(self, rows: Sequence[int]) -> "ColumnTable":
+        """Return these rows."""
+        return ColumnTable(
+            {
+                name: column[rows] if isinstance(column, np.ndarray) else [column[i] for i in rows]
+                for name, column in self.columns.items()
+            }
+        )
 
     def row(self, i: int) -> dict[str, Any]:
         """Return a row as a dictionary."""
@@ -141,19 +143,6 @@ def table_columns(given: Any) -> dict[str, Column]:
             advice="For a frame of pandas: frame.rename(columns=str).",
         )
     return columns_of(given, names, names)
-
-
-def make_frame(columns: Mapping[str, Any]) -> Any:
-    """Return columns as a data frame: of pandas if it is installed, else of Polars."""
-    if find_spec("pandas") is not None:
-        import pandas as pd  # type: ignore[import-untyped]
-
-        return pd.DataFrame(dict(columns))
-    if find_spec("polars") is None:
-        raise BadRule("a data frame needs pandas or Polars; install one of them, or use to_dict()")
-    import polars as pl
-
-    return pl.DataFrame(dict(columns), strict=False)
 
 
 def read_single_row(frame: Any, advice: str) -> dict[str, Any]:

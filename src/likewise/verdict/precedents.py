@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from likewise.tables.array_types import Floats, Rows
 from likewise.tables.codec import json_value
-from likewise.tables.frames import make_frame
+from likewise.tables.new_frames import make_frame
 from likewise.tables.times import iso_text
-from likewise.verdict.html import format_count
-from likewise.verdict.notebook_views import MOST_SHOWN, render_table
+from likewise.verdict.html import format_count, make_table
+from likewise.verdict.notebook_views import MOST_SHOWN
 
 _MOST_NAMED = 8  # different outputs in a sentence
 _MOST_COUNTED = 1000  # different outputs in a body
@@ -187,7 +187,7 @@ class Precedents:
 
     def _repr_html_(self) -> str | None:
         shown = {name: column[:MOST_SHOWN] for name, column in self._columns().items()}
-        return render_table(self.describe(), shown, len(self))
+        return make_table(self.describe(), shown, len(self))
 
 
 _PLAIN_FIELDS = (
