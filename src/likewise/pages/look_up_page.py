@@ -13,7 +13,7 @@ from likewise.pages.frame import Answer, Fields, PageData, PagePart, Screen
 from likewise.pages.page_state import Visit
 from likewise.rule.value_names import name_value
 from likewise.service.http_errors import Refusal
-from likewise.service.routes.precedents import log_lookup
+from likewise.service.routes.case_lookup import log_lookup
 from likewise.service.served_monitor import ServedMonitor
 from likewise.tables.codec import json_value
 from likewise.verdict.precedents import Precedents

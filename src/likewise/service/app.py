@@ -54,6 +54,7 @@ from likewise.service.request_guard import (
 from likewise.service.routes import (
     administration,
     alert_status,
+    case_lookup,
     decision_stream,
     decisions,
     event_intake,
@@ -61,7 +62,6 @@ from likewise.service.routes import (
     looking_back,
     openapi,
     past_lookups,
-    precedents,
     verdict_events,
 )
 from likewise.service.routes.openapi import describe_api
@@ -81,7 +81,7 @@ _ANSWERED_WHEN_FULL = ("/healthz", "/readyz", "/metrics")
 MODULES: tuple[Any, ...] = (
     decisions,
     decision_stream,
-    precedents,
+    case_lookup,
     past_lookups,
     looking_back,
     verdict_events,

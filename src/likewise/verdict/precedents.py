@@ -179,10 +179,10 @@ class Precedents:
         if self.models[place] is not None:
             case["model"] = self.models[place]
         if self.reviews[place]:
-            case["reviews"] = [_known(review) for review in self.reviews[place]]
+            case["reviews"] = [_drop_unknown(review) for review in self.reviews[place]]
         overruling = self.superseded[place]
         if overruling is not None:
-            case["supersedes"] = _known(overruling)
+            case["supersedes"] = _drop_unknown(overruling)
         return case
 
     def _repr_html_(self) -> str | None:
@@ -213,5 +213,5 @@ def precedents_of(body: Mapping[str, Any]) -> Precedents:
     )
 
 
-def _known(fields: CaseReview | Overruling) -> dict[str, Any]:
+def _drop_unknown(fields: CaseReview | Overruling) -> dict[str, Any]:
     return {name: value for name, value in fields._asdict().items() if value is not None}
