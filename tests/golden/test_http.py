@@ -566,7 +566,7 @@ class Script:
             "models": "", "people": "?key=loan-1", "health": "", "pairs/1": "", "pairs/5/3": "",
             "groups": "", "rule": "?epsilon=0.25", "look-up": "",
         }  # fmt: skip
-        for name in ("groups", "rule"):  # computed aside
+        for name in ("groups", "rule", "overview"):  # computed aside
             for monitor in ("loans", "memory"):
                 path = f"/m/{monitor}/{name}.json"
                 self.until(path, lambda body: "computing" not in json.dumps(body))

@@ -35,6 +35,8 @@ MOST_PAIRS = 100_000_000
 """Pairs of distinct inputs and answers; if there are more, nothing is computed."""
 KEPT_PAIRS = 20_000_000
 """Up to so many pairs are kept for the second pass; more are searched for again."""
+NEWEST = 50_000
+"""Where decisions keep coming, so many of the newest are looked at."""
 FEWEST_SIMILAR = 5
 """How many similar cases a decision needs to be called opposed by most of them."""
 FEWEST_CASES, FEWEST_EFFECTIVE = 30, 5.0
@@ -188,7 +190,14 @@ def measure_agreement(past: Past, rows: range) -> Agreement:
         if required
         else None,
     )
+    if not past.alive(alive).all():  # some were erased meanwhile
+        return measure_agreement(past, rows)
     return measure_units(units, points.pairs)
+
+
+def measure_newest(past: Past, rows: int) -> Agreement:
+    """Measure how well similar cases agree among the newest of so many rows."""
+    return measure_agreement(past, range(max(0, rows - NEWEST), rows))
 
 
 def required_categories(rule: Rule) -> tuple[str, ...]:
@@ -209,7 +218,9 @@ def _read_answers(past: Past, rows: Rows) -> Floats:
         return past.codes("", rows).codes.astype(np.float64)[:, None]
     if past.rule.output == "number":
         return past.numbers(rows)[:, None]
-    return np.array(past.outputs(rows), np.float64).reshape(len(rows), -1)
+    outputs = past.outputs(rows)
+    known = next((one for one in outputs if one is not None), ())  # all, unless erased meanwhile
+    return np.array([known if one is None else one for one in outputs], np.float64)
 
 
 def make_units(
