@@ -56,6 +56,7 @@ SECTIONS = {
         "docs/paper",
         "docs/benchmarks",
         "docs/audit-times",
+        "docs/evidence",
         "ARCHITECTURE",
         "decisions/README",
     ],
