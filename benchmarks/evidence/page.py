@@ -47,7 +47,7 @@ def _covered(rows: list[Found]) -> Iterable[str]:
     yield "|---|---|---|---|---|---|---|---|"
     for row in rows:
         many = row["concluded"]
-        above, cover = row["too_high"] / many, row["covered"] / many
+        above, cover = row["too_high"] / max(many, 1), row["covered"] / max(many, 1)
         yield (
             f"| {row['source']} | {row['cases']:,} | {row['target']:.3f} | {many} | {cover:.1%}"
             f" | {above:.1%} | {1 - above - cover:.1%} | {row['width']:.3f} |"
@@ -56,18 +56,24 @@ def _covered(rows: list[Found]) -> Iterable[str]:
 
 
 def _claimed(rows: list[Found]) -> Iterable[str]:
-    sides = list(dict.fromkeys(row["sides"] for row in rows))
     yield "## Two sides\n"
     yield "Claims of a difference beyond chance, and of how many trials.\n"
+    yield from _by_sides(rows, "claimed", "concluded")
+    same = [row for row in rows if row["sides"] in ("halves", "inputs differ")]
+    yield "How often the adjusted effect of the side has an interval that includes 0.\n"
+    yield from _by_sides(same, "covered", "effects")
+
+
+def _by_sides(rows: list[Found], part: str, whole: str) -> Iterable[str]:
+    sides = list(dict.fromkeys(row["sides"] for row in rows))
     yield f"| source | {' | '.join(sides)} |"
     yield f"|---{'|---' * len(sides)}|"
     for source in dict.fromkeys(row["source"] for row in rows):
         own = {row["sides"]: row for row in rows if row["source"] == source}
-        yield f"| {source} | {' | '.join(_share(own.get(one)) for one in sides)} |"
+        shares = [_share(own[one][part], own[one][whole]) if one in own else "" for one in sides]
+        yield f"| {source} | {' | '.join(shares)} |"
     yield ""
 
 
-def _share(row: Found | None) -> str:
-    if row is None or not row["concluded"]:
-        return ""
-    return f"{row['claimed'] / row['concluded']:.1%} of {row['concluded']}"
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%} of {whole}" if whole else "cannot be told"

@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks.evidence.measured import index_of, measure
 from benchmarks.evidence.sources import Cases, Floats, Rows, Source, find_pairs
+from likewise.explaining.adjusted_effect import AdjustedEffect, estimate_effect
 from likewise.explaining.compare_groups import Neighbourhoods
 from likewise.explaining.side_tests import (
     Answers,
@@ -26,7 +27,7 @@ from likewise.explaining.side_tests import (
 )
 
 RADII = 0.5, 1.0, 2.0
-MOST_CASES = 5_000
+MOST_DEALT, MOST_COMPARED = 1_500, 3_000
 CLAIMED = 0.05  # a p-value up to this one says "more than chance"
 SHUFFLES = 399  # a test with more of them, which stops at 20 as large, decides the same at 0.05
 STEEP = 6.0  # sides with different inputs: from 1 in 21 to 20 in 21 along the first column
@@ -57,7 +58,7 @@ class Dealing:
     """The share of deals within 1.96 times the spread by the formula."""
 
 
-def deal(source: Source, radius: float, deals: int, most: int = 2_500) -> Dealing:
+def deal(source: Source, radius: float, deals: int, most: int = MOST_DEALT) -> Dealing:
     """Deal the answers of a source among its comparable cases, many times."""
     random = seeded("deal", source.name, radius)
     cases = source.recorded()
@@ -147,8 +148,13 @@ class Claims:
     trials: int
     concluded: int
     claimed: int
+    effects: int
+    """Trials with an interval of how differently the sides answer (adjusted_effect.py)."""
+    covered: int
+    """Those of them that include 0."""
 
 
+Compared = tuple[ChanceTest | None, AdjustedEffect | None]
 SIDES = "halves", "inputs differ", "2 % flipped", "5 % flipped", "same cases", "same, 3 % flipped"
 
 
@@ -161,14 +167,23 @@ def claim(source: Source, sides: str, trials: int) -> Claims:
     same cases     the model decides every case twice
     """
     random = seeded("claim", source.name, sides)
-    cases = source.draw(MOST_CASES, random) if source.repeats else source.recorded()
+    cases = source.draw(MOST_COMPARED, random) if source.repeats else source.recorded()
     if sides.startswith("same"):
         tests = _compare_twice(source, cases.draw(2_000, random), sides, trials, random)
     else:
-        tests = _compare_sides(source, cases.draw(MOST_CASES, random), sides, trials, random)
-    concluded = [test.p for test in tests if test is not None]
-    claimed = sum(bool(p <= CLAIMED) for p in concluded)
-    return Claims(source.name, sides, trials, len(concluded), claimed)
+        tests = _compare_sides(source, cases.draw(MOST_COMPARED, random), sides, trials, random)
+    found = list(tests)
+    concluded = [test.p for test, _ in found if test is not None]
+    effects = [one for _, one in found if one is not None and one.has_enough_people]
+    return Claims(
+        source.name,
+        sides,
+        trials,
+        len(concluded),
+        sum(bool(p <= CLAIMED) for p in concluded),
+        len(effects),
+        sum(one.low <= 0 <= one.high for one in effects),
+    )
 
 
 def _compare_sides(
@@ -177,7 +192,7 @@ def _compare_sides(
     sides: str,
     trials: int,
     random: np.random.Generator,
-) -> Iterator[ChanceTest | None]:
+) -> Iterator[Compared]:
     many = len(cases.points)
     neighbourhoods = Neighbourhoods(np.ones(many, np.int64))
     neighbourhoods.add(*find_pairs(cases.points, source.metric, source.epsilon))
@@ -194,7 +209,11 @@ def _compare_sides(
         shared = share_neighbourhoods(
             coded.ranks, second, neighbourhoods.of_point, cases.persons, trial
         )
-        yield run_side_test(shared, coded, seed=trial, most=SHUFFLES) if shared.has_enough else None
+        test = run_side_test(shared, coded, seed=trial, most=SHUFFLES)
+        good = (answers == 1).astype(np.float64)
+        place = cases.points, cases.persons
+        effect = estimate_effect(good, second, neighbourhoods.of_point, *place)
+        yield test if shared.has_enough else None, effect
 
 
 def _compare_twice(
@@ -203,7 +222,7 @@ def _compare_twice(
     sides: str,
     trials: int,
     random: np.random.Generator,
-) -> Iterator[ChanceTest | None]:
+) -> Iterator[Compared]:
     pairs, many = _find(source, cases), len(cases.points)
     for trial in range(trials):
         first, second = source.decide(cases, random), source.decide(cases, random)
@@ -211,7 +230,8 @@ def _compare_twice(
             second = _flip(source, second, np.ones(many, np.bool_), sides[6:], random)
         coded = Answers(np.append(first, second).astype(np.float64), source.delta or 0.0)
         one, other = coded.ranks[:many], coded.ranks[many:]
-        yield run_swap_test(pairs, one, other, coded, cases.persons, seed=trial, most=SHUFFLES)
+        swapped = run_swap_test(pairs, one, other, coded, cases.persons, seed=trial, most=SHUFFLES)
+        yield swapped, None
 
 
 def _flip(
