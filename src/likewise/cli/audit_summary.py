@@ -4,119 +4,23 @@ Values from the data may hold anything: terminal.py makes them printable.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from likewise.audit.feeding import RefusedRows
-from likewise.audit.pipeline import AuditResult
-from likewise.cli.exit_codes import CommandError
-from likewise.cli.terminal import print_json, say, say_lines
-from likewise.reports.finding_words import describe_findings, describe_rule, describe_time_limit
-from likewise.reports.findings import Findings
+from likewise.auditing.audit_result import Audit
+from likewise.auditing.feeding import RefusedRows
+from likewise.cli.terminal import say, say_lines
+from likewise.reports.finding_words import describe_time_limit
 from likewise.rule.rule import Rule
-from likewise.tables.printing import percent
-
-MEASURES = {
-    "any-pair": "of all decisions are in a contradicting pair (in any order)",
-    "later": "of all decisions contradict an earlier one",
-    "comparable": "of the comparable decisions contradict an earlier one",
-}
-
-
-@dataclass(frozen=True)
-class MaxRate:
-    """Limits the share of contradictions, as --max-rate and --max-rate-of say."""
-
-    share: float | None
-    """None: no limit."""
-    measure: str
-    """Which share is limited, a name in MEASURES."""
-
-    def __post_init__(self) -> None:
-        if self.measure not in MEASURES:
-            raise CommandError(
-                f"--max-rate-of is {self.measure!r}; expected {', '.join(MEASURES)}."
-            )
-
-    def rate(self, findings: Findings) -> float | None:
-        """Return the share that is limited; None where it has no meaning."""
-        if findings.nothing_compared:
-            return None
-        rates = {
-            "any-pair": findings.rate_in_any_pair,
-            "later": findings.rate,
-            "comparable": findings.rate_among_comparable,
-        }
-        return rates[self.measure]
-
-    def is_kept(self, findings: Findings) -> bool | None:
-        """Tell whether the limit is kept; None if that cannot be said."""
-        if self.share is None:
-            return True
-        rate = self.rate(findings)
-        return None if rate is None else rate <= self.share
-
-    def describe(self, findings: Findings) -> str:
-        """Describe the share beside its limit."""
-        assert self.share is not None
-        rate = self.rate(findings)
-        if rate is None:
-            return (
-                "nothing could be compared, so --max-rate says nothing. Loosen the rule, as the"
-                " summary says, until similar cases are found."
-            )
-        than = "within" if rate <= self.share else "more than"
-        flagged = findings.in_any_pair if self.measure == "any-pair" else findings.violations
-        total = findings.comparable if self.measure == "comparable" else findings.rows
-        return (
-            f"{percent(rate)} {MEASURES[self.measure]}: {flagged:,} of {total or 0:,}, {than} the"
-            f" {percent(self.share)} that --max-rate allows."
-        )
-
-    def to_dict(self, findings: Findings) -> dict[str, Any]:
-        """Return the limit, its measure, the limited rate, and whether it is over the limit."""
-        is_kept = self.is_kept(findings)
-        return {
-            "max_rate": self.share,
-            "max_rate_of": self.measure,
-            "limited_rate": self.rate(findings),
-            "limit_exceeded": None if is_kept is None else not is_kept,
-        }
-
 
 _PAIRS = 2
 _COLUMNS = 12  # of a rule in words, and of a pair
 _LINE_LENGTH = 240  # characters of a line of a rule
 
 
-def print_audit_json(audited: AuditResult, limit: MaxRate, *, pairs: bool) -> None:
-    """Print one object: the findings, the bad rows, and whether they are over the limit.
-
-    pairs: whether pairs were written to a file
-    """
-    values, unit = audited.findings.to_dict(), audited.source.unit
-    for pair in values["worst"]:
-        for name in ("row", "witness"):
-            pair[f"{name}_{unit}"], file = audited.find_place(pair[name])
-            if file is not None:
-                pair[f"{name}_file"] = file
-    values["bad_row_examples"] = describe_refused_rows(audited.refused, unit)
-    values["remarks"] = [remark.to_dict() for remark in audited.source.remarks]
-    if pairs:
-        values["pairs_written"] = audited.findings.pairs - audited.pairs_left_out
-        values["pairs_omitted"] = audited.pairs_left_out
-    if audited.alarms is not None:
-        first = audited.alarms.first
-        place = None if first is None else audited.find_place(first)[0]
-        values["burst"] = {**audited.alarms.to_dict(), f"first_alarm_{unit}": place}
-    print_json({**values, **limit.to_dict(audited.findings)})
-
-
-def print_summary(audited: AuditResult, limit: MaxRate, written: Mapping[str, Path | None]) -> None:
+def print_summary(audited: Audit, written: Mapping[str, Path | None]) -> None:
     """Print the findings, the rule, the clearest pairs, and what was written."""
     findings, unit = audited.findings, audited.source.unit
-    print_sentences(describe_findings(findings), findings.nothing_compared)
+    print_sentences(audited.headline, findings.nothing_compared)
     if findings.pairs > findings.violations:
         say(f"Violating pairs: {findings.pairs:,}")
     if findings.computed.order.column is not None:
@@ -138,7 +42,7 @@ def print_summary(audited: AuditResult, limit: MaxRate, written: Mapping[str, Pa
         say()
         print_refused_rows(audited.refused, unit)
     say()
-    for ending, style in _final_lines(audited, limit, written):
+    for ending, style in _final_lines(audited, written):
         say(ending, style)
 
 
@@ -153,13 +57,8 @@ def print_rule(rule: Rule, within: str | None) -> None:
     """Print a rule in words, with the limit in time."""
     say()
     say("The rule", "bold")
-    for line in shorten_rule([*describe_rule(rule), *describe_time_limit(within)]):
+    for line in shorten_rule([*rule.explain().lines, *describe_time_limit(within)]):
         say(f"  {line}")
-
-
-def describe_refused_rows(refused: RefusedRows, unit: str) -> list[dict[str, Any]]:
-    """Return the first bad rows for JSON."""
-    return [{unit: row.place, "code": row.code, "reason": row.why} for row in refused.first]
 
 
 def print_refused_rows(refused: RefusedRows, unit: str) -> None:
@@ -172,11 +71,9 @@ def print_refused_rows(refused: RefusedRows, unit: str) -> None:
         say(f"  and {refused.count - len(refused.first):,} more")
 
 
-def _final_lines(
-    audited: AuditResult, limit: MaxRate, written: Mapping[str, Path | None]
-) -> list[tuple[str, str]]:
+def _final_lines(audited: Audit, written: Mapping[str, Path | None]) -> list[tuple[str, str]]:
     """Return the last lines of the summary, each with its style."""
-    lines, findings = [], audited.findings
+    lines, findings, limit = [], audited.findings, audited.limit
     seconds = findings.computed.seconds
     if seconds is not None:
         lines.append(

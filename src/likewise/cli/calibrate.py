@@ -111,7 +111,7 @@ def _round_down(epsilon: float | None) -> float | None:
 def _calibrate_file(
     source: Any, binding: Any, skip: bool, rate: float | None, varies: bool
 ) -> _CalibrationResult:
-    from likewise.audit.feeding import BadRowPolicy, judge_chunks
+    from likewise.auditing.feeding import BadRowPolicy, judge_chunks
     from likewise.monitor.calibration import calibrate as calibrate_rule
     from likewise.monitor.calibration import calibrate_like_cases
     from likewise.monitor.factory import make_reader
@@ -166,7 +166,6 @@ def _report_result(result: _CalibrationResult, report: Path | None, as_json: boo
 
 
 def _print_json(result: _CalibrationResult) -> None:
-    from likewise.cli.audit_summary import describe_refused_rows
     from likewise.reports.findings import curve_of
 
     flagged = result.flagged
@@ -188,7 +187,7 @@ def _print_json(result: _CalibrationResult) -> None:
         "varied": result.varied and result.varied.to_dict(),
         "closest": [pair._asdict() for pair in flagged.closest(10)],
         "bad_rows": result.refused.count,
-        "bad_row_examples": describe_refused_rows(result.refused, result.source.unit),
+        "bad_row_examples": result.refused.to_dicts(result.source.unit),
         "remarks": [remark.to_dict() for remark in result.source.remarks],
     }
     print_json(answer)

@@ -10,7 +10,7 @@ from likewise.reports import charts
 from likewise.reports.charts import line, text
 from likewise.reports.comparison import ComparedHistory, Comparison, PairChanges
 from likewise.reports.document import document, pair_cards
-from likewise.reports.finding_words import describe_time_limit, word_rule
+from likewise.reports.finding_words import describe_time_limit
 from likewise.reports.group_section import group_section, group_sentences, how_compared, points
 from likewise.reports.report_page import day_of
 from likewise.reports.totals import Difference, Share
@@ -176,7 +176,7 @@ def compare_page(comparison: Comparison) -> str:
     """Render the comparison as one self-contained HTML document."""
     done, sides, apart = comparison.one.computed, comparison.sides, comparison.difference
     names = " and ".join(map(name_side, sides))
-    wording = word_rule(comparison.rule)
+    wording = comparison.rule.explain()
     groups = [
         group_section(
             side.groups, comparison.no_groups_reason, f"groups-{i}", f": {name_side(side)}"

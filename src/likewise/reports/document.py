@@ -70,17 +70,20 @@ def _glance(worst: Sequence[WorstPair], rule: Rule) -> dict[str, Any]:
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 
 
-def document(template: str, *, title: str, script: str = "", **data: Any) -> str:
+def document(
+    template: str, *, title: str, more_style: str = "", script: str = "", **data: Any
+) -> str:
     """Render a whole document from a template that extends document.html, or from that itself.
 
-    script: a script of this folder, put at the end
+    more_style   CSS that follows the common style sheet
+    script       a script of this folder, put at the end
     """
     policy, text = _POLICY, ""
     if script:
         text = f"\n{_file(script)}"
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         policy = f"{_POLICY}; script-src 'sha256-{digest}'"
-    style = Markup(_file("style.css"))
+    style = Markup(_file("style.css") + more_style)
     fixed = {"title": title, "policy": policy, "style": style, "script": Markup(text)}
     defaults = {"made_by": __version__, "top": "", "main": "", "foot": ""}
     return render(template, **defaults | data | fixed) + "\n"

@@ -20,7 +20,7 @@ from likewise.reports.charts import (
 )
 from likewise.reports.document import document, pair_cards, write_document
 from likewise.reports.evidence import Provenance
-from likewise.reports.finding_words import describe_findings, describe_time_limit, word_rule
+from likewise.reports.finding_words import describe_findings, describe_time_limit
 from likewise.reports.findings import Findings
 from likewise.reports.group_section import group_section, how_compared, model_section
 from likewise.reports.sensitivity_section import TITLE, describe_basis, varied_table
@@ -39,7 +39,7 @@ def render_page(findings: Findings) -> str:
     """Render the findings as one self-contained HTML document."""
     done, rule, curve = findings.computed, findings.rule, findings.curve
     big, what = _choose_big_number(findings)
-    wording = word_rule(rule)
+    wording = rule.explain()
     varied = findings.varied
     return document(
         "reports/page.html",

@@ -127,6 +127,12 @@ def table_columns(given: Any) -> dict[str, Column]:
             f"the table is of type {type(given).__name__}, without names of columns; expected a"
             " data frame, an Arrow table, or a list of dictionaries."
         )
+    unnamed = [name for name in names if not isinstance(name, str)]
+    if unnamed:
+        raise UnexpectedValue(
+            f"the table has a column named {unnamed[0]!r}; expected names that are text.",
+            advice="For a frame of pandas: frame.rename(columns=str).",
+        )
     return columns_of(given, names, names)
 
 

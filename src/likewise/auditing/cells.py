@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from likewise.audit.cell_folder import AuditFolder, read_json
-from likewise.audit.cell_rows import FILE, RANK, Cell, CellBlock, CellReader, cells_of
-from likewise.audit.favourable import OutputsSeen
-from likewise.audit.feeding import RefusedRows, bad_row_error
-from likewise.audit.job import (
+from likewise.auditing.cell_folder import AuditFolder, read_json
+from likewise.auditing.cell_rows import FILE, RANK, Cell, CellBlock, CellReader, cells_of
+from likewise.auditing.favourable import OutputsSeen
+from likewise.auditing.feeding import RefusedRows, bad_row_error
+from likewise.auditing.job import (
     InlineRunner,
     Job,
     Progress,
@@ -36,8 +36,8 @@ from likewise.audit.job import (
     ignored_columns,
     name_of,
 )
-from likewise.audit.ordering import RowOrder, find_order, read_left_out
-from likewise.audit.spreading import INDEX, PLACE, TIME, SpreadFile, plan_cells, spread_file
+from likewise.auditing.ordering import RowOrder, find_order, read_left_out
+from likewise.auditing.spreading import INDEX, PLACE, TIME, SpreadFile, plan_cells, spread_file
 from likewise.errors import BadTable, RepeatedKey
 from likewise.explaining.compare_groups import protected_columns
 from likewise.explaining.pairs import DecisionOrigin
