@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from likewise.monitor.readers.protocol import Decision
     from likewise.monitor.replaying import Replay, replay
     from likewise.monitor.sensitivity import vary
-    from likewise.proposing.proposal import propose_rule
+    from likewise.proposing.propose_rule import propose_rule
     from likewise.queueing.answers import Receipt
     from likewise.queueing.buffer import buffered
     from likewise.rule.burst import Burst
@@ -83,7 +83,7 @@ _HOMES = {
     "connect": "client.client",
     "migrate": "monitor.migration",
     "open": "monitor.opening",
-    "propose_rule": "proposing.proposal",
+    "propose_rule": "proposing.propose_rule",
     "replay": "monitor.replaying",
     "restore": "ledger.backups",
     "vary": "monitor.sensitivity",

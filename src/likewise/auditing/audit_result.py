@@ -4,12 +4,10 @@ Invariant: `to_dict` is what `likewise audit --json` prints.
 Cost: pairs, curves and pages are made when they are first asked for.
 """
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ from likewise.auditing.limits import MaxRate
 from likewise.auditing.pair_files import PairFrames
 from likewise.errors import BadRule
 from likewise.explaining.past import Past
-from likewise.reports.document import write_document
+from likewise.reports.document import save_result
 from likewise.reports.finding_words import describe_findings
 from likewise.reports.findings import Curve, Findings
 from likewise.reports.report_page import render_page
@@ -34,7 +32,6 @@ from likewise.verdict.verdicts import Verdicts
 
 MOST_PAIRS = 20_000_000
 """How many pairs are kept for `Audit.pairs`: about half a gigabyte."""
-_WRITERS = (".html", ".htm", ".json")
 
 
 class AlarmTally:
@@ -203,11 +200,7 @@ class Audit:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report to a file that ends in .html, or the numbers to one in .json."""
-        suffix = Path(path).suffix.lower()
-        if suffix not in _WRITERS:
-            raise BadRule(f"{str(path)!r} ends in {suffix!r}; expected .html or .json")
-        text = json.dumps(self.to_dict()) + "\n" if suffix == ".json" else self.to_html()
-        write_document(text, path)
+        save_result(path, self.to_html, self.to_dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `likewise audit --json` prints: plain values for JSON."""
@@ -240,5 +233,8 @@ class Audit:
 
     def _repr_html_(self) -> str | None:
         return render_in_notebook(
-            "auditing/audit.html", sentences=self.headline, rule=self.findings.rule.explain()
+            "auditing/audit.html",
+            sentences=self.headline,
+            rule=self.findings.rule.explain(),
+            groups=self.groups,
         )

@@ -4,7 +4,6 @@ A side is a file, a table, a ledger, or the rows of one file that a model decide
 Cost: a file with a column of models is read once for their names and once for each of the two.
 """
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -23,10 +22,11 @@ from likewise.auditing.opened_data import (
 )
 from likewise.errors import BadRule, BadTable
 from likewise.ledger.ledger import Ledger
-from likewise.reports.compare_page import compare_page, describe_comparison
+from likewise.reports.compare_page import compare_page
+from likewise.reports.compare_words import describe_comparison
 from likewise.reports.comparison import Comparison
 from likewise.reports.comparison import compare as compare_histories
-from likewise.reports.document import write_document
+from likewise.reports.document import save_result
 from likewise.reports.judged_history import JudgedHistory
 from likewise.rule.rule import Rule
 from likewise.sources.binding import Binding
@@ -55,11 +55,7 @@ class HistoryComparison:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file that ends in .html, or the numbers to one in .json."""
-        suffix = Path(path).suffix.lower()
-        if suffix not in (".html", ".htm", ".json"):
-            raise BadRule(f"{str(path)!r} ends in {suffix!r}; expected .html or .json")
-        text = json.dumps(self.to_dict()) + "\n" if suffix == ".json" else self.to_html()
-        write_document(text, path)
+        save_result(path, self.to_html, self.to_dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `likewise compare --json` prints: plain values for JSON."""
@@ -78,7 +74,9 @@ class HistoryComparison:
 
     def _repr_html_(self) -> str | None:
         rule = self.findings.rule.explain()
-        return render_in_notebook("auditing/audit.html", sentences=self.headline, rule=rule)
+        return render_in_notebook(
+            "auditing/audit.html", sentences=self.headline, rule=rule, groups=()
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ def compare(
     report: Path | None = o.option("Write an HTML report.", metavar="PAGE.html"),
     json: o.Json = False,
 ) -> int:
-    """Compare two models: does one contradict itself more often, and where?
+    """Compare two models: does one disagree with itself more, and do they answer differently?
 
     likewise compare old.csv new.csv --rule likewise.toml --report page.html
 
@@ -111,7 +111,7 @@ def _show_progress(what: str) -> "Iterator[Progress]":
 def _print(compared: "HistoryComparison", report: Path | None) -> None:
     """Print the comparison, the rule, a pair of each kind, and what was written."""
     from likewise.cli.audit_summary import clip_pair, print_rule, print_sentences
-    from likewise.reports.compare_page import INTERVALS
+    from likewise.reports.compare_words import INTERVALS
 
     comparison = compared.findings
     print_sentences(compared.headline, bool(comparison.nothing_compared))

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from likewise.explaining.adjusted_effect import number_people
 from likewise.explaining.column_groups import find_first_larger
+from likewise.explaining.dealing import Cases
 from likewise.tables.array_types import Floats, Rows
 
 MOST_SHUFFLES = 4_999
@@ -31,23 +32,47 @@ Draw = Callable[[np.random.Generator], float]
 
 
 class Answers:
-    """Holds answers as ranks: two of them differ if the larger rank is beyond the smaller's reach.
+    """Holds the answers of some cases as numbers of distinct ones, and says which of these differ.
 
-    delta: two numbers differ if they are farther apart
+    Labels and numbers are numbered in ascending order, so that an answer differs from all beyond a
+    certain one.
+
+    values  codes of labels, numbers, or a row of probabilities for each case
+    kind    "label", "number", or the metric of probabilities
+    delta   two numbers, or rows of probabilities, differ if they are farther apart
     """
 
-    def __init__(self, values: Floats, delta: float = 0.0) -> None:
-        distinct, self.ranks = np.unique(values, return_inverse=True)
-        self.first_beyond: Rows = find_first_larger(distinct, delta)
-        """For each rank the first larger one that differs from it."""
+    def __init__(self, values: Floats, kind: str = "label", delta: float = 0.0) -> None:
+        self.first_beyond: Rows | None = None
+        """For each answer the first larger one that differs; None for probabilities."""
+        if values.ndim == 1:
+            distinct, self.ranks = np.unique(values, return_inverse=True)
+            self.first_beyond = find_first_larger(distinct, delta if kind == "number" else 0.0)
+            distinct = distinct[:, None]
+        else:
+            distinct, ranks = np.unique(values, axis=0, return_inverse=True)
+            self.ranks = ranks.reshape(-1)
+        count = len(distinct)
+        self._cases = Cases(
+            distinct, kind, delta, np.ones(count, np.int64), np.zeros(count, np.int64)
+        )
+
+    @property
+    def is_label(self) -> bool:
+        return self._cases.kind == "label"
+
+    @property
+    def count(self) -> int:
+        """How many distinct answers there are."""
+        return len(self._cases.answers)
 
     def differ(self, one: Rows, other: Rows) -> Mask:
-        """Tell which ranks differ."""
-        result: Mask = np.maximum(one, other) >= self.first_beyond[np.minimum(one, other)]
-        return result
+        """Tell which answers differ."""
+        return self._cases.differ(one, other)
 
     def expected(self, counts: Rows) -> float:
-        """Compute the share of all pairs that differ, for so many cases of each rank."""
+        """Compute the share of all pairs that differ, for so many cases with each answer."""
+        assert self.first_beyond is not None
         many = int(counts.sum())
         up_to = np.append(0, np.cumsum(counts))
         pairs = int((counts * (many - up_to[self.first_beyond])).sum())
@@ -91,6 +116,11 @@ class SharedNeighbourhoods:
         if len(self.starts) == 0:
             return np.zeros(0, np.int64)
         return np.add.reduceat(self.second, self.starts, dtype=np.int64)
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of cases share a neighbourhood."""
+        return int((self.sizes * (self.sizes - 1) // 2).sum())
 
     @property
     def has_enough(self) -> bool:
@@ -144,27 +174,14 @@ def run_side_test(
     sizes, seconds = shared.sizes, shared.second_counts
     firsts = sizes - seconds
     weights = firsts * seconds / sizes
-    total = math.fsum(weights.tolist())
+    weights /= math.fsum(weights.tolist())
     block = np.repeat(np.arange(len(sizes)), sizes)
-    span = len(answers.first_beyond) + 1
-    place = block * span + shared.ranks
-    beyond = np.searchsorted(place, block * span + answers.first_beyond[shared.ranks])
-    stops = (shared.starts + sizes)[block]
-    low = np.flatnonzero(stops > beyond)  # rows that differ from larger ones of their neighbourhood
-    block_low, beyond_low, stop_low = block[low], beyond[low], stops[low]
-    above = stop_low - beyond_low
-    per_pair = [(2 * weights / (many * (many - 1)))[block_low] for many in (firsts, seconds)]
-
-    def difference(second: Mask) -> float:
-        so_far = np.append(0, np.cumsum(second))
-        second_above = so_far[stop_low] - so_far[beyond_low]
-        own = second[low]
-        terms = np.where(own, per_pair[1] * second_above, per_pair[0] * (second_above - above))
-        return float(terms.sum()) / total
-
-    mixed = np.zeros(len(sizes), np.bool_)
-    mixed[block_low] = True
-    rows = np.flatnonzero(mixed[block])  # the others change nothing
+    per_pair = [2 * weights / (many * (many - 1)) for many in (firsts, seconds)]
+    if answers.first_beyond is None:
+        difference, varies = _compare_pairs(shared, answers, block, per_pair)
+    else:
+        difference, varies = _compare_ranks(shared, answers.first_beyond, block, per_pair)
+    rows = np.flatnonzero(varies[block])  # in other neighbourhoods all answers agree
     in_second = (np.arange(len(block)) - shared.starts[block] < seconds[block])[rows]
     shuffled = np.zeros(len(block), np.bool_)
 
@@ -174,6 +191,53 @@ def run_side_test(
         return difference(shuffled)
 
     return _compare_with_chance(difference(shared.second), draw, seed, most)
+
+
+Statistic = Callable[[Mask], float]
+
+
+def _compare_ranks(
+    shared: SharedNeighbourhoods, first_beyond: Rows, block: Rows, per_pair: Sequence[Floats]
+) -> tuple[Statistic, Mask]:
+    """Return the difference as a function of the sides, and the blocks with disagreeing pairs.
+
+    Rows are sorted by answer in each block: those that differ from a row, and are larger, are at
+    the end of its block.
+    """
+    span = len(first_beyond) + 1
+    beyond = np.searchsorted(block * span + shared.ranks, block * span + first_beyond[shared.ranks])
+    stops = (shared.starts + shared.sizes)[block]
+    low = np.flatnonzero(stops > beyond)  # rows with larger ones that differ
+    beyond, stops = beyond[low], stops[low]
+    above = stops - beyond
+    of_first, of_second = (one[block[low]] for one in per_pair)
+
+    def difference(second: Mask) -> float:
+        so_far = np.append(0, np.cumsum(second))
+        second_above = so_far[stops] - so_far[beyond]
+        first_above = above - second_above
+        return float(np.where(second[low], of_second * second_above, -of_first * first_above).sum())
+
+    return difference, np.bincount(block[low], minlength=len(shared.starts)) > 0
+
+
+def _compare_pairs(
+    shared: SharedNeighbourhoods, answers: Answers, block: Rows, per_pair: Sequence[Floats]
+) -> tuple[Statistic, Mask]:
+    """Return the same as `_compare_ranks`, from all pairs of rows of a block."""
+    after = (shared.starts + shared.sizes)[block] - np.arange(len(block)) - 1
+    one = np.repeat(np.arange(len(block)), after)
+    other = one + 1 + np.arange(len(one)) - np.repeat(np.cumsum(after) - after, after)
+    differ = answers.differ(shared.ranks[one], shared.ranks[other])
+    one, other = one[differ], other[differ]
+    of_first, of_second = (weights[block[one]] for weights in per_pair)
+
+    def difference(second: Mask) -> float:
+        here, there = second[one], second[other]
+        same = here == there
+        return float(np.where(here, of_second, -of_first)[same].sum())
+
+    return difference, np.bincount(block[one], minlength=len(shared.starts)) > 0
 
 
 def run_swap_test(
@@ -201,7 +265,7 @@ def run_swap_test(
     comparable = similar > 0
     many = int(comparable.sum())
     weights = (1 / similar[one] + 1 / similar[other]) / max(many, 1)
-    ranks = len(answers.first_beyond)
+    ranks = answers.count
     counts = [np.bincount(side[comparable], minlength=ranks) for side in (first, second)]
     if many == 0 or not all(map(answers.expected, counts)):
         return None
@@ -223,7 +287,8 @@ def run_swap_test(
     none, left, right, all_four = (
         weigh(both, *sides) for sides in ((0, 0), (1, 0), (0, 1), (1, 1))
     )
-    linear = np.bincount(mine[both], left - none, len(changed))
+    linear = np.zeros(len(changed))
+    linear += np.bincount(mine[both], left - none, len(changed))
     linear += np.bincount(theirs[both], right - none, len(changed))
     for near, sides in ((mine, (1, 0)), (theirs, (0, 1))):
         single = (near >= 0) & ~both
@@ -262,7 +327,7 @@ def _compare_with_chance(observed: float, draw: Draw, seed: int, most: int) -> C
     """
     random, as_large = np.random.default_rng(seed), 0
     for shuffles in range(1, most + 1):
-        as_large += abs(draw(random)) >= abs(observed) - _SAME
+        as_large += int(abs(draw(random)) >= abs(observed) - _SAME)
         if as_large == _ENOUGH:
             return ChanceTest(observed, as_large / shuffles, shuffles)
     return ChanceTest(observed, (1 + as_large) / (1 + most), most)

@@ -29,6 +29,7 @@ from likewise.tables.copy_input import copy_input
 from likewise.tables.keys import Keys
 from likewise.tables.named_array import NAMELESS
 from likewise.tables.positions import Position, check_position
+from likewise.verdict.html import render_in_notebook
 from likewise.verdict.losses import Explanation
 from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.verdicts import Verdict, Verdicts
@@ -49,6 +50,7 @@ class Monitor:
     row_file    a new file to keep inputs in, instead of memory
     burst       count near inputs among the last decisions, whatever their output
     comparable  whether verdicts say if any past input was near, whatever its output
+    support     whether they say how many past inputs were near, and how many of those agree
     within      compare only with decisions made at most this long before: "90 days"
     slope       name the steepest past pair instead, by slope_limit and input_exponent
 
@@ -64,6 +66,7 @@ class Monitor:
         row_file: str | os.PathLike[str] | None = None,
         burst: Burst | None = None,
         comparable: bool = False,
+        support: bool = False,
         within: str | None = None,
         slope: bool = False,
         slope_limit: float | None = None,
@@ -75,6 +78,7 @@ class Monitor:
             slope_limit,
             input_exponent,
             comparable=comparable,
+            support=support,
             index=index,
             row_file=row_file,
             burst=burst,
@@ -88,7 +92,12 @@ class Monitor:
             engine = make_slope_engine(rule, SlopeQuestion(**slope_options))
         else:
             engine = Engine(
-                reader.vector_rule, index=index, rows=row_file, burst=burst, comparable=comparable
+                reader.vector_rule,
+                index=index,
+                rows=row_file,
+                burst=burst,
+                comparable=comparable,
+                support=support,
             )
         self._begin(MonitorCore(reader, engine, span=span))
 
@@ -106,6 +115,11 @@ class Monitor:
     def comparable(self) -> bool:
         """Whether verdicts say if any past input was near, whatever its output."""
         return self.core.engine.comparable
+
+    @property
+    def support(self) -> bool:
+        """Whether verdicts say how many past inputs were near, and how many of those agree."""
+        return self.core.engine.support
 
     @property
     def slope(self) -> SlopeQuestion | None:
@@ -320,6 +334,11 @@ class Monitor:
         if rule.features is not None:
             near = f"{len(rule.features)} columns, {near}"
         return f"<Monitor: {len(self):,} decisions remembered, {near}{ledger}>"
+
+    def _repr_html_(self) -> str | None:
+        index = None if self.closed else str(self.explain())
+        rule = self.rule.explain()
+        return render_in_notebook("monitor/monitor.html", title=repr(self), rule=rule, index=index)
 
     # The disk, and the end
 

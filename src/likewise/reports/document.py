@@ -10,19 +10,20 @@ Not here: what is on a page; its template extends document.html.
 import base64
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from likewise.errors import BadFile
+from likewise.errors import BadFile, BadRule
 from likewise.explaining.compare_groups import protected_columns
 from likewise.explaining.pairs import DecisionOrigin, display_values, pair_card
 from likewise.reports.selected_pairs import WorstPair
 from likewise.rule.rule import Rule
 from likewise.runtime.private_files import write_atomically
+from likewise.tables.printing import json_text
 from likewise.verdict.html import render
 from likewise.version import __version__
 
@@ -106,3 +107,16 @@ def write_document(text: str, path: str | os.PathLike[str]) -> None:
             " name a file in a folder that exists, may be written to and has room.",
             path=target,
         ) from None
+
+
+def save_result(
+    path: str | os.PathLike[str],
+    make_page: Callable[[], str],
+    make_numbers: Callable[[], Mapping[str, Any]],
+) -> None:
+    """Write a page to a file that ends in .html, or numbers to one that ends in .json."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".html", ".htm", ".json"):
+        raise BadRule(f"{str(path)!r} ends in {suffix!r}; expected .html or .json")
+    text = f"{json_text(make_numbers())}\n" if suffix == ".json" else make_page()
+    write_document(text, path)

@@ -44,6 +44,15 @@ class ColumnTable:
     def __getitem__(self, rows: slice) -> "ColumnTable":
         return ColumnTable({name: column[rows] for name, column in self.columns.items()})
 
+    def take(self, rows: Sequence[int]) -> "ColumnTable":
+        """Return these rows."""
+        return ColumnTable(
+            {
+                name: column[rows] if isinstance(column, np.ndarray) else [column[i] for i in rows]
+                for name, column in self.columns.items()
+            }
+        )
+
     def row(self, i: int) -> dict[str, Any]:
         """Return a row as a dictionary."""
         return {name: to_python_scalar(column[i]) for name, column in self.columns.items()}
