@@ -145,7 +145,7 @@ def test_findings_in_words():
     rows = people(200, seed=1)
     findings = found(RULE, rows)
     first, second, third, fourth, *_ = describe_findings(findings)
-    flagged, comparable = findings.violations, findings.comparable
+    flagged, comparable = findings.violations, findings.with_earlier
     share = percent(flagged / comparable)
     assert first == (
         f"{share} of the comparable decisions ({flagged} of {comparable}) contradict an earlier"

@@ -39,6 +39,7 @@ from likewise.auditing.job import (
 from likewise.auditing.ordering import RowOrder, find_order, read_left_out
 from likewise.auditing.spreading import INDEX, PLACE, TIME, SpreadFile, plan_cells, spread_file
 from likewise.errors import BadTable, RepeatedKey
+from likewise.explaining.agreement import Agreement, measure_agreement, not_counted
 from likewise.explaining.compare_groups import protected_columns
 from likewise.explaining.pairs import DecisionOrigin
 from likewise.explaining.past import Past
@@ -295,6 +296,7 @@ class ReportData:
     worst: tuple[WorstPair, ...]
     places: dict[int, tuple[int, int]]
     """For each row of a pair that is shown: its file, and its place there."""
+    agreement: Agreement
     groups: tuple[GroupEffects, ...]
     comparables: ComparablesByModel | None
     first: CellBlock
@@ -319,11 +321,11 @@ def combine_cells(
     clearest = ClearestPairs.merge_parts(POOL * WORST, parts).pairs()
     first, shown = _read_shown(job, cells, {row for one in clearest for row in one.rows})
     worst, explained = _choose_worst(job, clearest, shown, first, units)
-    groups, comparables = _compare_groups_and_models(job, order, cells, totals)
+    agreement, groups, comparables = _look_at_all(job, order, cells, totals)
     rows = {row for one in worst for row in (one.pair.row or 0, one.pair.witness.row)}
     origins = shown.frame.filter(pl.col(RANK).is_in(sorted(rows))).select(RANK, FILE, PLACE)
     places = {rank: (number, place) for rank, number, place in origins.iter_rows()}
-    return ReportData(totals, worst, places, groups, comparables, first, explained)
+    return ReportData(totals, worst, places, agreement, groups, comparables, first, explained)
 
 
 def _read_shown(job: Job, cells: Sequence[Cell], in_pairs: set[int]) -> tuple[CellBlock, CellBlock]:
@@ -378,27 +380,29 @@ def _find_origin(job: Job, shown: CellBlock, row: int, units: Sequence[str]) -> 
 # What looks at all decisions together
 
 
-def _compare_groups_and_models(
+def _look_at_all(
     job: Job, order: RowOrder, cells: Sequence[Cell], totals: Totals
-) -> tuple[tuple[GroupEffects, ...], ComparablesByModel | None]:
-    by_model = job.options.model_column is not None and job.rule.compare == "all"
-    if not protected_columns(job.rule) and not by_model:
-        return (), None
-    share = 1.0
+) -> tuple[Agreement, tuple[GroupEffects, ...], ComparablesByModel | None]:
+    """Measure the agreement, and compare groups and models; with more than WHOLE, groups alone."""
+    agreement, share = not_counted("too-many-decisions"), 1.0
     while order.rows * share > WHOLE:
         share /= 2
+    if share < 1.0 and not protected_columns(job.rule):
+        return agreement, (), None
     chosen = [part for part in _read_home(job, order, cells, share) if len(part)]
     if not chosen:
-        return (), None
+        return agreement, (), None
     every = CellBlock.concatenate(chosen).sort_by_rank()
     del chosen
     with load_monitor(job, every) as monitor:
         rows = range(len(every))
         groups = groups_among(monitor.past, rows)
         comparables = None
-        if share == 1.0 and totals.comparable is not None:
+        if share == 1.0:
+            agreement = measure_agreement(monitor.past, rows)
             comparables = comparables_by_model(monitor.past, rows)
-    return tuple(replace(one, sampled=one.sampled * share) for one in groups), comparables
+    groups = tuple(replace(one, sampled=one.sampled * share) for one in groups)
+    return agreement, groups, comparables
 
 
 def _read_home(

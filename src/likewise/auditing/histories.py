@@ -110,7 +110,7 @@ def _remove_comparable(findings: Findings) -> Findings:
         for stretches in (findings.by_row, findings.by_time)
     )
     by_model = tuple(one.without_comparable() for one in findings.by_model)
-    return replace(findings, comparable=None, by_row=by_row, by_time=by_time, by_model=by_model)
+    return replace(findings, with_earlier=None, by_row=by_row, by_time=by_time, by_model=by_model)
 
 
 def _renumber_pair(worst: WorstPair, place_of: Rows, moments: Any) -> WorstPair:

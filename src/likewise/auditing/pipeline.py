@@ -24,7 +24,7 @@ from likewise.auditing.job import (
     ignored_columns,
 )
 from likewise.auditing.kept_rows import KeptRows
-from likewise.auditing.limits import MaxRate
+from likewise.auditing.limits import AuditLimits
 from likewise.errors import BadDecision, BadFile, BadRule, LikewiseError
 from likewise.monitor.calibration import calibrate, calibrate_like_cases
 from likewise.monitor.monitor import Monitor
@@ -80,19 +80,19 @@ def audit_file(
     reopen: Reopen,
     ledger: Monitor | None = None,
     progress: Progress = ignore_progress,
-    limit: MaxRate | None = None,
+    limits: AuditLimits | None = None,
 ) -> Audit:
     """Judge every decision of a file; raise BadFile, BadDecision or BadRule.
 
     reopen  opens the file again
     ledger  an empty monitor whose ledger is to store the decisions; without it they are judged in
             memory
-    limit   the share of contradictions that is allowed
+    limits  what the audit may find
 
     With options.cells, `source` is the first of their files and gives the columns.
     """
     if options.cells is not None:
-        return _audit_cells(source.columns, binding, options, progress, limit)
+        return _audit_cells(source.columns, binding, options, progress, limits)
     pairs, kept_rows, kept_pairs = None, None, None
     shows_pairs = options.pairs_path is not None or options.keeps_pairs
     if options.for_report or shows_pairs:
@@ -158,7 +158,7 @@ def audit_file(
         lambda row: (int(decisions.places.find(np.array([row]))[0]), None),
         alarms,
         None if pairs is None else pairs.left_out,
-        limit or MaxRate(),
+        limits or AuditLimits(),
         kept_pairs=kept_pairs,
         complete=complete if options.keeps_pairs else None,
     )
@@ -218,7 +218,7 @@ def _audit_cells(
     binding: Binding,
     options: AuditOptions,
     progress: Progress,
-    limit: MaxRate | None,
+    limits: AuditLimits | None,
 ) -> Audit:
     """Audit files larger than memory."""
     from likewise.auditing.cells import audit_partitioned
@@ -254,6 +254,7 @@ def _audit_cells(
         data.worst,
         build_provenance(evidence, job.rule, explained, None),
         groups=data.groups,
+        agreement=data.agreement,
         comparables=data.comparables,
         bad_rows=done.bad.count,
     )
@@ -264,7 +265,7 @@ def _audit_cells(
         number, place = data.places[row]
         return place, cells.files[number] if len(cells.files) > 1 else None
 
-    return Audit(findings, done, done.bad, find_place, limit=limit or MaxRate())
+    return Audit(findings, done, done.bad, find_place, limits=limits or AuditLimits())
 
 
 def _match_folder_columns(

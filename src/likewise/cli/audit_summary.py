@@ -73,7 +73,7 @@ def print_refused_rows(refused: RefusedRows, unit: str) -> None:
 
 def _final_lines(audited: Audit, written: Mapping[str, Path | None]) -> list[tuple[str, str]]:
     """Return the last lines of the summary, each with its style."""
-    lines, findings, limit = [], audited.findings, audited.limit
+    lines, findings, limits = [], audited.findings, audited.limits
     seconds = findings.computed.seconds
     if seconds is not None:
         lines.append(
@@ -92,9 +92,9 @@ def _final_lines(audited: Audit, written: Mapping[str, Path | None]) -> list[tup
             " more. For all of them: --out pairs.parquet, or .csv."
         )
     styled = [(line, "") for line in lines]
-    is_kept = limit.is_kept(findings)
-    if limit.share is not None and is_kept is not None:
-        styled.append((limit.describe(findings), "green" if is_kept else "bold red"))
+    for is_kept, why in limits.check(findings):
+        if is_kept is not None:
+            styled.append((why, "green" if is_kept else "bold red"))
     return styled
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from likewise.explaining.agreement import Agreement, measure_agreement
 from likewise.explaining.compare_groups import compare_groups, protected_columns, why_no_groups
 from likewise.explaining.past import Past
 from likewise.monitor.calibration import Calibration
@@ -69,7 +70,7 @@ class Findings:
     first_row: int
     violations: int
     """Decisions that contradict an earlier one about a similar case."""
-    comparable: int | None
+    with_earlier: int | None
     """Decisions that had an earlier similar case at all, whatever its output; None: not counted."""
     in_any_pair: int
     """Decisions in at least one contradicting pair, as the later or the earlier: the same in any
@@ -94,6 +95,13 @@ class Findings:
     """Only where it is known which model decided."""
     missing_decisions: int = 0
     """Decisions that are known to be missing from the history."""
+    agreement: Agreement | None = None
+    """How well similar cases agree, beside random dealing; None where it was not computed."""
+
+    @property
+    def hubs(self) -> int | None:
+        """The fewest decisions that together are in half of all disagreeing pairs."""
+        return None if self.agreement is None else self.agreement.hubs
 
     @property
     def rate(self) -> float:
@@ -103,7 +111,7 @@ class Findings:
     @property
     def rate_among_comparable(self) -> float | None:
         """The share that contradict, of those that could be compared; None where none could."""
-        return self.violations / self.comparable if self.comparable else None
+        return self.violations / self.with_earlier if self.with_earlier else None
 
     @property
     def rate_in_any_pair(self) -> float:
@@ -113,7 +121,7 @@ class Findings:
     @property
     def nothing_compared(self) -> bool:
         """Whether there were decisions, and not one had an earlier similar case."""
-        return self.rows > 0 and self.comparable == 0
+        return self.rows > 0 and self.with_earlier == 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: numbers, text, lists and dictionaries only."""
@@ -127,6 +135,8 @@ class Findings:
             "worst": [one.to_dict() for one in self.worst],
             "by_model": [one.to_dict() for one in self.by_model],
             "groups": [one.to_dict() for one in self.groups],
+            "agreement": self.agreement and self.agreement.to_dict(),
+            "hubs": self.agreement and self.agreement.hubs_to_dict(),
             "curve": self.curve and asdict(self.curve),
             "loosening": self.loosening and asdict(self.loosening),
             "varied": self.varied and self.varied.to_dict(),
@@ -182,6 +192,7 @@ class Tally:
             self._worst.pairs(),
             build_provenance(evidence, past.rule, self._monitor.explain(), made),
             groups=groups_among(past, rows),
+            agreement=measure_agreement(past, rows),
             comparables=None if totals.comparable is None else comparables_by_model(past, rows),
             bad_rows=bad_rows,
         )
@@ -195,6 +206,7 @@ def findings_of(
     provenance: Provenance,
     *,
     groups: tuple[GroupEffects, ...] = (),
+    agreement: Agreement | None = None,
     comparables: ComparablesByModel | None = None,
     bad_rows: int = 0,
 ) -> Findings:
@@ -202,6 +214,7 @@ def findings_of(
 
     worst        the pairs to look at
     groups       of each protected column
+    agreement    of similar cases
     comparables  by model, how many decisions have a similar case within and across models
     """
     first = totals.first_row or 0
@@ -210,7 +223,7 @@ def findings_of(
         rows=totals.by_row.rows,
         first_row=first,
         violations=totals.flagged,
-        comparable=totals.comparable,
+        with_earlier=totals.comparable,
         in_any_pair=totals.in_pairs.count,
         pairs=totals.pairs,
         bad_rows=bad_rows,
@@ -224,6 +237,7 @@ def findings_of(
         curve=None,
         computed=provenance,
         by_model=totals.models.counts(rule.compare, comparables),
+        agreement=agreement,
     )
 
 

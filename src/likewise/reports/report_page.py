@@ -79,7 +79,7 @@ def day_of(done: Provenance) -> str:
 
 def _choose_big_number(findings: Findings) -> tuple[str, str]:
     """Return the most important number of the page, and what it is a share of."""
-    comparable, share = findings.comparable, findings.rate_among_comparable
+    comparable, share = findings.with_earlier, findings.rate_among_comparable
     if findings.rows == 0:
         return "–", "no decisions"
     if findings.nothing_compared:
@@ -94,7 +94,7 @@ def _choose_big_number(findings: Findings) -> tuple[str, str]:
 
 
 def _tiles(findings: Findings) -> list[tuple[str, str]]:
-    comparable = "–" if findings.comparable is None else f"{findings.comparable:,}"
+    comparable = "–" if findings.with_earlier is None else f"{findings.with_earlier:,}"
     tiles = [
         (f"{findings.rows:,}", "decisions judged"),
         (comparable, "had an earlier similar case: they are comparable"),
@@ -119,7 +119,7 @@ def _over_time(findings: Findings) -> dict[str, Any] | None:
     """Return the rate by rows and, where times are known, by time; None if it is 0 throughout."""
     if findings.violations == 0:
         return None
-    rate = findings.rate if findings.comparable is None else findings.rate_among_comparable
+    rate = findings.rate if findings.with_earlier is None else findings.rate_among_comparable
     order = findings.computed.order
     return {
         "how": "In the order judged" if order.column or order.lines else "In order of arrival",
