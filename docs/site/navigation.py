@@ -57,6 +57,7 @@ SECTIONS = {
         "docs/paper",
         "docs/benchmarks",
         "docs/audit-times",
+        "docs/evidence",
         "ARCHITECTURE",
         "decisions/README",
     ],
