@@ -137,6 +137,7 @@ def print_summary(audited: AuditResult, limit: MaxRate, written: Mapping[str, Pa
     if audited.refused.count:
         say()
         print_refused_rows(audited.refused, unit)
+    print_not_shown(findings)
     say()
     for ending, style in _final_lines(audited, limit, written):
         say(ending, style)
@@ -147,6 +148,14 @@ def print_sentences(sentences: Sequence[str], is_empty: bool) -> None:
     say(sentences[0], "bold red" if is_empty else "bold")
     for line in sentences[1:]:
         say(line)
+
+
+def print_not_shown(findings: Findings) -> None:
+    """Print what findings do not show."""
+    say()
+    say("What this does not show", "bold")
+    for one in findings.not_shown:
+        say(f"- {one.sentence}")
 
 
 def print_rule(rule: Rule, within: str | None) -> None:

@@ -10,21 +10,23 @@ computed (evidence.py).
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from likewise.explaining.agreement import Agreement
 from likewise.explaining.compare_groups import compare_groups, protected_columns, why_no_groups
 from likewise.explaining.past import Past
 from likewise.monitor.calibration import Calibration
 from likewise.monitor.protocol import AnyMonitor
 from likewise.monitor.sensitivity import SensitivityTable
 from likewise.reports.evidence import Evidence, Provenance, build_provenance
+from likewise.reports.not_shown import Caveat, RepeatedRows, find_repeated, list_caveats
 from likewise.reports.selected_pairs import WorstPair, WorstPairs
 from likewise.reports.timeline import Stretch
-from likewise.reports.totals import Margins, Totals
+from likewise.reports.totals import Margins, Totals, Words
 from likewise.rule.rule import Rule
 from likewise.verdict.group_effects import GroupEffects
 from likewise.verdict.model_counts import ComparablesByModel, ModelCounts
@@ -94,6 +96,17 @@ class Findings:
     """Only where it is known which model decided."""
     missing_decisions: int = 0
     """Decisions that are known to be missing from the history."""
+    agreement: Agreement | None = None
+    """How far similar cases agree; None where that was not computed."""
+    repeated: RepeatedRows | None = None
+    """Rows that may be about the same person, where no person column is declared."""
+
+    @property
+    def not_shown(self) -> tuple[Caveat, ...]:
+        """What these findings do not show."""
+        return list_caveats(
+            self.rule, self.rows, self.agreement, self.computed.order, self.repeated
+        )
 
     @property
     def rate(self) -> float:
@@ -132,6 +145,12 @@ class Findings:
             "varied": self.varied and self.varied.to_dict(),
             "computed": asdict(self.computed),
             "rule": self.rule.to_toml(),
+            "agreement": self.agreement and self.agreement.to_dict(),
+            "hubs": None
+            if self.agreement is None or self.agreement.hubs is None
+            else {"decisions": self.agreement.hubs, "of_pairs": 0.5},
+            "repeated": self.repeated and asdict(self.repeated),
+            "not_shown": [one._asdict() for one in self.not_shown],
         }
 
 
@@ -164,13 +183,19 @@ class Tally:
         self._worst.add(verdicts, self._monitor.past)
 
     def findings(
-        self, *, source: str | Evidence, bad_rows: int = 0, made: datetime.datetime | None = None
+        self,
+        *,
+        source: str | Evidence,
+        bad_rows: int = 0,
+        made: datetime.datetime | None = None,
+        births: Mapping[str, Words] | None = None,
     ) -> Findings:
         """Return what has been found so far.
 
         source    where the decisions came from, for the reader; or all that is known of it.
         bad_rows  how many rows could not be judged and were left out.
         made      when the findings were made; now by default.
+        births    numbers for the values of columns with birth dates (`find_repeated`).
         """
         evidence = source if isinstance(source, Evidence) else Evidence(source)
         past, totals = self._monitor.past, self._totals
@@ -185,7 +210,11 @@ class Tally:
             comparables=None if totals.comparable is None else comparables_by_model(past, rows),
             bad_rows=bad_rows,
         )
-        return replace(findings, missing_decisions=self._monitor.missing_decisions)
+        return replace(
+            findings,
+            missing_decisions=self._monitor.missing_decisions,
+            repeated=find_repeated(past, rows, births),
+        )
 
 
 def findings_of(
