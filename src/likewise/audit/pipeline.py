@@ -30,11 +30,13 @@ from likewise.monitor.sensitivity import MOST_ROWS as VARIED_ROWS
 from likewise.monitor.sensitivity import SensitivityTable, vary
 from likewise.reports.evidence import build_provenance
 from likewise.reports.findings import Findings, Loosening, Tally, curve_of, findings_of
+from likewise.reports.not_shown import is_birth_date
+from likewise.reports.totals import stable_column
 from likewise.rule.burst import Burst
 from likewise.runtime.machine import MachineLoad
 from likewise.sources.binding import Binding, make_judge
 from likewise.sources.file_source import DecisionFile
-from likewise.sources.protocol import Chunk, join_chunks
+from likewise.sources.protocol import Chunk, column_values, join_chunks
 from likewise.verdict.verdicts import Verdicts
 
 _SHARES = (0.01, 0.1, 0.5)
@@ -149,6 +151,8 @@ def audit_file(
     if options.cells is not None:
         return _audit_cells(source.columns, binding, options, progress)
     pairs, kept_rows = None, None
+    births = {one: [np.empty(0, np.int64)] for one in source.columns if is_birth_date(one)}
+    binding = binding.with_extra_columns(births)
     if options.for_report or options.pairs_path is not None:
         binding = binding.with_extra_columns(source.columns)
         ignored = [one for one in binding.columns if one not in binding.remembered_columns]
@@ -186,10 +190,16 @@ def audit_file(
             if pairs is not None:
                 pairs.add(part.answer)
             first.add(part.rows)
+            for name, words in births.items():
+                words.append(stable_column(list(column_values(part.rows.table, name))))
             progress(*source.progress, f"{len(monitor):,} decisions")
         decisions.add_remarks()
         head = None if ledger is None else str(ledger.ledger.head())
-        findings = tally.findings(source=decisions.evidence(head), bad_rows=decisions.refused.count)
+        findings = tally.findings(
+            source=decisions.evidence(head),
+            bad_rows=decisions.refused.count,
+            births={name: np.concatenate(words) for name, words in births.items()},
+        )
         findings = _with_first_rows(findings, join_chunks(first.parts), binding, options)
         if kept_rows is not None:
             worst = tuple(map(kept_rows.add_origins, findings.worst))

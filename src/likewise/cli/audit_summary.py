@@ -151,11 +151,12 @@ def print_sentences(sentences: Sequence[str], is_empty: bool) -> None:
 
 
 def print_not_shown(findings: Findings) -> None:
-    """Print what findings do not show."""
+    """Print what findings do not show, as far as it depends on the data."""
     say()
-    say("What this does not show", "bold")
     for one in findings.not_shown:
-        say(f"- {one.sentence}")
+        if one.code in ("smallest-index", "repeated-persons"):
+            say(one.sentence)
+    say("No cause and no clearance follows; a report and --json list what this does not show.")
 
 
 def print_rule(rule: Rule, within: str | None) -> None:
