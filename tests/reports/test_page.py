@@ -54,7 +54,7 @@ def test_page_says_everything(findings):
         f"of {findings.comparable:,} comparable decisions contradict an earlier one",
         f"{findings.in_any_pair:,} of 400 decisions",
         f"{findings.pairs:,} ",
-        "What counts as alike",
+        "What counts as similar",
         "sex and race are protected",
         "Over time",
         "Who got less",

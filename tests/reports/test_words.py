@@ -76,7 +76,7 @@ def test_models_that_are_compared(compare, words):
 )
 def test_likeness_in_a_column(feature, epsilon, words):
     told = near(features={"c": feature}, epsilon=epsilon)
-    assert told[0] == "Two decisions are alike if all of this holds:"
+    assert told[0] == "Two decisions are similar if all of this holds:"
     line = next(one for one in told if one.startswith("- c: "))
     assert words in line
 
@@ -116,7 +116,7 @@ def test_difference_of_probabilities(metric):
 
 def test_notes_say_what_else_holds():
     told = describe_rule(dataclasses.replace(RULE, protected_must_differ=True))
-    assert "sex and race are protected: they do not affect whether decisions are alike." in told
+    assert "sex and race are protected: they do not affect whether decisions are similar." in told
     assert "Only pairs that differ in a protected column count." in told
     assert "Ignored: note." in told
     assert "The output that everyone wants: yes." in told

@@ -227,7 +227,7 @@ def _describe_stream() -> str:
 
 
 def _describe_findings(findings: Findings) -> str:
-    lines = ["What counts as alike", ""]
+    lines = ["What counts as similar", ""]
     for words in describe_rule(findings.rule):
         lines.append(_paragraph(words.removeprefix("- "), "    - " if words[0] == "-" else "  "))
     lines += ["", "What was found", ""]

@@ -131,7 +131,7 @@ _NOISE = 0.05  # an association that may be chance
 _BINS = 10
 _WIDEST = 2  # steps that a tolerance goes up before its column is left out
 _WIDER = (
-    "Tolerances are wider than at first, since hardly any two decisions would be alike otherwise."
+    "Tolerances are wider than at first, since hardly any two decisions would be similar otherwise."
 )
 _LEFT_OUT = (
     "Left out so that decisions can be compared: it prevents many comparisons and tells little"

@@ -12,7 +12,6 @@ from likewise.reports.comparison import ComparedHistory, Comparison, PairChanges
 from likewise.reports.document import document, pair_cards
 from likewise.reports.finding_words import describe_time_limit, word_rule
 from likewise.reports.group_section import group_section, group_sentences, how_compared, points
-from likewise.reports.report_page import day_of
 from likewise.reports.totals import Difference, Share
 from likewise.tables.printing import join_names, percent, shorten
 
@@ -190,7 +189,7 @@ def compare_page(comparison: Comparison) -> str:
         made_by=done.version,
         script="tables.js",
         comparison=comparison,
-        day=day_of(done),
+        day=done.made_at,
         names=names,
         hero=_hero(comparison),
         sentences=describe_comparison(comparison),

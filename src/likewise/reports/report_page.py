@@ -53,7 +53,7 @@ def render_page(findings: Findings) -> str:
         made_by=done.version,
         script="tables.js",
         findings=findings,
-        day=day_of(done),
+        day=done.made_at,
         hero=hero,
         sentences=sentences,
         tiles=tiles,
@@ -77,11 +77,6 @@ def render_page(findings: Findings) -> str:
         versions=_versions(done),
         options=_options(done),
     )
-
-
-def day_of(done: Provenance) -> str:
-    """Return when the findings were made."""
-    return done.made_at.replace("T", " ").replace("Z", " UTC")
 
 
 def _describe_top(

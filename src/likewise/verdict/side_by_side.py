@@ -15,6 +15,10 @@ from likewise.verdict.html import render_in_notebook
 from likewise.verdict.witnesses import Witness
 
 
+def _keep_value(column: str, value: Any) -> Any:
+    return value
+
+
 @dataclass(frozen=True)
 class Pair:
     """A decision and one of its witnesses."""
@@ -31,6 +35,8 @@ class Pair:
     """How many coordinates of long vectors are not shown; they differ less."""
     models: tuple[str | None, str | None] = (None, None)
     """The models of the decision and of the witness, where they are known."""
+    name: Callable[[str, Any], Any] = field(default=_keep_value, repr=False, compare=False)
+    """Returns the display name of a value of a column, or the value."""
 
     @property
     def columns(self) -> list[str]:
@@ -81,9 +87,10 @@ class Pair:
 
     def __str__(self) -> str:
         table = [("", *self.headings, "")]
+        both = self.mine, self.other
         for name in self.columns:
-            values = format_value(self.mine[name]), format_value(self.other[name])
-            table.append((format_value(name), *values, "*" if self.differs(name) else ""))
+            mine, other = (format_value(self.name(name, one[name])) for one in both)
+            table.append((format_value(name), mine, other, "*" if self.differs(name) else ""))
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = [self.title()]
         for line in table:
