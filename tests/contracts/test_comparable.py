@@ -1,5 +1,7 @@
 """A decision is comparable if an earlier, remembered input was near, whatever its output; exactly.
 
+`support` says how many were. Every test asks for one and for the other.
+
 The oracle compares with everything (tests/support/oracle.py); epsilon is a distance that occurs,
 so some decision has its only like case on the boundary.
 """
@@ -50,26 +52,32 @@ class Told:
         assert self.alone > 0, "every decision had a like case"
 
 
-def a_pair(rule: lw.Rule, **settings) -> tuple[lw.Monitor, Oracle]:
-    return lw.Monitor(rule, comparable=True, **settings), Oracle(rule, comparable=True)
+ASKED = [{"comparable": True}, {"support": True}]
+asked_for = pytest.mark.parametrize("asked", ASKED, ids=["comparable", "support"])
 
 
+def a_pair(rule: lw.Rule, asked: dict, **settings) -> tuple[lw.Monitor, Oracle]:
+    return lw.Monitor(rule, **asked, **settings), Oracle(rule, comparable=True)
+
+
+@asked_for
 @every_kind
-def test_a_verdict_says_whether_anything_was_near(metric, output, family):
+def test_a_verdict_says_whether_anything_was_near(metric, output, family, asked):
     told = Told()
 
     @prove(12, stream=streams(metric, output, family), steps=STEPS)
     def holds(stream, steps):
         expected = play(
-            *a_pair(stream.rule), stream.X, stream.Z, [("observe_many", 120, 0), *steps]
+            *a_pair(stream.rule, asked), stream.X, stream.Z, [("observe_many", 120, 0), *steps]
         )
         told.note(expected)
 
     told.assert_enough()
 
 
+@asked_for
 @pytest.mark.parametrize("metric", METRICS)
-def test_comparables_do_not_depend_on_the_index(metric):
+def test_comparables_do_not_depend_on_the_index(metric, asked):
     told = Told()
 
     @prove(6, stream=streams(metric, most=130, widths=(2, 3, 5, 8)), steps=STEPS)
@@ -80,7 +88,7 @@ def test_comparables_do_not_depend_on_the_index(metric):
         if metric in ("l2", "cosine"):
             names["flat"] = lambda width: "flat"
         monitors = [
-            lw.Monitor(stream.rule, comparable=True, index=make(stream.X.shape[1]))
+            lw.Monitor(stream.rule, **asked, index=make(stream.X.shape[1]))
             for make in names.values()
         ]
         oracle = Oracle(stream.rule, comparable=True)
@@ -89,9 +97,10 @@ def test_comparables_do_not_depend_on_the_index(metric):
     told.assert_enough()
 
 
+@asked_for
 @pytest.mark.parametrize("index", ["auto", "flat", "kdtree", "snn"])
 @pytest.mark.parametrize("metric", ["l2", "cosine"])
-def test_comparables_of_long_inputs(metric, index, tmp_path):
+def test_comparables_of_long_inputs(metric, index, asked, tmp_path):
     """A sketch, a flat scan and a change-over between them; rows in a file."""
     rng = np.random.default_rng(3)
     centres = rng.normal(size=(40, 48))
@@ -99,7 +108,7 @@ def test_comparables_of_long_inputs(metric, index, tmp_path):
     Z = rng.integers(0, 7, 1500) * (rng.random(1500) < 0.1)
     near = np.sort(input_distances(lw.Rule(metric, 1.0), X, X[0]))
     rule = lw.Rule(metric, float(near[2]))
-    monitor, oracle = a_pair(rule, index=index, row_file=tmp_path / "rows")
+    monitor, oracle = a_pair(rule, asked, index=index, row_file=tmp_path / "rows")
     steps = [("observe_many", 300, 1), ("observe", 100, 0), ("load", 200, 0), ("forget", 150, 9)]
     steps += [("observe_many", 10, 0), ("check", 60, 0), ("observe_many", 800, 2)]
     with monitor:
@@ -109,8 +118,9 @@ def test_comparables_of_long_inputs(metric, index, tmp_path):
     told.assert_enough()
 
 
+@asked_for
 @pytest.mark.parametrize("output", ["label", "number", "probabilities"])
-def test_where_nothing_can_differ_everything_near_is_a_like_case(output):
+def test_where_nothing_can_differ_everything_near_is_a_like_case(output, asked):
     """Delta is above every distance that occurs: no subtree is looked at for witnesses."""
     rng = np.random.default_rng(4)
     X = rng.integers(0, 5, (400, 3)) * 0.1
@@ -118,7 +128,7 @@ def test_where_nothing_can_differ_everything_near_is_a_like_case(output):
     Z = {"label": [0] * 400, "number": kinds * 1.0}.get(output, np.eye(9)[kinds] / 2 + 1 / 18)
     delta = {"label": 0.5, "number": 20.0, "probabilities": 0.75}[output]
     rule = lw.Rule("linf", 0.05, output=output, delta=delta)
-    expected = play(*a_pair(rule), X, Z, [("observe_many", 200, 0), ("check", 200, 0)])
+    expected = play(*a_pair(rule, asked), X, Z, [("observe_many", 200, 0), ("check", 200, 0)])
     assert not any(len(one.rows) for one in expected)
     assert 100 < sum(one.comparable for one in expected) < 600
 
@@ -136,32 +146,37 @@ def test_rows_before_the_window_do_not_count(index, one_by_one, tmp_path):
         since = max(0, i - 60)
         alive = np.ones(i - since, dtype=bool)
         near, _ = like_cases(rule, slack_of(rule, storage), X[since:i], alive, x)
-        expected.append(len(near) > 0)
-    settings = {"window": "60 rows", "durability": "off", "index": index, "comparable": True}
+        expected.append(len(near))
+    settings = {"window": "60 rows", "durability": "off", "index": index, "support": True}
     with lw.open(tmp_path / "ledger", rule, **settings) as monitor:
         if one_by_one:
             said = [monitor.observe(x, z) for x, z in zip(X, Z, strict=True)]
         else:
             said = [*monitor.observe_many(X[:7], Z[:7]), *monitor.observe_many(X[7:], Z[7:])]
-        assert [verdict.comparable for verdict in said] == expected
-        assert 100 < sum(expected) < 450
+        assert [verdict.support.near for verdict in said] == expected
+        assert [verdict.comparable for verdict in said] == [near > 0 for near in expected]
+        assert 100 < sum(near > 0 for near in expected) < 450 and max(expected) > 3
         assert all(verdict.comparable for verdict in said if verdict.violation)
-        checked = [monitor.check(x, z).comparable for x, z in zip(X[:60], Z[:60], strict=True)]
-        near = input_distances
-        alive = [bool((near(rule, X[440:], x) <= 0.1 * (1 + 1e-9)).any()) for x in X[:60]]
-        assert checked == alive
+        checked = [monitor.check(x, z).support for x, z in zip(X[:60], Z[:60], strict=True)]
+        for x, z, support in zip(X[:60], Z[:60], checked, strict=True):
+            near = np.flatnonzero(input_distances(rule, X[440:], x) <= 0.1 * (1 + 1e-9))
+            agreeing = sum(Z[440 + i] == z for i in near.tolist())
+            assert support == (len(near), agreeing)
 
 
-def test_bursts_are_counted_beside():
+@asked_for
+def test_bursts_are_counted_beside(asked):
     rng = np.random.default_rng(6)
     X, Z = rng.integers(0, 6, (400, 3)) * 0.1, rng.integers(0, 2, 400).tolist()
     rule = lw.Rule("linf", 0.05)
-    monitor = lw.Monitor(rule, comparable=True, burst=lw.Burst(1000))
+    monitor = lw.Monitor(rule, **asked, burst=lw.Burst(1000))
     said = [monitor.observe(x, z) for x, z in zip(X[:150], Z[:150], strict=True)]
     verdicts = monitor.observe_many(X[150:], Z[150:])
     said += [*verdicts, monitor.check(X[0], 1)]
     assert [one.comparable for one in said] == [one.neighbours > 0 for one in said]
     assert 20 < sum(one.comparable for one in said) < 400
+    if "support" in asked:
+        assert [one.support.near for one in said] == [one.neighbours for one in said]
 
 
 FEATURES = {
@@ -205,32 +220,39 @@ def near_people(table: pl.DataFrame, *, must_differ: bool) -> np.ndarray:
     return near
 
 
+@asked_for
 @pytest.mark.parametrize("must_differ", [False, True])
 @pytest.mark.parametrize("missing", [0.0, 0.02, 0.2])
 @pytest.mark.parametrize("index", ["auto", "kdtree"])
-def test_comparables_of_tables(must_differ, missing, index, tmp_path):
+def test_comparables_of_tables(must_differ, missing, index, asked, tmp_path):
     """Open places, columns that must differ, a window; one by one, at once and checked."""
     table = people(360, 7, missing)
     near = near_people(table, must_differ=must_differ)
     rule = lw.Rule(features=FEATURES, output_column="granted", protected_must_differ=must_differ)
-    rows = np.arange(360)
+    rows, granted = np.arange(360), table["granted"].to_numpy()
     for window in (10_000, 50):
         counts = near & (rows < rows[:, None]) & (rows >= rows[:, None] - window)
-        expected = counts.any(axis=1).tolist()
-        assert 20 < sum(expected) < 355
+        expected = counts.sum(axis=1).tolist()
+        differ = (counts & (granted != granted[:, None])).sum(axis=1).tolist()
+        assert 20 < np.count_nonzero(expected) < 355
         folder = tmp_path / f"{window}"
         settings = {"window": f"{window} rows", "durability": "off", "index": index}
-        with lw.open(folder, rule, comparable=True, **settings) as monitor:
+        with lw.open(folder, rule, **asked, **settings) as monitor:
             said = [monitor.observe(row) for row in table[:90].to_dicts()]
             said += monitor.observe_many(table[90:300])
-            found = [verdict.comparable for verdict in said]
-            checked = [monitor.check(row).comparable for row in table[300:].to_dicts()]
-            told = monitor.check_many(table[300:]).comparable.tolist()
-            rest = near[300:, max(0, 300 - window) : 300].any(axis=1).tolist()
-            assert checked == told == rest
-            found += [monitor.observe(row).comparable for row in table[300:].to_dicts()]
-        assert found == expected
-        assert any(like and not one.violation for like, one in zip(found, said, strict=False))
+            checked = [monitor.check(row) for row in table[300:].to_dicts()]
+            told = monitor.check_many(table[300:])
+            rest = near[300:, max(0, 300 - window) : 300].sum(axis=1).tolist()
+            likes = [count > 0 for count in rest]
+            assert [one.comparable for one in checked] == told.comparable.tolist() == likes
+            if "support" in asked:
+                assert [one.support.near for one in checked] == told.near.tolist() == rest
+            said += [monitor.observe(row) for row in table[300:].to_dicts()]
+        assert [one.comparable for one in said] == [count > 0 for count in expected]
+        assert [one.count for one in said] == differ
+        if "support" in asked:
+            assert [one.support.near for one in said] == expected
+        assert any(one.comparable and not one.violation for one in said)
 
 
 @pytest.mark.parametrize("sizes", [(1,), (1, 2, 5), (40,)])
@@ -241,12 +263,12 @@ def test_comparables_of_tables_do_not_depend_on_batches(sizes):
         one.pop("missing", None)
     rule = lw.Rule(features=features, output_column="granted", protected_must_differ=True)
     near = near_people(table, must_differ=True)
-    expected = np.tril(near, -1).any(axis=1).tolist()
-    assert expected != np.tril(near_people(table, must_differ=False), -1).any(axis=1).tolist()
-    monitor, found = lw.Monitor(rule, comparable=True), []
+    expected = np.tril(near, -1).sum(axis=1).tolist()
+    assert expected != np.tril(near_people(table, must_differ=False), -1).sum(axis=1).tolist()
+    monitor, found = lw.Monitor(rule, support=True), []
     while len(found) < len(table):
         size = sizes[len(found) % len(sizes)]
-        found += monitor.observe_many(table[len(found) : len(found) + size]).comparable.tolist()
+        found += monitor.observe_many(table[len(found) : len(found) + size]).near.tolist()
     assert found == expected
 
 
@@ -254,30 +276,46 @@ def test_a_forgotten_row_is_no_like_case_in_a_table():
     rule = lw.Rule(features=FEATURES, output_column="granted", protected_must_differ=True)
     table = people(300, 8, 0.1)
     near = near_people(table, must_differ=True)
-    monitor = lw.Monitor(rule, comparable=True)
+    monitor = lw.Monitor(rule, support=True)
     monitor.observe_many(table[:200])
     gone = np.arange(0, 200, 2)
     monitor.forget(gone)
     near[:, gone] = False
     rows = np.arange(300)
-    expected = (near & (rows < rows[:, None])).any(axis=1)[200:].tolist()
-    assert monitor.observe_many(table[200:]).comparable.tolist() == expected
-    assert 10 < sum(expected) < 99
+    expected = (near & (rows < rows[:, None])).sum(axis=1)[200:].tolist()
+    assert monitor.observe_many(table[200:]).near.tolist() == expected
+    assert 10 < np.count_nonzero(expected) < 99
 
 
 def test_it_is_not_said_unless_asked():
     monitor = lw.Monitor(lw.Rule("linf", 0.1))
     assert monitor.observe([0.1], "a").comparable is None
     assert monitor.observe_many([[0.1]], ["a"]).comparable is None
-    assert not monitor.comparable
-    assert lw.Monitor(lw.Rule("linf", 0.1), comparable=True).comparable
-    for wrong in (1, "yes", None):
-        with raises(lw.errors.BadRule, setting="comparable"):
-            lw.Monitor(lw.Rule("linf", 0.1), comparable=wrong)
+    assert monitor.observe([0.1], "a").support is None
+    assert monitor.observe_many([[0.1]], ["a"]).near is None
+    assert not monitor.comparable and not monitor.support
+    comparing = lw.Monitor(lw.Rule("linf", 0.1), comparable=True)
+    assert comparing.comparable and not comparing.support
+    assert comparing.observe([0.1], "a").support is None
+    counting = lw.Monitor(lw.Rule("linf", 0.1), support=True)
+    assert counting.comparable and counting.support
+    for name in ("comparable", "support"):
+        for wrong in (1, "yes", None):
+            with raises(lw.errors.BadRule, setting=name):
+                lw.Monitor(lw.Rule("linf", 0.1), **{name: wrong})
+
+
+def test_slopes_have_no_support(tmp_path):
+    rule = lw.Rule("l2", 0.1, output="number", delta=0.0)
+    with raises(lw.errors.BadRule, setting="support"):
+        lw.Monitor(rule, slope=True, support=True)
+    with raises(lw.errors.BadRule, setting="support"):
+        lw.open(tmp_path / "ledger", rule, slope=True, support=True)
+    assert not (tmp_path / "ledger").exists()
 
 
 def test_verdicts_are_equal_whatever_is_said_beside():
-    asked, plain = (lw.Monitor(lw.Rule("linf", 0.1), comparable=one) for one in (True, False))
+    asked, plain = (lw.Monitor(lw.Rule("linf", 0.1), support=one) for one in (True, False))
     for x, z in (([0.1], "a"), ([0.15], "a"), ([0.9], "b"), ([0.12], "b")):
         assert asked.observe(x, z) == plain.observe(x, z)
 
@@ -291,7 +329,7 @@ def test_a_users_index_is_asked_once_for_each_decision():
             return super().candidates(point, reach)
 
     X = np.random.default_rng(9).random((60, 2))
-    monitor, oracle = a_pair(lw.Rule("linf", 0.2), index=Counting)
+    monitor, oracle = a_pair(lw.Rule("linf", 0.2), ASKED[0], index=Counting)
     assert_same_verdicts(
         monitor.observe_many(X[:40], [0] * 40), oracle.observe_many(X[:40], [0] * 40)
     )

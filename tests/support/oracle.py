@@ -124,6 +124,7 @@ class Expected:
     input_distances: np.ndarray
     output_distances: np.ndarray
     comparable: bool | None = None
+    near: int | None = None
 
 
 def same_or_not(compare: str, models: Sequence[Any], model: Any) -> np.ndarray:
@@ -184,7 +185,8 @@ class Oracle:
         n = len(self.outputs)
         if n == 0:
             like = False if self.comparable else None
-            return Expected(row, np.empty(0, dtype=int), np.empty(0), np.empty(0), like)
+            none = 0 if self.comparable else None
+            return Expected(row, np.empty(0, dtype=int), np.empty(0), np.empty(0), like, none)
         assert self.storage is not None
         slack = slack_of(self.rule, self.storage)
         x = as_stored(self.storage, x).ravel()
@@ -197,7 +199,7 @@ class Oracle:
         if not self.comparable:
             return Expected(row, *found)
         self.hidden += bool(counts[near].any() and not counts[near].all())
-        return Expected(row, *found, bool(counts[near].any()))
+        return Expected(row, *found, bool(counts[near].any()), int(counts[near].sum()))
 
     def _remember(self, x: Any, z: Any, model: Any = None) -> None:
         n = len(self.outputs)
@@ -220,6 +222,8 @@ def assert_same_verdict(verdict: lw.Verdict, expected: Expected) -> None:
     found, where = verdict.witnesses, f"decision {expected.row}"
     assert verdict.row == expected.row
     assert verdict.comparable == expected.comparable, where
+    if verdict.support is not None:
+        assert verdict.support == (expected.near, expected.near - len(expected.rows)), where
     named, due = found.rows.tolist(), expected.rows.tolist()
     if named != due:
         missed, invented = sorted(set(due) - set(named)), sorted(set(named) - set(due))
@@ -248,6 +252,9 @@ def assert_same_verdicts(verdicts: lw.Verdicts, expected: list[Expected]) -> Non
     if verdicts.comparable is not None:
         assert verdicts.comparable.dtype == np.bool_ and not verdicts.comparable.flags.writeable
         assert verdicts.comparable.tolist() == [one.comparable for one in expected]
+    if verdicts.near is not None:
+        assert verdicts.near.dtype == np.int64 and not verdicts.near.flags.writeable
+        assert verdicts.near.tolist() == [one.near for one in expected]
     assert verdicts.pairs == sum(counts)
     assert verdicts.offsets.tolist() == [0, *np.cumsum(counts, dtype=int).tolist()]
     assert len(verdicts.witnesses) == sum(counts)

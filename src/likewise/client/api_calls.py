@@ -85,11 +85,12 @@ class MonitorState:
     missing_decisions: int
     durable: bool
     comparable: bool
+    support: bool
 
 
 def state() -> Call[MonitorState]:
     def read(body: Any, _: Past | None) -> MonitorState:
-        names = ("rows", "remembered", "missing_decisions", "durable", "comparable")
+        names = ("rows", "remembered", "missing_decisions", "durable", "comparable", "support")
         return MonitorState(Rule.from_toml(body["rule"]), **{name: body[name] for name in names})
 
     return Call("", None, read)

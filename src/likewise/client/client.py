@@ -156,6 +156,11 @@ class Client:
         return self._get_state().comparable
 
     @property
+    def support(self) -> bool:
+        """Whether verdicts say how many past inputs were near, and how many of those agree."""
+        return self._get_state().support
+
+    @property
     def past(self) -> Past:
         """The past of the monitor; every look at it is a request."""
         return self._past

@@ -19,10 +19,11 @@ FACTS = np.dtype(
         ("neighbours", "<i4"),
         ("alarm", "<i2"),
         ("comparable", "<i2"),
+        ("near", "<i8"),
     ]
 )
 NOT_ASKED = -1
-"""Stands for neighbours that were not counted, and for similar cases that were not searched."""
+"""Stands for neighbours and similar cases that were not counted, or not searched for."""
 FactsArray = npt.NDArray[Any]
 
 
@@ -34,17 +35,19 @@ class Facts(NamedTuple):
     neighbours: int | None = None
     alarm: bool = False
     comparable: bool | None = None
+    near: int | None = None
 
     @classmethod
     def of(cls, stored: Any) -> "Facts":
         """Read one element of an array of `FACTS`."""
-        missing, incomplete, near, alarm, comparable = stored.item()
+        missing, incomplete, neighbours, alarm, comparable, near = stored.item()
         return cls(
             missing,
             incomplete,
-            None if near == NOT_ASKED else near,
+            None if neighbours == NOT_ASKED else neighbours,
             bool(alarm),
             None if comparable == NOT_ASKED else bool(comparable),
+            None if near == NOT_ASKED else near,
         )
 
 
@@ -53,20 +56,21 @@ NO_FACTS = Facts()
 
 def stored_facts(context: VerdictContext) -> tuple[int, ...]:
     """Return one element for an array of `FACTS`."""
-    near, comparable = context.neighbours, context.comparable
+    neighbours, comparable, near = context.neighbours, context.comparable, context.near
     return (
         context.missing_decisions,
         context.not_compared,
-        NOT_ASKED if near is None else near,
+        NOT_ASKED if neighbours is None else neighbours,
         context.alarm,
         NOT_ASKED if comparable is None else comparable,
+        NOT_ASKED if near is None else near,
     )
 
 
 def facts_of_many(verdicts: Verdicts | None, count: int) -> FactsArray:
     """Return the facts of a batch of verdicts; empty ones if the decisions were not judged."""
     facts = np.zeros(count, FACTS)
-    facts["neighbours"] = facts["comparable"] = NOT_ASKED
+    facts["neighbours"] = facts["comparable"] = facts["near"] = NOT_ASKED
     if verdicts is None:
         return facts
     facts["missing_decisions"] = verdicts.missing_decisions
@@ -76,4 +80,6 @@ def facts_of_many(verdicts: Verdicts | None, count: int) -> FactsArray:
         facts["neighbours"], facts["alarm"] = verdicts.neighbours, verdicts.alarms
     if verdicts.comparable is not None:
         facts["comparable"] = verdicts.comparable
+    if verdicts.near is not None:
+        facts["near"] = verdicts.near
     return facts

@@ -78,17 +78,20 @@ class Memory:
         row = self.engine.rows if verdict.row is None else verdict.row
         chosen = witnesses.select(self._mask_pairs(batch, np.array([row]), witnesses.rows))
         context = verdict.context
-        if verdict.comparable and len(chosen) == 0:
-            counts = self._has_similar(batch, row, first, left_open)
-            context = context._replace(comparable=counts)
+        if context.near is not None:
+            near = self._count_similar(batch, row, first, left_open)
+            context = context._replace(comparable=near > 0, near=near)
+        elif verdict.comparable and len(chosen) == 0:
+            near = self._count_similar(batch, row, first, left_open)
+            context = context._replace(comparable=near > 0)
         return Verdict(verdict.row, chosen, context)
 
-    def _has_similar(
+    def _count_similar(
         self, batch: Batch | None, row: int, first: int, left_open: WildcardMask | None
-    ) -> bool:
-        """Whether a row counts that is near a remembered one, or near the one checked last."""
+    ) -> int:
+        """Count the rows near a remembered one, or near the one checked last, that count."""
         others = self.engine.find_near_rows(row, first, left_open)
-        return bool(self._mask_pairs(batch, np.full(len(others), row), others).any())
+        return int(self._mask_pairs(batch, np.full(len(others), row), others).sum())
 
     def _mask_pairs(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
         """Mark the pairs of rows and others that count, for the reader and by their models.
@@ -123,14 +126,22 @@ class Memory:
         chosen = verdicts.select_witnesses(self._mask_pairs(None, mine, verdicts.witnesses.rows))
         if verdicts.comparable is None:
             return chosen
-        near_rows = self.engine.comparable_rows  # one for each decision that has any
+        if verdicts.near is not None:
+            near = np.zeros(len(verdicts), np.int64)
+            for owners, others in self.engine.find_near_rows_of_many(
+                row, verdicts.near, firsts, batch.left_open
+            ):
+                counted = self._mask_pairs(None, row + owners, others)
+                near += np.bincount(owners[counted], minlength=len(near))
+            return replace(chosen, comparable=near > 0, near=near)
+        near_rows = self.engine.similar  # one for each decision that has any
         comparable = chosen.violations.copy()
         places = np.flatnonzero(verdicts.comparable & ~comparable)
         comparable[places] = self._mask_pairs(None, row + places, near_rows[places])
         for i in np.flatnonzero(verdicts.comparable & ~comparable).tolist():
             first = 0 if firsts is None else int(firsts[i])
             left_open = None if batch.left_open is None else batch.left_open[i]
-            comparable[i] = self._has_similar(None, row + i, first, left_open)
+            comparable[i] = self._count_similar(None, row + i, first, left_open) > 0
         return replace(chosen, comparable=comparable)
 
     def filter_late_pairs(self, verdicts: Verdicts) -> Verdicts:

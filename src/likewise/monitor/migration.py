@@ -313,9 +313,13 @@ def _judge_again(
         "truths": len(ledger.truths()),
     }
     first_rows = ledger.entries(ledger.first, min(ledger.rows, ledger.first + 1))
-    comparable = any(entry.comparable is not None for entry in first_rows)
+    facts = [entry.facts for entry in first_rows]
     options = opening.LedgerOptions(window=ledger.window, max_ahead="any")
-    engine = functools.partial(Engine, comparable=comparable)
+    engine = functools.partial(
+        Engine,
+        comparable=any(one.comparable is not None for one in facts),
+        support=any(one.near is not None for one in facts),
+    )
     with opening.open_ledger(partial, rule, options, any_question=True, engine=engine) as monitor:
         for columns in ledger.columns():
             rows = columns.first + np.arange(len(columns.erased))

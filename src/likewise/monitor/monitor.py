@@ -49,6 +49,7 @@ class Monitor:
     row_file    a new file to keep inputs in, instead of memory
     burst       count near inputs among the last decisions, whatever their output
     comparable  whether verdicts say if any past input was near, whatever its output
+    support     whether they say how many past inputs were near, and how many of those agree
     within      compare only with decisions made at most this long before: "90 days"
     slope       name the steepest past pair instead, by slope_limit and input_exponent
 
@@ -64,6 +65,7 @@ class Monitor:
         row_file: str | os.PathLike[str] | None = None,
         burst: Burst | None = None,
         comparable: bool = False,
+        support: bool = False,
         within: str | None = None,
         slope: bool = False,
         slope_limit: float | None = None,
@@ -75,6 +77,7 @@ class Monitor:
             slope_limit,
             input_exponent,
             comparable=comparable,
+            support=support,
             index=index,
             row_file=row_file,
             burst=burst,
@@ -88,7 +91,12 @@ class Monitor:
             engine = make_slope_engine(rule, SlopeQuestion(**slope_options))
         else:
             engine = Engine(
-                reader.vector_rule, index=index, rows=row_file, burst=burst, comparable=comparable
+                reader.vector_rule,
+                index=index,
+                rows=row_file,
+                burst=burst,
+                comparable=comparable,
+                support=support,
             )
         self._begin(MonitorCore(reader, engine, span=span))
 
@@ -106,6 +114,11 @@ class Monitor:
     def comparable(self) -> bool:
         """Whether verdicts say if any past input was near, whatever its output."""
         return self.core.engine.comparable
+
+    @property
+    def support(self) -> bool:
+        """Whether verdicts say how many past inputs were near, and how many of those agree."""
+        return self.core.engine.support
 
     @property
     def slope(self) -> SlopeQuestion | None:

@@ -58,6 +58,7 @@ def open(
     index: Any = "auto",
     burst: Burst | None = None,
     comparable: bool = False,
+    support: bool = False,
     check: bool = True,
     models: bool | None = None,
     inputs: Literal["memory", "disk"] = "memory",
@@ -90,7 +91,7 @@ def open(
     max_ahead   how far given times may be ahead of the clock: "5 minutes", seconds, "any"
     index       as for Monitor
     burst       as for Monitor; need not be the same next time
-    comparable  as for Monitor; part of the answer, not written
+    comparable, support     as for Monitor
     check       whether the whole chain is verified first
     models      whether embedders are loaded, and compared with those of the ledger. By default
                 those of a rule that is passed here are, and those that the ledger's own rule names
@@ -118,6 +119,7 @@ def open(
         index=index,
         burst=burst,
         comparable=comparable,
+        support=support,
     )
     return open_ledger(
         path,
@@ -126,7 +128,7 @@ def open(
         slope_options=slope_options,
         models=models,
         inputs=inputs,
-        engine=partial(Engine, index=index, burst=burst, comparable=comparable),
+        engine=partial(Engine, index=index, burst=burst, comparable=comparable, support=support),
     )
 
 

@@ -57,6 +57,8 @@ class AnyMonitor(Protocol):
     - If a monitor is asked to (`Monitor(rule, comparable=True)`), `verdict.comparable` says whether
       an earlier remembered input that could have been named was near, whatever its output; so a
       decision with a witness is comparable. Otherwise it is None.
+    - With `Monitor(rule, support=True)`, `verdict.support` counts these inputs, and those of them
+      that agree: all but the witnesses. Such a monitor says what is comparable, too.
     - `model` says which model decided; if the rule's `compare` is "within" or "across", only pairs
       of one model, or of two, count. Decisions without a model count as one more model.
     - Every call is one step of the history, whichever thread makes it.
@@ -70,6 +72,10 @@ class AnyMonitor(Protocol):
     @property
     def comparable(self) -> bool:
         """Whether verdicts say if any past input was near, whatever its output."""
+
+    @property
+    def support(self) -> bool:
+        """Whether verdicts say how many past inputs were near, and how many of those agree."""
 
     @property
     def durable(self) -> bool:

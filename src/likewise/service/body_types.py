@@ -202,6 +202,7 @@ class MonitorBody(msgspec.Struct, frozen=True, omit_defaults=True):
     durability: str | None
     window: str | None
     comparable: bool
+    support: bool
     exact: bool
     waiting: Row
     kind: str

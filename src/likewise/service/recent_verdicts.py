@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from likewise.tables.array_types import Rows
-from likewise.verdict.verdicts import Verdict, Verdicts
+from likewise.verdict.verdicts import SAID_OF_EACH, Verdict, Verdicts
 from likewise.verdict.witnesses import Witnesses
 
 _VerdictGroup: TypeAlias = Sequence[Verdict] | Verdicts
@@ -171,8 +171,7 @@ def trim_verdicts(verdicts: Verdicts, places: Rows, witnesses: int) -> Verdicts:
         verdicts = verdicts.select_witnesses(chosen)
         counts = np.diff(verdicts.offsets)[places]
     unlisted = all_counts - counts
-    names = ("firsts", "absent", "neighbours", "comparable", "not_compared")
-    columns: dict[str, Any] = {name: getattr(verdicts, name) for name in names}
+    columns: dict[str, Any] = {name: getattr(verdicts, name) for name in SAID_OF_EACH}
     columns = {name: None if one is None else one[places] for name, one in columns.items()}
     return replace(
         verdicts,

@@ -347,6 +347,7 @@ def make_monitor(
     )
     burst = None if settings.burst is None else settings.burst.make_burst()
     judging: dict[str, Any] = {"burst": burst, "comparable": settings.comparable}
+    judging["support"] = settings.support
     if settings.ledger is None:
         assert rule is not None
         if settings.kind != "slopes":

@@ -25,6 +25,7 @@
     window = "90 days"
     burst = { last = 1000, alarm = 20 }
     comparable = true
+    support = true
 
     [monitors.loans.source]       # decisions from a stream, beside those over HTTP
     from = "redis://127.0.0.1:6379/0?stream=decisions"
@@ -265,6 +266,7 @@ class MonitorSettings(SettingsTable, frozen=True):
     durability: Literal["commit", "batch", "off"] = "commit"
     burst: BurstSettings | None = None
     comparable: bool = True
+    support: bool = False
     trust_code: bool = False
     """Whether an embedder that the rule names may be loaded."""
     unpaired_requests: Literal["lost", "counted"] = "lost"

@@ -135,9 +135,9 @@ class Fleet:
         shards = range(self.placement.shards)
         return [shard for shard in shards if self._count_remembered(shard, row) > 0]
 
-    def count_missing_rows(self, request: ShardRequest) -> int:
-        """Count the rows that a request was not compared with."""
-        return sum(self._count_remembered(shard, request.first) for shard in request.absent)
+    def count_missing_rows(self, request: ShardRequest, row: int) -> int:
+        """Count the rows below `row` that a request was not compared with."""
+        return sum(self._count_remembered(shard, row) for shard in request.absent)
 
     def close(self, *, keep: bool) -> None:
         """Let go of the shards; end those of this ledger, unless they are to be kept."""

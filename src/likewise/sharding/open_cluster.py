@@ -55,6 +55,7 @@ def cluster(
     index: str = "auto",
     burst: Burst | None = None,
     comparable: bool = False,
+    support: bool = False,
     models: bool | None = None,
     **ledger_options: Any,
 ) -> Monitor:
@@ -73,8 +74,8 @@ def cluster(
                 are under way at once
     cpus        how many cores of a machine Ray reserves for each shard
     index       of each shard: "auto", "live" or "flat"
-    burst, comparable, models, and all further settings: as for `lw.open`, but for slopes and
-                `rows`, which shards do not have
+    burst, comparable, support, models, and all further settings: as for `lw.open`, but for slopes
+                and `rows`, which shards do not have
 
     Verdicts are those of `lw.open`, to the last witness. Send batches: a call costs a round trip.
     """
@@ -104,6 +105,7 @@ def cluster(
         index=index,
         burst=burst,
         comparable=comparable,
+        support=support,
         models=models,
     )
 
@@ -117,6 +119,7 @@ def open_cluster(
     index: str = "auto",
     burst: Burst | None = None,
     comparable: bool = False,
+    support: bool = False,
     models: bool | None = None,
     make_backend: ShardBackendFactory | None = None,
 ) -> Monitor:
@@ -143,7 +146,7 @@ def open_cluster(
                 keeping,
                 models=models,
                 inputs="disk",
-                engine=partial(Engine, burst=burst, comparable=comparable),
+                engine=partial(Engine, burst=burst, comparable=comparable, support=support),
                 index=take_over,
             )
     except BaseException:

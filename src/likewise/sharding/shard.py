@@ -123,6 +123,7 @@ class Shard:
     judge = _forward(RowEngine.judge, compact_answers)
     search = _forward(RowEngine.search, compact_answers)
     find_comparable = _forward(RowEngine.find_comparable_rows)
+    count_agreeing = _forward(RowEngine.count_agreeing_rows)
     find_near = _forward(RowEngine.find_near_points)
     forget = _forward(RowEngine.forget)
 

@@ -48,6 +48,8 @@ class ShardedIndex:
         self._sent_rows = 0  # shards have the rows below it
         self.missing_row_counts: Rows = np.zeros(1, np.int64)
         """For each decision judged last, the number of past rows it was not compared with."""
+        self._absent: list[set[int]] = []
+        """The shards that were down for each `batch_rows` of these decisions."""
 
     @contextmanager
     def _mark_unsound(self) -> Iterator[None]:
@@ -92,18 +94,15 @@ class ShardedIndex:
         self.find_comparable_many(row, comparable_rows, np.array([since], np.int64))
         return int(comparable_rows[0])
 
+    def count_agreeing(self, row: int, since: int) -> int:
+        """Count the rows from `since` on that are near the row judged last and do not differ."""
+        agreeing = np.zeros(1, np.int64)
+        self.count_agreeing_many(row, agreeing, np.array([since], np.int64))
+        return int(agreeing[0])
+
     def find_near_rows(self, row: int) -> Rows:
         """Return all rows before a written one that are near it, whatever their outputs."""
-        point, stop = self._points(row, 1), self._history.total
-        count_rows = self._fleet.placement.count_rows
-        shards = self._fleet.shards_with_rows(row)
-        calls: dict[int, ShardCall] = {
-            shard: ("find_near", *point, count_rows(shard, row)) for shard in shards
-        }
-        with self._mark_unsound():
-            answers = self._fleet.ask(ShardRequest(stop, stop, calls))
-        parts = [self._fleet.placement.to_global(shard, local) for shard, local in answers.items()]
-        return np.sort(np.concatenate([np.empty(0, np.int64), *parts]))
+        return self.find_near_rows_of_many(row, 1)[1]
 
     def _points(self, first: int, count: int) -> tuple[Any, Floats]:
         """Return written rows and their outputs; a row that was only checked has it in `given`."""
@@ -145,14 +144,16 @@ class ShardedIndex:
                 yield ShardRequest(start, stop if remember else start, calls)
 
         counts, parts = [], []
-        self.missing_row_counts = np.zeros(size, np.int64)
+        self.missing_row_counts, self._absent = np.zeros(size, np.int64), []
         done = 0
         with self._mark_unsound():
             for request, answers in fleet.exchange(requests()):
                 stop = min(done + self._batch_rows, size)
                 batch_counts, (*witnesses, owners) = self._merge_answers(answers, stop - done)
+                self._absent.append(request.absent)
                 if request.absent:
-                    self.missing_row_counts[done:stop] = fleet.count_missing_rows(request)
+                    missing = fleet.count_missing_rows(request, request.first)
+                    self.missing_row_counts[done:stop] = missing
                     if remember:
                         fleet.record_incomplete(request)
                 counts.append(batch_counts)
@@ -232,6 +233,56 @@ class ShardedIndex:
                     new = (rows < 0) & (local >= 0)
                     rows[new] = placement.to_global(shard, local[new])
                 done += self._batch_rows
+
+    def count_agreeing_many(
+        self, first: int, agreeing: Rows, sinces: Rows, threads: Threads = ALONE
+    ) -> None:
+        """Add to `agreeing` what `count_agreeing` returns for each row judged last.
+
+        A shard that is down is not counted, and its rows count as not compared.
+        """
+        fleet, placement, size = self._fleet, self._fleet.placement, len(agreeing)
+        inputs, outputs = self._points(first, size)
+        stop = self._sent_rows
+        owner = placement.shard_of(first) if stop > first else -1
+        shards = {*fleet.shards_with_rows(first), *([owner] if stop > first else [])}
+
+        def requests() -> Iterator[ShardRequest]:
+            for start in range(0, size, self._batch_rows):
+                part = slice(start, start + self._batch_rows)
+                calls: dict[int, ShardCall] = {}
+                for shard in sorted(shards - self._absent[start // self._batch_rows]):
+                    own = placement.count_rows(shard, first) + start if shard == owner else None
+                    since = placement.to_local(shard, sinces[part])
+                    calls[shard] = ("count_agreeing", inputs[part], outputs[part], since, own)
+                yield ShardRequest(stop, stop, calls)
+
+        done = 0
+        with self._mark_unsound():
+            for request, answers in fleet.exchange(requests()):
+                part = slice(done, done + self._batch_rows)
+                for counted in answers.values():
+                    agreeing[part] += counted
+                self.missing_row_counts[part] += fleet.count_missing_rows(request, first + done)
+                done += self._batch_rows
+
+    def find_near_rows_of_many(
+        self, first: int, size: int, threads: Threads = ALONE
+    ) -> tuple[Rows, Rows]:
+        """Return how many rows `find_near_rows` finds for each of some rows, and all of these."""
+        placement, stop = self._fleet.placement, self._history.total
+        points, rows = self._points(first, size), np.arange(first, first + size)
+        calls: dict[int, ShardCall] = {
+            shard: ("find_near", *points, placement.to_local(shard, rows))
+            for shard in self._fleet.shards_with_rows(first + size)
+        }
+        with self._mark_unsound():
+            answers = self._fleet.ask(ShardRequest(stop, stop, calls))
+        owners = [np.repeat(np.arange(size), counts) for counts, _ in answers.values()]
+        named = [placement.to_global(shard, local) for shard, (_, local) in answers.items()]
+        nobody: Rows = np.empty(0, np.int64)
+        owner, near = np.concatenate([nobody, *owners]), np.concatenate([nobody, *named])
+        return np.bincount(owner, minlength=size), near[np.lexsort((near, owner))]
 
     def insert(self, first: int, size: int, threads: Threads = ALONE) -> None:
         """Have shards remember written rows without judging them."""

@@ -35,6 +35,14 @@ class ComparedRows:
     """How many rows between were erased."""
 
 
+class Support(NamedTuple):
+    """How many past decisions were near a new one, whatever their output, and how many agree."""
+
+    near: int
+    agree: int
+    """How many of them got an output that is not different."""
+
+
 class VerdictContext(NamedTuple):
     """What a monitor says about one decision besides its witnesses; see `Verdict`."""
 
@@ -54,6 +62,8 @@ class VerdictContext(NamedTuple):
     repeated: bool = False
     omitted_witnesses: int = 0
     not_compared: int = 0
+    near: int | None = None
+    """How many past decisions were near, where support is asked."""
     question: SlopeQuestion | None = None
     """The question of a monitor of slopes: the one witness is the steepest past decision."""
 

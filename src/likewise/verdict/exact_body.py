@@ -13,7 +13,7 @@ import numpy as np
 
 from likewise.verdict.context import ComparedRows, VerdictContext, VerdictPast
 from likewise.verdict.slope import SlopeQuestion
-from likewise.verdict.verdict_body import write_body
+from likewise.verdict.verdict_body import read_context_fields, write_body
 from likewise.verdict.verdicts import Verdict, Verdicts
 from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
 
@@ -21,8 +21,6 @@ EXACT_CONTENT_TYPE = "application/vnd.likewise+msgpack"
 """The content type of bodies with exact values."""
 _COLUMNS = tuple(field.name for field in fields(Verdicts))
 _NAMES = ("keys", "witness_keys", "models", "witness_models")
-_STRUCTURED = ("past", "compared_with", "witness_keys", "witness_models", "question")
-_CONTEXT_FIELDS = tuple(name for name in VerdictContext._fields if name not in _STRUCTURED)
 
 
 def exact_body(verdict: Verdict, most: int | None = None) -> dict[str, Any]:
@@ -57,7 +55,7 @@ def verdict_of(body: dict[str, Any], past: VerdictPast | None) -> Verdict:
         witness_keys=None if keys is None else tuple(keys),
         witness_models=None if models is None else tuple(models),
         question=None if question is None else SlopeQuestion.of(question),
-        **{name: body[name] for name in _CONTEXT_FIELDS if name in body},
+        **read_context_fields(body),
     )
     witnesses = _witnesses_of(columns) if "rows" in columns else NO_WITNESSES
     return Verdict(body["row"], witnesses, context)

@@ -15,7 +15,10 @@ import numpy as np
 
 from likewise.tables.array_types import Rows
 from likewise.tables.codec import json_value
-from likewise.verdict.context import AnyVerdict
+from likewise.verdict.context import AnyVerdict, VerdictContext
+
+_STRUCTURED = ("past", "compared_with", "witness_keys", "witness_models", "question")
+_CONTEXT_FIELDS = tuple(name for name in VerdictContext._fields if name not in _STRUCTURED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,14 @@ class ComparedBody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SupportBody:
+    """How many past decisions were near, whatever their output, and how many of them agree."""
+
+    near: int
+    agree: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictBody:
     """The verdict on one decision."""
 
@@ -56,6 +67,8 @@ class VerdictBody:
     """Whether there was a near past input, whatever its output; None where that is not asked."""
     count: int
     """How many witnesses there are, including omitted ones."""
+    support: SupportBody | None = None
+    """How many past inputs were near; None where that is not asked."""
     omitted_witnesses: int = 0
     """How many witnesses are not listed."""
     witnesses: list[WitnessBody]
@@ -101,6 +114,8 @@ def write_body(
     if context.comparable is not None:
         body["comparable"] = context.comparable
     body["count"] = count
+    if context.near is not None:
+        body["support"] = {"near": context.near, "agree": context.near - count}
     listed = _nearest_fields(verdict, witnesses, keys) if near else []
     if count > len(listed):
         body["omitted_witnesses"] = count - len(listed)
@@ -118,6 +133,12 @@ def write_body(
     if context.question is not None and verdict.slope is not None:
         body["slope"] = _if_finite(verdict.slope)
     return body
+
+
+def read_context_fields(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `VerdictContext` that are plain values, as far as a body has them."""
+    fields = {name: body[name] for name in _CONTEXT_FIELDS if name in body}
+    return fields | {"near": body["support"]["near"]} if "support" in body else fields
 
 
 def _nearest_fields(verdict: AnyVerdict, most: int | None, keys: bool) -> list[dict[str, Any]]:
@@ -164,12 +185,26 @@ def write_bodies(
     models = verdicts.models or (None,) * len(verdicts)
     first_verdicts, missing = verdicts.first_verdicts, verdicts.missing_decisions
     bodies: list[dict[str, Any]] = []
-    for place, row, violation, count, comparable, start, stop, near, alarm, lacking, slope in zip(
+    for (
+        place,
+        row,
+        violation,
+        count,
+        comparable,
+        similar,
+        start,
+        stop,
+        near,
+        alarm,
+        lacking,
+        slope,
+    ) in zip(
         places.tolist(),
         _rows_at(verdicts, places),
         _at(verdicts.violations, places),
         _at(verdicts.counts, places),
         _at(verdicts.comparable, places),
+        _at(verdicts.near, places),
         _at(stops - sizes, places),
         _at(stops, places),
         _at(verdicts.neighbours, places),
@@ -191,6 +226,8 @@ def write_bodies(
         if comparable is not None:
             body["comparable"] = comparable
         body["count"] = count
+        if similar is not None:
+            body["support"] = {"near": similar, "agree": similar - count}
         if count > stop - start:
             body["omitted_witnesses"] = count - stop + start
         body["witnesses"] = listed[start:stop]

@@ -4,7 +4,7 @@
 Invariant: both are frozen, and their arrays are read-only.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain, compress
 from math import isnan
@@ -15,7 +15,13 @@ import numpy.typing as npt
 
 from likewise.errors import BadRow, BadRule
 from likewise.tables.array_types import Floats, Rows
-from likewise.verdict.context import EMPTY_CONTEXT, ComparedRows, VerdictContext, VerdictPast
+from likewise.verdict.context import (
+    EMPTY_CONTEXT,
+    ComparedRows,
+    Support,
+    VerdictContext,
+    VerdictPast,
+)
 from likewise.verdict.group_effects import GroupEffects
 from likewise.verdict.model_counts import ModelCounts
 from likewise.verdict.notebook_views import html_of_verdict, html_of_verdicts
@@ -24,6 +30,8 @@ from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.verdict_body import write_body
 from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
 
+SAID_OF_EACH = ("firsts", "absent", "neighbours", "comparable", "near", "not_compared")
+"""Fields of `Verdicts` that are None, or arrays with one element for each decision."""
 _FEW_RUNS = 16  # so few runs of distances are sorted one by one
 _SORTED_TOGETHER = 1 << 17  # so many distances, with their temporary arrays, fit into a CPU cache
 
@@ -98,6 +106,16 @@ class Verdict:
         None unless the monitor was asked for it (`Monitor(rule, comparable=True)`).
         """
         return self.context.comparable
+
+    @property
+    def support(self) -> Support | None:
+        """How many past decisions were near, and how many of them agree with this one.
+
+        The others are its witnesses. None unless the monitor was asked for it
+        (`Monitor(rule, support=True)`).
+        """
+        near = self.context.near
+        return None if near is None else Support(near, near - self.count)
 
     @property
     def missing_decisions(self) -> int:
@@ -254,6 +272,9 @@ class Verdicts:
     """The key of each of `witnesses`, None for one without."""
     comparable: npt.NDArray[np.bool_] | None = None
     """Whether each had a near past input, whatever its output; None where that is not asked."""
+    near: Rows | None = None
+    """How many past inputs were near each, whatever their output; None where that is not asked.
+    All but `counts` of them agree."""
     models: tuple[str | None, ...] | None = None
     """The model of each decision, None for one without; None if the monitor has no models."""
     witness_models: tuple[str | None, ...] | None = None
@@ -278,8 +299,8 @@ class Verdicts:
     """The rows of a table that were only checked; they have no row in the history."""
 
     def __post_init__(self) -> None:
-        counted = (self.neighbours, self.comparable, self.unlisted_witnesses, self.not_compared)
-        for array in (self.offsets, self.row_numbers, self.firsts, self.absent, *counted):
+        for name in ("offsets", "row_numbers", "unlisted_witnesses", *SAID_OF_EACH):
+            array = getattr(self, name)
             if array is not None:
                 array.flags.writeable = False
 
@@ -322,6 +343,7 @@ class Verdicts:
             comparable=np.array([one.comparable for one in contexts], np.bool_)
             if comparable
             else None,
+            near=_column_of(one.near for one in contexts),
             keys=(None,) * len(checks) if keys else None,
             witness_keys=tuple(chain.from_iterable(keys)) if keys else None,
             models=tuple(one.model for one in contexts) if models else None,
@@ -359,6 +381,7 @@ class Verdicts:
             more["not_compared"] = np.array([one.not_compared for one in contexts], np.int64)
         if all(one.comparable is not None for one in contexts):
             more["comparable"] = np.array([one.comparable for one in contexts], np.bool_)
+        more["near"] = _column_of(one.near for one in contexts)
         if any(one.witness_models is not None for one in contexts):
             more["models"] = tuple(one.model for one in contexts)
             models = (verdict.witness_models for verdict in each)
@@ -563,6 +586,7 @@ class Verdicts:
             self.missing_decisions,
             omitted_witnesses=0 if unlisted is None else int(unlisted[i]),
             not_compared=0 if self.not_compared is None else int(self.not_compared[i]),
+            near=None if self.near is None else int(self.near[i]),
             question=self.question,
         )
 
@@ -600,6 +624,12 @@ def _require_contradictions(question: SlopeQuestion | None) -> None:
             " `witnesses`.",
             setting="slope",
         )
+
+
+def _column_of(values: Iterable[int | None]) -> Rows | None:
+    """Return counts as an array; None unless all are known."""
+    counts = [*values]
+    return np.array(counts, np.int64) if counts and None not in counts else None
 
 
 def _select_names(

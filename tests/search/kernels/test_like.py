@@ -82,7 +82,10 @@ def test_a_like_case_is_found_exactly_if_there_is_one(name, metric, output):
         assert index.find_near_rows(row).tolist() == twin(rule, X, row, 0, alive).tolist()
         for since in (0, row // 2, row - 3):
             near = twin(rule, X, row, max(since, 0), alive)
-            if (output_distances(rule, outputs[near], outputs[row]) > rule.delta).any():
+            differ = output_distances(rule, outputs[near], outputs[row]) > rule.delta
+            index.given[:] = Z[row]
+            assert index.count_agreeing(row, max(since, 0)) == (~differ).sum()
+            if differ.any():
                 continue  # it has a witness, and would not be asked
             index.given[:] = Z[row]
             if name == "proposed":
@@ -118,5 +121,29 @@ def test_likes_of_many_rows_are_those_of_each(metric):
     assert (likes >= 0).sum() > len(known) + 5 and (likes < 0).sum() > 5
 
 
+@pytest.mark.parametrize(("name", "metric"), list(cases()))
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_of_many_rows_all_that_agree_are_counted(name, metric, output):
+    rule, X, Z = stream(metric, output)
+    index, alive = remembered(rule, X, Z, INDEXES[name])
+    outputs = Z[:, 0] if output != "probabilities" else Z
+    first, size = COUNT - COUNT // 2, COUNT // 2
+    sinces = np.arange(first, COUNT) // 3
+    expected, near = [], []
+    for row, since in zip(range(first, COUNT), sinces.tolist(), strict=True):
+        agreeing = twin(rule, X, row, since, alive)
+        differ = output_distances(rule, outputs[agreeing], outputs[row]) > rule.delta
+        expected.append(int((~differ).sum()) if alive[row] else None)
+        near.append(twin(rule, X, row, 0, alive).tolist())
+    counts, rows = index.find_near_rows_of_many(first, size)
+    found = np.split(rows, np.cumsum(counts)[:-1])
+    agreeing = np.full(size, 7)
+    index.count_agreeing_many(first, agreeing, sinces)
+    for i in np.flatnonzero(alive[first:]).tolist():
+        assert agreeing[i] == 7 + expected[i]
+        assert found[i].tolist() == near[i]
+    assert max(one or 0 for one in expected) > 3 and 0 in expected
+
+
 def test_the_table_has_room_for_what_is_asked():
-    assert max(t.SINCE, t.SINCES, t.COMPARABLE_ROWS, t.WANTS_LATEST, t.LATEST) < t.SLOTS
+    assert max(t.SINCE, t.SINCES, t.COMPARABLE_ROWS, t.WANTS_LATEST, t.AGREEING) < t.SLOTS

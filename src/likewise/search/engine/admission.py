@@ -51,6 +51,7 @@ class Admission:
 
     rule        for vectors: features and embedders are handled by the reader
     comparable  whether each verdict says if there was a near row, of any output
+    support     whether each says how many rows were near, and so also if there was one
     tree        makes the tree over the history, where it answers another question than the rule's
     question    the question about slopes that such a tree answers
     """
@@ -63,6 +64,7 @@ class Admission:
         rows: str | os.PathLike[str] | None = None,
         burst: Burst | None = None,
         comparable: bool = False,
+        support: bool = False,
         tree: MakeTree = LiveTree,
         question: SlopeQuestion | None = None,
     ) -> None:
@@ -70,15 +72,15 @@ class Admission:
             raise BadRule(
                 f"burst is {burst!r}; expected a likewise.Burst, or None", setting="burst"
             )
-        if not isinstance(comparable, bool):
-            raise BadRule(
-                f"comparable is {comparable!r}; expected True or False", setting="comparable"
-            )
+        for name, asked in (("comparable", comparable), ("support", support)):
+            if not isinstance(asked, bool):
+                raise BadRule(f"{name} is {asked!r}; expected True or False", setting=name)
         if not isinstance(index, RemoteIndexFactory):
             check_index(index, rule.metric)
         self.rule = rule
         self.burst = burst
-        self.comparable = comparable
+        self.comparable = comparable or support
+        self.support = support
         self.verdict_context = EMPTY_CONTEXT._replace(question=question)
         """What every verdict says beside its witnesses."""
         self._verdict_contexts = self.verdict_context, self.verdict_context, self.verdict_context
@@ -102,11 +104,11 @@ class Admission:
         self.rows = 0
         """Decisions ever taken: the row of the next one."""
         self.in_doubt = False
-        self.comparable_rows = _NONE
+        self.similar = _NONE
         """A near row of each decision of the last batch, -1 for none. Which row it is depends on
-        the index, so verdicts say only whether there is one."""
-        self._comparable_row = -1
-        """A near row of the last single decision, -1 for none."""
+        the index, so verdicts say only whether there is one. With support, how many are near."""
+        self._similar = -1
+        """The same of the last single decision."""
         self.rows_being_forgotten = _NONE
         """Rows that a call has begun to forget; if it is interrupted, `settle` finishes it."""
         self._shape: tuple[int, ...] | None = None

@@ -7,7 +7,7 @@ Not here: checking and storing decisions (admission.py), finding neighbours (sea
 is near (search/kernels/distance.py), locks: one caller at a time (monitor/monitor.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, cast
@@ -75,6 +75,8 @@ def explanation_of(rule: Rule, storage: str, chooser: Chooser | None) -> Explana
 
 
 _LOAD = 1 << 16  # rows of a smaller batch inserted together
+_TOGETHER = 1024  # rows of a batch whose near rows are searched together
+_PAIRS = 1 << 19  # pairs of near rows that are in memory at a time, or those of one decision
 _NONE: Rows = np.empty(0, np.int64)
 _ALONE: Rows = np.zeros(2, np.int64)  # offsets of a batch of one without witnesses
 
@@ -106,7 +108,7 @@ class Engine(Admission):
         witnesses = index.witnesses(found) if found else NO_WITNESSES
         similar = -1
         if self.comparable:
-            similar = self._comparable_row = self._find_comparable(index, row, witnesses, first)
+            similar = self._similar = self._find_similar(index, row, witnesses, first)
         if self._filed:
             self._note_touched(1)
         if self._busy or row % REVIEW_INTERVAL == 0:
@@ -133,7 +135,7 @@ class Engine(Admission):
         witnesses = index.witnesses(found) if found else NO_WITNESSES
         similar = -1
         if self.comparable:
-            similar = self._find_comparable(index, self.rows, witnesses, first)
+            similar = self._find_similar(index, self.rows, witnesses, first)
         near = 0
         if self._neighbours is not None and not fresh:
             near = self._neighbours.check(index, first)
@@ -149,8 +151,13 @@ class Engine(Admission):
             self.reset()  # a check must not fix the shape or the storage of the history
         return verdict
 
-    def _find_comparable(self, index: Index, row: int, witnesses: Witnesses, first: int) -> int:
-        """Return a near row of the decision that an index has judged last; -1 for none."""
+    def _find_similar(self, index: Index, row: int, witnesses: Witnesses, first: int) -> int:
+        """Return a near row of the decision that an index has judged last; -1 for none.
+
+        With support, return how many rows are near instead. The same goes for `similar` elsewhere.
+        """
+        if self.support:
+            return index.count_agreeing(row, first) + _count_from(first, witnesses)
         if witnesses is not NO_WITNESSES:
             last = int(witnesses.rows[-1])
             if last >= first:
@@ -158,7 +165,9 @@ class Engine(Admission):
         return index.find_comparable(row, first)
 
     def _context_with(self, similar: int) -> VerdictContext:
-        """Return the context of a verdict that says whether there was a similar case (a row)."""
+        """Return the context of a verdict that says whether there was a similar case."""
+        if self.support:
+            return self.verdict_context._replace(comparable=similar > 0, near=similar)
         if self._verdict_contexts[0] is not self.verdict_context:
             context = self.verdict_context
             without, with_one = (context._replace(comparable=flag) for flag in (False, True))
@@ -180,7 +189,7 @@ class Engine(Admission):
         if left_open is not None:
             witnesses, near = self._add_wildcard_matches(witnesses, near, first, left_open, row)
             if self.comparable:
-                similar = self._find_comparable_with_wildcards(
+                similar = self._find_similar_with_wildcards(
                     self.rows - remember, witnesses, first, left_open, similar
                 )
             if remember:
@@ -217,11 +226,13 @@ class Engine(Admission):
             near = self.wildcards.count(index, place, left_open, begin)
         return self.wildcards.judge(self.index, place, left_open, witnesses), near
 
-    def _find_comparable_with_wildcards(
+    def _find_similar_with_wildcards(
         self, row: int, witnesses: Witnesses, first: int, left_open: WildcardMask, similar: int
     ) -> int:
         """Return a near row, rows with wildcards included; `similar` is the one the index found."""
         assert self.index is not None
+        if self.support:
+            return self.wildcards.count_near(self.index, row, left_open, first, similar)
         if len(witnesses) and witnesses.rows[-1] >= first:
             return int(witnesses.rows[-1])
         return self.wildcards.find_comparable(self.index, row, left_open, first, similar)
@@ -237,6 +248,31 @@ class Engine(Admission):
         if left_open is not None:
             rows = self.wildcards.find_near(self.index, row, left_open, rows)
         return rows[rows.searchsorted(first) :]
+
+    def find_near_rows_of_many(
+        self, first: int, near: Rows, firsts: Rows | None, left_open: WildcardMask | None
+    ) -> Iterator[tuple[Rows, Rows]]:
+        """Yield decisions of a batch, by place, each beside a row that is near; in several parts.
+
+        first, near   the row of the batch's first decision, and how many rows are near each
+        """
+        assert self.history is not None and self.index is not None
+        begins = np.broadcast_to(0 if firsts is None else firsts, len(near))
+        if left_open is not None and (left_open.any() or len(self.wildcards)):
+            for i in np.flatnonzero(near).tolist():
+                rows = self.find_near_rows(first + i, int(begins[i]), left_open[i])
+                yield np.full(len(rows), i), rows
+            return
+        total, start = np.cumsum(near), 0
+        while start < len(near):
+            most = _PAIRS + total[start] - near[start]
+            size = int(total[start : start + _TOGETHER].searchsorted(most, "right"))
+            counts, rows = self.index.find_near_rows_of_many(first + start, max(size, 1))
+            self.history.note_touched(len(rows))
+            owners = start + np.repeat(np.arange(len(counts)), counts)
+            within = rows >= begins[owners]
+            yield owners[within], rows[within]
+            start += len(counts)
 
     # Many decisions
 
@@ -261,7 +297,7 @@ class Engine(Admission):
         index, count = self._write(inputs, outputs)
         first = self.rows
         if index is None or count == 0:
-            self.comparable_rows = _NONE
+            self.similar = _NONE
             return self._complete_verdicts(
                 Verdicts(first, np.zeros(1, np.int64), NO_WITNESSES),
                 None if self._neighbours is None else _NONE,
@@ -271,7 +307,7 @@ class Engine(Admission):
         begins: Rows | int = 0 if firsts is None else firsts
         counts, found, missing = [], [], list[Rows]()
         near: Rows | None = None
-        comparable_rows = np.full(count, -1, np.int64) if self.comparable else _NONE
+        similar = np.full(count, -1, np.int64) if self.comparable else _NONE
         sinces = np.zeros(count, np.int64) if firsts is None else np.array(firsts, np.int64)
         self.in_doubt = True
         with Threads(thread_count) as pool:
@@ -289,9 +325,8 @@ class Engine(Admission):
                 found.append(columns)
                 if self.comparable:
                     part = slice(done, done + size)
-                    comparable_rows[part] = _last_witnesses(judged, columns[0], sinces[part])
-                    index.find_comparable_many(
-                        first + done, comparable_rows[part], sinces[part], pool
+                    similar[part] = self._find_similar_of_many(
+                        index, first + done, judged, columns[0], sinces[part], pool
                     )
                 missing += self._missing_row_counts()
                 self.history.join(size)
@@ -306,11 +341,26 @@ class Engine(Admission):
         if self._neighbours is not None:
             self._neighbours.confirm(count)
         self._count_written(count)
-        self.comparable_rows = comparable_rows
+        self.similar = similar
         verdicts = Verdicts(first, offsets, witnesses)
         if left_open is not None:
             verdicts, near = self._add_wildcard_matches_of_many(verdicts, near, begins, left_open)
         return self._complete_verdicts(verdicts, near, firsts, missing)
+
+    def _find_similar_of_many(
+        self, index: Index, first: int, counts: Rows, rows: Rows, sinces: Rows, pool: Threads
+    ) -> Rows:
+        """Do what `_find_similar` does for decisions that an index has judged last.
+
+        counts, rows    their witnesses
+        """
+        if self.support:
+            similar = _witnesses_within(counts, rows, sinces)
+            index.count_agreeing_many(first, similar, sinces, pool)
+        else:
+            similar = _last_witnesses(counts, rows, sinces)
+            index.find_comparable_many(first, similar, sinces, pool)
+        return similar
 
     def _observe_alone(self, x: Any, z: Any, firsts: Rows | None) -> Verdicts | None:
         """Judge a batch of one without the cost of a batch; None if it has to be refused."""
@@ -322,7 +372,7 @@ class Engine(Admission):
             self.undo_refusal()
             return None
         if self.comparable:
-            self.comparable_rows = np.array([self._comparable_row])
+            self.similar = np.array([self._similar])
         count = len(verdict.witnesses)
         offsets = np.array([0, count]) if count else _ALONE
         return Verdicts(
@@ -330,6 +380,7 @@ class Engine(Admission):
             offsets,
             verdict.witnesses,
             comparable=self._has_comparable(),
+            near=self.similar if self.support else None,
             missing_decisions=self.verdict_context.missing_decisions,
             past=self.verdict_context.past,
             question=self.verdict_context.question,
@@ -361,8 +412,8 @@ class Engine(Admission):
         if self.comparable:
             firsts = np.broadcast_to(begins, len(each)).tolist()
             for i, (witnesses, begin) in enumerate(zip(each, firsts, strict=True)):
-                self.comparable_rows[i] = self._find_comparable_with_wildcards(
-                    first + i, witnesses, begin, left_open[i], int(self.comparable_rows[i])
+                self.similar[i] = self._find_similar_with_wildcards(
+                    first + i, witnesses, begin, left_open[i], int(self.similar[i])
                 )
         return Verdicts.of(first, each), near
 
@@ -397,6 +448,7 @@ class Engine(Admission):
             neighbours=near,
             alarm_from=self._alarm,
             comparable=self._has_comparable(),
+            near=self.similar if self.support else None,
             missing_decisions=self.verdict_context.missing_decisions,
             not_compared=np.concatenate(missing) if any(part.any() for part in missing) else None,
             past=self.verdict_context.past,
@@ -405,7 +457,7 @@ class Engine(Admission):
 
     def _has_comparable(self) -> npt.NDArray[np.bool_] | None:
         """Return whether each decision of the last call had a near row; None if not asked."""
-        return self.comparable_rows >= 0 if self.comparable else None
+        return self.similar >= self.support if self.comparable else None
 
     def load(self, x: Any, z: Any, left_open: WildcardMask | None = None) -> range:
         """Remember decisions without judging them; return their rows."""
@@ -483,6 +535,21 @@ class Engine(Admission):
         if self._neighbours is None:
             return explanation
         return replace(explanation, burst=f"{self.burst}; {self._neighbours}")
+
+
+def _count_from(first: int, witnesses: Witnesses) -> int:
+    """Return how many witnesses come from row `first` on."""
+    if first == 0 or witnesses is NO_WITNESSES:
+        return len(witnesses)
+    return len(witnesses) - int(witnesses.rows.searchsorted(first))
+
+
+def _witnesses_within(counts: Rows, rows: Rows, sinces: Rows) -> Rows:
+    """Return how many witnesses of each decision of a batch come from where its past begins on."""
+    if not sinces.any():
+        return counts.copy()
+    owners = np.repeat(np.arange(len(counts)), counts)
+    return np.bincount(owners[rows >= sinces[owners]], minlength=len(counts))
 
 
 def _last_witnesses(counts: Rows, rows: Rows, sinces: Rows) -> Rows:

@@ -57,8 +57,16 @@ class EngineIndex(Protocol):
         -1 if there is none.
         """
 
+    def count_agreeing(self, row: int, since: int) -> int:
+        """Count the rows from `since` on that are near the row judged last and do not differ."""
+
     def find_near_rows(self, row: int) -> Rows:
         """Return all rows before a written one that are near it, whatever their outputs."""
+
+    def find_near_rows_of_many(
+        self, first: int, size: int, threads: Threads = ALONE
+    ) -> tuple[Rows, Rows]:
+        """Return how many rows `find_near_rows` finds for each of some rows, and all of these."""
 
     def settle(self) -> None:
         """Put the table in order after a call that was interrupted between two kernels."""
@@ -79,6 +87,11 @@ class EngineIndex(Protocol):
         self, first: int, comparable_rows: Rows, sinces: Rows, threads: Threads = ALONE
     ) -> None:
         """Fill in a near row for each row judged last that has none in `comparable_rows` yet."""
+
+    def count_agreeing_many(
+        self, first: int, agreeing: Rows, sinces: Rows, threads: Threads = ALONE
+    ) -> None:
+        """Add to `agreeing` what `count_agreeing` returns for each row judged last."""
 
     def remove(self, rows: Rows) -> None:
         """Take remembered rows out of the index."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from likewise.errors import BadDecision
 from likewise.search.engine.chooser import BULK_BUILD_ROWS
 from likewise.search.engine.engine import Engine
-from likewise.search.indexes.compiled_index import CompiledIndex
+from likewise.search.indexes.compiled_index import CompiledIndex, outputs_ignored
 from likewise.search.indexes.workers import Found
 from likewise.tables.array_types import Floats, Rows
 
@@ -140,11 +140,28 @@ class RowEngine(Engine):
             index.find_comparable_many(first + done, completed[part], sinces[part])
         return completed
 
-    def find_near_points(self, inputs: Inputs, outputs: Floats, before: int) -> Rows:
-        """Return all rows below `before` that are near a point, whatever their outputs."""
-        self._write_points(inputs, outputs)
-        rows = self._compiled_index().find_near_rows(self.rows)
-        return rows[: rows.searchsorted(before)]
+    def count_agreeing_rows(
+        self, inputs: Inputs, outputs: Floats, sinces: Rows, first: int | None = None
+    ) -> Rows:
+        """Count for each point the near rows from `sinces` on that do not differ.
+
+        first: as for `find_comparable_rows`
+        """
+        if first is None:
+            self._write_points(inputs, outputs)
+            first = self.rows
+        agreeing, sinces = np.zeros(len(sinces), np.int64), np.ascontiguousarray(sinces)
+        for index, done, size in self._batches(len(agreeing)):
+            part = slice(done, done + size)
+            index.arrange_rows(first + done, size)
+            index.count_agreeing_many(first + done, agreeing[part], sinces[part])
+        return agreeing
+
+    def find_near_points(self, inputs: Inputs, outputs: Floats, before: Rows) -> tuple[Rows, Rows]:
+        """Return how many rows below `before` are near each point, and all of these rows."""
+        self.build()
+        with outputs_ignored(self._compiled_index().state):
+            return self.search(inputs, outputs, before)[:2]
 
     def _write_points(self, inputs: Inputs, outputs: Floats) -> None:
         """Write points behind the history, unseen, for the index to search for."""

@@ -94,6 +94,21 @@ class Wildcards:
         """Return how many rows from `first` on are near a written row; outputs are ignored."""
         return sum(len(rows) for rows, _, _ in self._compare(index, row, left_open, first))
 
+    def count_near(
+        self, index: Index, row: int, left_open: WildcardMask, first: int, found: int
+    ) -> int:
+        """Return how many rows from `first` on are near a written one, whatever their outputs.
+
+        found: how many the index found, which takes no coordinate for a wildcard
+        """
+        with outputs_ignored(index.state):
+            if left_open.any():
+                return self.count(index, row, left_open, first)
+            for mask, rows in self._masks_in(first, row):
+                found += len(_witnesses_among(index, row, rows, mask)[0])
+                found -= len(_witnesses_among(index, row, rows, left_open)[0])
+        return found
+
     def find_comparable(
         self, index: Index, row: int, left_open: WildcardMask, first: int, found: int
     ) -> int:

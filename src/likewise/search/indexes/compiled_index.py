@@ -137,6 +137,11 @@ class CompiledIndex(ABC):
         self._table[t.FIRST], self._table[t.SINCE] = row, since
         return self.workers.run_task(t.FIND_COMPARABLE)
 
+    def count_agreeing(self, row: int, since: int) -> int:
+        """Count the rows from `since` on that are near the row judged last and do not differ."""
+        self._table[t.FIRST], self._table[t.SINCE] = row, since
+        return self.workers.run_task(t.COUNT_AGREEING)
+
     def find_near_rows(self, row: int) -> Rows:
         """Return all rows before a written one that are near it, whatever their outputs."""
         self.arrange_rows(row, 1)
@@ -185,14 +190,39 @@ class CompiledIndex(ABC):
 
         sinces: the first row that counts for each
         """
-        addresses = address_of(comparable_rows), address_of(sinces)
+        self._run_on_rows(
+            t.FIND_COMPARABLE_MANY, t.COMPARABLE_ROWS, first, comparable_rows, sinces, threads
+        )
+
+    def count_agreeing_many(
+        self, first: int, agreeing: Rows, sinces: Rows, threads: Threads = ALONE
+    ) -> None:
+        """Add to `agreeing` what `count_agreeing` returns for each row judged last.
+
+        sinces: the first row that counts for each
+        """
+        self._run_on_rows(t.COUNT_AGREEING_MANY, t.AGREEING, first, agreeing, sinces, threads)
+
+    def _run_on_rows(
+        self, task: int, slot: int, first: int, answers: Rows, sinces: Rows, threads: Threads
+    ) -> None:
+        """Run a task on the rows judged last, which writes its answers to the array in a slot."""
+        addresses = address_of(answers), address_of(sinces)
 
         def lay_out(table: Table) -> None:
             self._batch.lay_out(table, first)
-            table[t.COMPARABLE_ROWS], table[t.SINCES] = addresses
+            table[slot], table[t.SINCES] = addresses
 
-        task, size = t.FIND_COMPARABLE_MANY, len(comparable_rows)
-        self.workers.run_in_parallel(task, size, threads, lay_out, self._least_searched)
+        self.workers.run_in_parallel(task, len(answers), threads, lay_out, self._least_searched)
+
+    def find_near_rows_of_many(
+        self, first: int, size: int, threads: Threads = ALONE
+    ) -> tuple[Rows, Rows]:
+        """Return how many rows `find_near_rows` finds for each of some rows, and all of these."""
+        self.arrange_rows(first, size, threads)
+        with outputs_ignored(self.state):
+            counts, (rows, *_) = self._search(first, size, threads)
+        return counts, rows
 
     def _search_in_parallel(self, first: int, size: int, threads: Threads) -> Found:
         lay_out = self._lay_out_from(first)

@@ -177,6 +177,11 @@ class PythonIndex:
         return (self._decide(row, point) if row else 0), point
 
     def _decide(self, row: int, point: Point) -> int:
+        self._propose(row, point)
+        return self.workers.run_task(t.DECIDE)
+
+    def _propose(self, row: int, point: Point) -> None:
+        """Write the rows that the index proposes for a point where the kernel reads them."""
         table = self._table
         index = self._complete_index()
         self.sound = False
@@ -187,7 +192,6 @@ class PythonIndex:
             rows = rows[(rows >= 0) & (rows < row)]
         self.state.scratch.set_candidates(rows)
         table[t.FIRST], table[t.STOP] = row, len(rows)
-        return self.workers.run_task(t.DECIDE)
 
     def witnesses(self, found: int) -> Witnesses:
         """Return what the last `observe` or `check` found."""
@@ -197,6 +201,17 @@ class PythonIndex:
         """Return a near row from `since` on of the row judged last; -1 for none."""
         latest = int(self._table[t.LATEST])
         return latest if latest >= since else -1
+
+    def count_agreeing(self, row: int, since: int) -> int:
+        """Count the rows from `since` on that are near the row judged last and do not differ.
+
+        The index is asked for candidates again.
+        """
+        if row == 0:
+            return 0
+        self._propose(row, self.points(row, 1)[0])
+        self._table[t.SINCE] = since
+        return self.workers.run_task(t.COUNT_AGREEING)
 
     def find_near_rows(self, row: int) -> Rows:
         """Return all rows before a written one that are near it, whatever their outputs."""
@@ -215,6 +230,22 @@ class PythonIndex:
         """
         found = (comparable_rows < 0) & (self._latest >= sinces)
         comparable_rows[found] = self._latest[found]
+
+    def count_agreeing_many(
+        self, first: int, agreeing: Rows, sinces: Rows, threads: Threads = ALONE
+    ) -> None:
+        """Add to `agreeing` what `count_agreeing` returns for each row judged last."""
+        outputs = self.state.history.written_outputs(first, first + len(agreeing))
+        for k, since in enumerate(sinces.tolist()):
+            self.given[:] = outputs[k]
+            agreeing[k] += self.count_agreeing(first + k, since)
+
+    def find_near_rows_of_many(
+        self, first: int, size: int, threads: Threads = ALONE
+    ) -> tuple[Rows, Rows]:
+        """Return how many rows `find_near_rows` finds for each of some rows, and all of these."""
+        found = [self.find_near_rows(row) for row in range(first, first + size)]
+        return np.array([len(rows) for rows in found]), np.concatenate(found)
 
     def next_batch_size(self, left: int) -> int:
         """Return how many of the next rows to take: all, so that all or none are remembered."""

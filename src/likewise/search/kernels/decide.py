@@ -20,7 +20,12 @@ from likewise.search.kernels.batch import (
     search_rows,
     write_rows,
 )
-from likewise.search.kernels.comparable import find_comparable_of_row, find_comparable_of_rows
+from likewise.search.kernels.comparable import (
+    count_agreeing_of_row,
+    count_agreeing_of_rows,
+    find_comparable_of_row,
+    find_comparable_of_rows,
+)
 from likewise.search.kernels.compile import entry, step, view
 from likewise.search.kernels.rows import admit_given, remember_output, sketch_row
 from likewise.search.kernels.search import prepare, search
@@ -77,6 +82,10 @@ def decide(address: int) -> int:
         return find_comparable_of_row(table)
     if task == t.FIND_COMPARABLE_MANY:
         return find_comparable_of_rows(table)
+    if task == t.COUNT_AGREEING:
+        return count_agreeing_of_row(table)
+    if task == t.COUNT_AGREEING_MANY:
+        return count_agreeing_of_rows(table)
     if task == t.WRITE:
         return write_rows(table)
     if task == t.SORT:

@@ -12,9 +12,8 @@ import numpy as np
 
 from likewise.search.kernels import table as t
 from likewise.search.kernels.batch import write_rows
-from likewise.search.kernels.comparable import is_row_near
+from likewise.search.kernels.comparable import agrees, is_row_near
 from likewise.search.kernels.compile import entry, kernel, prefetch, small, step, view
-from likewise.search.kernels.distance import is_different, output_distance
 from likewise.search.kernels.flat_blocks import EXTENT, add_to_block
 from likewise.search.kernels.rotate_encode import FINER, STEP, limit_of, rotate_row
 from likewise.search.kernels.rows import admit_given, read_query, remember_output, take_output
@@ -91,15 +90,6 @@ def _front_limit(table: Any, error: float) -> Any:
     return np.uint16(limit) if limit < _ALL else np.uint16(_ALL)
 
 
-@kernel
-def _differs(table: Any, row: int) -> bool:
-    """Return whether the output of a row differs from GIVEN."""
-    width = table[t.OUT_WIDTH]
-    outputs = floats(table, t.OUTPUTS)
-    far = output_distance(table[t.OUTPUT], floats(table, t.GIVEN), outputs, row * width, width)
-    return is_different(far, floats(table, t.NUMBERS)[t.DELTA])
-
-
 @small
 def _note_left(notes: Any, left: int, block: int, count: int, sums: Any, limit: Any) -> int:
     """Note places that are not ruled out, with their sums, behind `left` notes; return how many."""
@@ -171,7 +161,7 @@ def _filter_by_codes(table: Any, row: int, k: int, left: int) -> int:
         place = candidates[n] >> 16
         if not _may_be_near(table, k, place, candidates[n] & _ALL):
             continue
-        if ids[place] < row and _differs(table, ids[place]):
+        if ids[place] < row and not agrees(table, ids[place]):
             candidates[kept] = ids[place]
             kept += 1
     return kept
@@ -315,6 +305,68 @@ def _find_comparable_of_rows(table: Any) -> int:
     return table[t.STOP]
 
 
+@kernel
+def _count_agreeing(table: Any, row: int, k: int, since: int, first: int, last: int) -> int:
+    """Return how many rows of blocks `first` to `last` agree with a row (comparable.py).
+
+    The row is in place k of ROTATED, its output is GIVEN, its input is QUERY.
+    """
+    front = table[t.FRONT_AXES]
+    query = view(table[t.ROTATED] + k * table[t.ROTATED_BYTES], np.uint8)
+    error = floats(table, t.ROTATED_ERROR)[2 * k]
+    errors = floats(table, t.ERRORS)
+    count = ints(table, t.COUNT)
+    ids = ints(table, t.IDS)
+    low = floats(table, t.LOW)
+    high = floats(table, t.HIGH)
+    sums = view(table[t.SUMS], np.uint16)
+    output = floats(table, t.GIVEN)[0]
+    apart = table[t.OUTPUT] == t.LABEL and table[t.RANGE_WIDTH] == 1
+    apart = apart and floats(table, t.NUMBERS)[t.DELTA] < 1.0
+    norm = floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
+    agreeing = 0
+    for block in range(first, last):
+        if count[block] == 0 or (apart and (low[block] > output or high[block] < output)):
+            continue
+        limit = _front_limit(table, error + errors[2 * block])
+        if scan_block(table[t.CODES] + block * front * BLOCK, query, front, limit, sums) < 0:
+            continue
+        for i in range(count[block]):
+            place = block * BLOCK + i
+            if sums[i] > limit or not since <= ids[place] < row or not agrees(table, ids[place]):
+                continue
+            if _may_be_near(table, k, place, np.int64(sums[i])):
+                agreeing += is_row_near(table, ids[place], norm)
+    return agreeing
+
+
+@step
+def _count_agreeing_with_row(table: Any) -> int:
+    """Return how many rows from SINCE on agree with row FIRST, whose output is GIVEN."""
+    rotate_row(table, table[t.FIRST], 0)
+    read_query(table, table[t.FIRST])
+    return _count_agreeing(table, table[t.FIRST], 0, table[t.SINCE], 0, table[t.BLOCKS])
+
+
+@step
+def _count_agreeing_with_rows(table: Any) -> int:
+    """Add to AGREEING, for each rotated row of a batch, how many rows agree; a few at a time."""
+    order = ints(table, t.WORK_ORDER)
+    agreeing = ints(table, t.AGREEING)
+    sinces = ints(table, t.SINCES)
+    for start in range(table[t.START], table[t.STOP], _TOGETHER):
+        stop = min(start + _TOGETHER, table[t.STOP])
+        for first in range(0, table[t.BLOCKS], _STRETCH):
+            last = min(first + _STRETCH, table[t.BLOCKS])
+            for k in range(start, stop):
+                i = order[k]
+                row = table[t.FIRST] + i
+                take_output(table, row)
+                read_query(table, row)
+                agreeing[i] += _count_agreeing(table, row, k, sinces[i], first, last)
+    return table[t.STOP]
+
+
 @step
 def _plant(table: Any) -> None:
     table[t.NODES] = table[t.TREES]  # of which only LEFT is used: a group's first block with room
@@ -341,6 +393,10 @@ def flat(address: int) -> int:
         return _find_comparable_of_row(table)
     if task == t.FIND_COMPARABLE_MANY:
         return _find_comparable_of_rows(table)
+    if task == t.COUNT_AGREEING:
+        return _count_agreeing_with_row(table)
+    if task == t.COUNT_AGREEING_MANY:
+        return _count_agreeing_with_rows(table)
     if task == t.WRITE:
         return write_rows(table)
     _plant(table)

@@ -11,7 +11,7 @@ import numpy as np
 
 from likewise.search.kernels import table as t
 from likewise.search.kernels.batch import write_rows
-from likewise.search.kernels.comparable import is_row_near
+from likewise.search.kernels.comparable import agrees, is_row_near
 from likewise.search.kernels.compile import entry, step, view
 from likewise.search.kernels.distance import is_different, output_distance
 from likewise.search.kernels.rows import admit_given, read_query, remember_output
@@ -72,6 +72,23 @@ def _decide(table: Any) -> int:
     return decide_candidates(table, row, kept, 0)
 
 
+@step
+def _count_agreeing(table: Any) -> int:
+    """Count the rows from SINCE on, among STOP candidates, that agree with row FIRST and GIVEN."""
+    row = table[t.FIRST]
+    candidates = ints(table, t.CANDIDATES)
+    alive = bytes_of(table, t.ALIVE)
+    sort_rows(candidates, table[t.STOP])
+    norm = read_query(table, row)
+    agreeing, before = 0, table[t.SINCE] - 1
+    for k in range(table[t.STOP]):
+        other = candidates[k]
+        if before < other < row and alive[other] != 0 and agrees(table, other):
+            agreeing += is_row_near(table, other, norm)
+        before = max(before, other)
+    return agreeing
+
+
 @entry
 def propose(address: int) -> int:
     """Run the TASK of the table at `address`; the comments on tasks say what each returns."""
@@ -81,6 +98,8 @@ def propose(address: int) -> int:
         return _admit(table)
     if task == t.DECIDE:
         return _decide(table)
+    if task == t.COUNT_AGREEING:
+        return _count_agreeing(table)
     if task == t.WRITE:
         return write_rows(table)
     remember_output(table, table[t.TOTAL])

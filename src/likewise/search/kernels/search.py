@@ -265,7 +265,7 @@ def _scan(table: Any, blocks: int, before: int) -> int:
 
 
 @small
-def _fetch_row(table: Any, row: int) -> None:
+def fetch_row(table: Any, row: int) -> None:
     """Prefetch the beginning of a stored input."""
     start = table[t.ROWS] + row * table[t.ROW_BYTES]
     for byte in range(0, min(table[t.ROW_BYTES], 512), 64):
@@ -298,7 +298,7 @@ def _resolve_candidates(table: Any, kept: int, before: int) -> int:
         elif rows < _SOON:
             prefetch(table[t.OUTPUTS] + row * out_width * 8)
         if rows < _SOON:
-            _fetch_row(table, row)
+            fetch_row(table, row)
         candidates[rows] = row
         rows += 1
     return rows
@@ -335,7 +335,7 @@ def decide_candidates(table: Any, row: int, kept: int, results: int) -> int:
     found = results
     for k in range(kept):
         if k + 4 < kept:
-            _fetch_row(table, candidates[k + 4])
+            fetch_row(table, candidates[k + 4])
         found = decide_row(table, candidates[k], norm, found)
     return found - results
 

@@ -154,13 +154,14 @@ BLOCK_PLACES = 122  # int64 per row: its block x BLOCK + its slot there
 # A search for the best match (nearest.py)
 QUESTION = 123  # NEAREST or STEEPEST
 TRAIL = 124  # what the last search found: the next one begins there
-# A comparable row: a near row, whatever its output (comparable.py)
+# A comparable row: a near row, whatever its output; and how many agree (comparable.py)
 SINCE = 125  # rows before this one do not count
 SINCES = 126  # int64 per row of the batch: rows before this one do not count
 COMPARABLE_ROWS = 127  # int64 per row of the batch: a near row, -1 for none
 WANTS_LATEST = 128  # whether the latest near row of what is proposed is wanted (propose.py)
 LATEST = 129  # which it is, -1 for none
-SLOTS = 130
+AGREEING = 130  # int64 per row of the batch: near rows that do not differ are added
+SLOTS = 131
 
 NOTES_WIDTH = 32
 
@@ -204,10 +205,10 @@ BAD_OUTPUT, BAD_SUM, FULL = -5, -6, -7
 
 # Tasks, in TASK: those of decide and flat (propose has one of them, too), then those of each alone
 OBSERVE, CHECK, PLANT, WRITE, SEARCH = 0, 1, 2, 3, 4
-FIND_COMPARABLE, FIND_COMPARABLE_MANY = 5, 6
-ROUTE, SORT, INSERT, INSERT_APART, JOIN, COUNT_SPLITS = 7, 8, 9, 10, 11, 12  # decide
-ROTATE, ADD_TO_BLOCKS = 13, 14  # flat
-ADMIT, DECIDE, REMEMBER = 15, 16, 17  # propose
+FIND_COMPARABLE, FIND_COMPARABLE_MANY, COUNT_AGREEING, COUNT_AGREEING_MANY = 5, 6, 7, 8
+ROUTE, SORT, INSERT, INSERT_APART, JOIN, COUNT_SPLITS = 9, 10, 11, 12, 13, 14  # decide
+ROTATE, ADD_TO_BLOCKS = 15, 16  # flat
+ADMIT, DECIDE, REMEMBER = 17, 18, 19  # propose
 
 
 floats = view_slot(np.float64)
