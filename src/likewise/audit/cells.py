@@ -52,6 +52,7 @@ from likewise.reports.clearest import (
     Sides,
     find_candidates,
     pairs_in,
+    support_of,
 )
 from likewise.reports.findings import comparables_by_model, groups_among
 from likewise.reports.selected_pairs import POOL, WorstPair, choose_pairs, kinds_of, side_by_side
@@ -106,7 +107,7 @@ def _judge(job: Job, cell: Cell, folder: AuditFolder) -> None:
     block = None
     for i, (low, high) in enumerate(bounds):
         block = reader.block(cell, low, high)
-        earlier = (reader.block(cell, *one) for one in bounds[:i]) if i else iter([None])
+        earlier = [partial(reader.block, cell, *one) for one in bounds[:i]]
         for part in _judge_block(job, block, earlier, clearest):
             verdicts = part.verdicts(block)
             times = None if block.times is None else block.times[part.span][block.home[part.span]]
@@ -157,6 +158,12 @@ class _Part:
 
     span: slice
     comparable: npt.NDArray[np.bool_]
+    near: Rows
+    """How many similar cases each decision has in all blocks, and how many of them agree."""
+    agree: Rows
+    own_near: Rows = field(init=False)
+    own_agree: Rows = field(init=False)
+    """The same within the block."""
     owners: list[Rows] = field(default_factory=list)
     witnesses: list[Witnesses] = field(default_factory=list)
     models: tuple[str | None, ...] | None = None
@@ -205,6 +212,7 @@ class _Part:
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
             Witnesses(rows[by_owner], near[by_owner], far[by_owner]),
             comparable=self.comparable[home],
+            near=self.near[home],
             models=models,
             witness_models=witness_models,
             row_numbers=block.ranks[self.span][home],
@@ -212,41 +220,67 @@ class _Part:
 
 
 def _judge_block(
-    job: Job, block: CellBlock, earlier: Iterator[CellBlock | None], clearest: ClearestPairs
+    job: Job,
+    block: CellBlock,
+    earlier: Sequence[Callable[[], CellBlock]],
+    clearest: ClearestPairs,
 ) -> list[_Part]:
-    """Judge the decisions of a block after each of the earlier blocks."""
+    """Judge the decisions of a block after each of the earlier blocks, which are loaded for it."""
     parts: list[_Part] = []
     for start in range(0, len(block), TOGETHER):
         span = slice(start, min(start + TOGETHER, len(block)))
-        parts.append(_Part(span, np.zeros(span.stop - span.start, np.bool_)))
-    own = True  # pairs within the block are taken once
-    for loaded in earlier:
-        monitor = Monitor(job.rule, comparable=True, within=job.options.within)
-        every, before = block, 0
-        if loaded is not None and len(loaded):
-            every, before = CellBlock.concatenate([loaded, block]), len(loaded)
-            monitor.load(
-                *job.binding.arguments(loaded.table),
-                **collect_metadata(job.options, loaded.table, loaded.times),
-            )
-        ranks = every.ranks
-        sides = Sides(monitor.past, partial(_number_values, job.binding, every, monitor.past))
-        for part in parts:
-            judged = block[part.span]
-            verdicts = monitor.observe_many(
-                *job.binding.arguments(judged.table),
-                **collect_metadata(job.options, judged.table, judged.times),
-                threads=job.threads,
-            )
-            chosen = judged.home[verdicts.owners]
-            if not own:
+        nothing = np.zeros(span.stop - span.start, np.int64)
+        parts.append(_Part(span, nothing.astype(np.bool_), nothing, nothing))
+    # A pair is clearer the more cases agree, in all blocks: count them before pairs are chosen.
+    for load in (None, *earlier) if earlier else ():
+        for part, verdicts, *_ in _observe_block(job, block, parts, load):
+            near, agree = support_of(verdicts)
+            if load is None:
+                part.own_near, part.own_agree, part.near, part.agree = near, agree, near, agree
+            else:
+                part.near = part.near + near - part.own_near
+                part.agree = part.agree + agree - part.own_agree
+    for number, load in enumerate(earlier or [None]):
+        for part, verdicts, every, before, sides in _observe_block(job, block, parts, load):
+            ranks = every.ranks
+            chosen = block.home[part.span][verdicts.owners]
+            if number:  # pairs within the block are taken once
                 chosen &= verdicts.witnesses.rows < before
+            if not earlier:
+                part.near, part.agree = support_of(verdicts)
             part.add(verdicts, chosen, ranks)
-            clear = find_candidates(verdicts, sides, chosen, clearest.may_enter)
+            support = part.near, part.agree
+            clear = find_candidates(verdicts, sides, chosen, clearest.may_enter, support)
             part.add_clear(*clear, ranks)
-        own = False
-        monitor.close()
     return parts
+
+
+def _observe_block(
+    job: Job, block: CellBlock, parts: list[_Part], load: Callable[[], CellBlock] | None
+) -> Iterator[tuple[_Part, Verdicts, CellBlock, int, Sides]]:
+    """Judge the parts of a block after an earlier block, if one is to be loaded.
+
+    Yield each part, its verdicts, all decisions, how many of them are earlier, and `Sides`.
+    """
+    loaded = None if load is None else load()
+    monitor = Monitor(job.rule, comparable=True, support=True, within=job.options.within)
+    every, before = block, 0
+    if loaded is not None and len(loaded):
+        every, before = CellBlock.concatenate([loaded, block]), len(loaded)
+        monitor.load(
+            *job.binding.arguments(loaded.table),
+            **collect_metadata(job.options, loaded.table, loaded.times),
+        )
+    sides = Sides(monitor.past, partial(_number_values, job.binding, every, monitor.past))
+    for part in parts:
+        judged = block[part.span]
+        verdicts = monitor.observe_many(
+            *job.binding.arguments(judged.table),
+            **collect_metadata(job.options, judged.table, judged.times),
+            threads=job.threads,
+        )
+        yield part, verdicts, every, before, sides
+    monitor.close()
 
 
 def _number_values(

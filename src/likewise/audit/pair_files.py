@@ -5,6 +5,8 @@
     later_time_utc, earlier_time_utc    when they were made, with a column of times
     later_row, earlier_row          their rows in the history, as in --json; from 0
     input_distance, output_distance how near, and how different
+    similar_cases, disagree         how many earlier similar cases the later one has, and how many
+                                    of them got a different output
     favoured                        "later" or "earlier": who got the favourable answer, where the
                                     rule says which that is and one of the two did
     groups_differ_in                the protected columns in which both are known and differ
@@ -30,7 +32,7 @@ import polars as pl
 from likewise.audit.kept_rows import LINE, ROW, TIME, KeptRows, common_types, stack_frames
 from likewise.errors import BadFile, BadRule
 from likewise.explaining.compare_groups import check_favourable, compute_scores, protected_columns
-from likewise.reports.clearest import compare_pair_groups
+from likewise.reports.clearest import compare_pair_groups, support_of
 from likewise.rule.rule import Rule
 from likewise.rule.value_names import name_value
 from likewise.runtime.private_files import name_write_errors, replace_file
@@ -212,7 +214,8 @@ class ViolationFile:
         """Write what is left; at least the names of the columns."""
         with name_write_errors(self._path):
             if self.pairs == 0:
-                self._add(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((2, 0)))
+                no_rows, support = np.empty(0, np.int64), np.empty((2, 0), np.int64)
+                self._add(no_rows, no_rows, np.empty((2, 0)), support)
             self._file.finish()
 
     @property
@@ -225,22 +228,28 @@ class ViolationFile:
         witnesses = verdicts.witnesses
         rows = verdicts.first_row + verdicts.owners
         distances = np.stack([witnesses.input_distances, witnesses.output_distances])
+        near, agree = support_of(verdicts)
+        support = np.stack([near, near - agree])[:, verdicts.owners]
         with name_write_errors(self._path):
             for start in range(0, len(rows), _TOGETHER):
                 part = slice(start, start + _TOGETHER)
-                self._add(rows[part], witnesses.rows[part], distances[:, part])
+                self._add(rows[part], witnesses.rows[part], distances[:, part], support[:, part])
 
-    def _add(self, later: Rows, earlier: Rows, distances: Any) -> None:
-        self._file.add(self._frame(later, earlier, distances))
+    def _add(self, later: Rows, earlier: Rows, distances: Any, support: Rows) -> None:
+        self._file.add(self._frame(later, earlier, distances, support))
         self.pairs += len(later)
 
-    def _frame(self, later: Rows, earlier: Rows, distances: Any) -> pl.DataFrame:
+    def _frame(self, later: Rows, earlier: Rows, distances: Any, support: Rows) -> pl.DataFrame:
         sides = {"later": self._rows.take(later), "earlier": self._rows.take(earlier)}
         columns = [
             pl.Series("pair", np.arange(self.pairs + 1, self.pairs + 1 + len(later))),
             *_both_sides(sides, [LINE, TIME, ROW]),
             pl.Series("input_distance", distances[0], dtype=pl.Float64),
             pl.Series("output_distance", distances[1], dtype=pl.Float64),
+            *(
+                pl.Series(name, counts, dtype=pl.Int64).replace(-1, None)
+                for name, counts in zip(("similar_cases", "disagree"), support, strict=True)
+            ),
             *self._build_favoured(later, earlier),
             *self._build_groups(later, earlier),
             *_both_sides(sides, [f": {name}" for name in self._columns]),

@@ -165,7 +165,11 @@ def audit_file(
         monitor = ledger
         if monitor is None:
             monitor = Monitor(
-                binding.rule, comparable=True, burst=options.burst, within=options.within
+                binding.rule,
+                comparable=True,
+                support=True,
+                burst=options.burst,
+                within=options.within,
             )
             stack.enter_context(monitor)
         if options.pairs_path is not None and kept_rows is not None:

@@ -160,7 +160,7 @@ def watch_rows(rows: list[Row], command: str | None = None) -> Findings:
     """Return what a monitor finds in the stream, which comes in batches."""
     began, load = time.perf_counter(), MachineLoad()
     rule = Rule.from_toml(RULE)
-    monitor = Monitor(rule, comparable=True)
+    monitor = Monitor(rule, comparable=True, support=True)
     tally = Tally(monitor)
     for start in range(0, len(rows), _BATCH):
         batch = rows[start : start + _BATCH]

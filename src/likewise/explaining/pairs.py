@@ -1,7 +1,7 @@
 """Make pairs (verdict/side_by_side.py) of past rows: their values, and how far apart they are."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -75,7 +75,7 @@ def pair_card(
         "explaining/pair_card.html",
         anchor=anchor,
         title=_title(pair, later, earlier),
-        distance=_distance(pair, rule),
+        distance=" ".join(filter(None, [_distance(pair, rule), pair.describe_support()])),
         heads=[
             _head("earlier", pair.witness.row, other, earlier, pair.models[1]),
             _head(now, pair.row, mine, later, pair.models[0]),
@@ -207,12 +207,14 @@ def make_pair(
     mine: Mapping[str, Any] | None = None,
     names: Sequence[str] | None = None,
     model: str | None = None,
+    support: tuple[int, int] | None = None,
 ) -> Pair:
     """Make the pair of a decision and one of its witnesses, as the past has them.
 
     mine    the values of a table row that was only checked
     names   names of coordinates, for a rule without features
     model   the model of a decision that was only checked
+    support  how many earlier similar cases the decision has, and how many of them agree
     """
     if row is None and mine is None:
         raise BadRow("this input was only checked, not stored, so it cannot be shown.")
@@ -220,12 +222,14 @@ def make_pair(
         assert row is not None
         rows = [row, witness.row]
         models = _models(past, row, witness, None)
-        return vector_pair(
+        pair = vector_pair(
             past.rule, row, witness, past.inputs(rows), past.outputs(rows), models, names
         )
-    ours = dict(mine) if mine is not None else past.values(row or 0)
-    models = _models(past, row, witness, model)
-    return table_pair(past.rule, row, witness, ours, past.values(witness.row), models)
+    else:
+        ours = dict(mine) if mine is not None else past.values(row or 0)
+        models = _models(past, row, witness, model)
+        pair = table_pair(past.rule, row, witness, ours, past.values(witness.row), models)
+    return replace(pair, support=support)
 
 
 def table_pair(
@@ -299,7 +303,14 @@ def _name_coordinate(j: int, shape: tuple[int, ...], names: Sequence[str] | None
 def explain_pairs(past: Past, verdict: Verdict, count: int) -> SideBySide:
     """Put a decision side by side with its nearest witnesses."""
     pairs = [
-        make_pair(past, verdict.row, witness, verdict.values, model=verdict.model)
+        make_pair(
+            past,
+            verdict.row,
+            witness,
+            verdict.values,
+            model=verdict.model,
+            support=verdict.support,
+        )
         for witness in verdict.witnesses.nearest(count)
     ]
     return SideBySide(tuple(pairs), len(verdict.witnesses), verdict.missing_decisions)

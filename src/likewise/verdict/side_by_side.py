@@ -37,6 +37,8 @@ class Pair:
     """The models of the decision and of the witness, where they are known."""
     name: Callable[[str, Any], Any] = field(default=_keep_value, repr=False, compare=False)
     """Returns the display name of a value of a column, or the value."""
+    support: tuple[int, int] | None = None
+    """How many earlier similar cases the decision has, and how many of them agree with it."""
 
     @property
     def columns(self) -> list[str]:
@@ -69,6 +71,7 @@ class Pair:
             "input_distance": self.witness.input_distance,
             "output_distance": self.witness.output_distance,
             **self._model_fields(),
+            **self._support_field(),
             "columns": [
                 {
                     "column": name,
@@ -80,6 +83,28 @@ class Pair:
                 for name in self.columns
             ],
         }
+
+    def _support_field(self) -> dict[str, Any]:
+        if self.support is None:
+            return {}
+        near, agree = self.support
+        return {"support": {"near": near, "agree": agree}}
+
+    def describe_support(self) -> str:
+        """Say how many of the earlier similar cases disagree; nothing where that is not known."""
+        if self.support is None:
+            return ""
+        near, agree = self.support
+        disagree = near - agree
+        name = self.outputs[0]
+        other = self.name(name, self.other[name])
+        answered = "answered differently"
+        if disagree == 1 and isinstance(other, str) and len(self.outputs) == 1:
+            answered = format_value(other)
+        return (
+            f"{disagree:,} of {near:,} earlier similar case{'s' * (near != 1)}"
+            f" {'was' if disagree == 1 else 'were'} {answered}."
+        )
 
     def _model_fields(self) -> dict[str, str | None]:
         mine, other = self.models
@@ -96,7 +121,7 @@ class Pair:
         for line in table:
             cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
             lines.append("  ".join(cells).rstrip())
-        return "\n".join(lines)
+        return "\n".join(filter(None, [*lines, self.describe_support()]))
 
     def _repr_html_(self) -> str | None:
         return render_in_notebook("explaining/notebook.html", pairs=[self], more="")
