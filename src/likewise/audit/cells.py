@@ -14,6 +14,7 @@ Cost: the files once more on disk, and what is copied; in memory, one cell for e
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -39,6 +40,7 @@ from likewise.audit.job import (
 from likewise.audit.ordering import RowOrder, find_order, read_left_out
 from likewise.audit.spreading import INDEX, PLACE, TIME, SpreadFile, plan_cells, spread_file
 from likewise.errors import BadTable, RepeatedKey
+from likewise.explaining.agreement import measure_agreement, not_counted
 from likewise.explaining.compare_groups import protected_columns
 from likewise.explaining.pairs import DecisionOrigin
 from likewise.explaining.past import Past
@@ -55,17 +57,16 @@ from likewise.reports.clearest import (
     support_of,
 )
 from likewise.reports.findings import comparables_by_model, groups_among
+from likewise.reports.not_shown import find_repeated, is_birth_date
 from likewise.reports.selected_pairs import POOL, WorstPair, choose_pairs, kinds_of, side_by_side
-from likewise.reports.totals import PairMarks, Totals, to_words
+from likewise.reports.totals import PairMarks, Totals, stable_column, to_words
 from likewise.runtime.private_files import write_atomically
 from likewise.sources.binding import Binding
-from likewise.sources.protocol import RefusedRow
+from likewise.sources.protocol import RefusedRow, column_values
 from likewise.sources.remarks import Remark
 from likewise.tables.array_types import Rows
 from likewise.tables.times import readable_time
-from likewise.verdict.group_effects import GroupEffects
 from likewise.verdict.losses import Explanation
-from likewise.verdict.model_counts import ComparablesByModel
 from likewise.verdict.verdicts import Verdicts
 from likewise.verdict.witnesses import Witnesses
 
@@ -329,8 +330,8 @@ class ReportData:
     worst: tuple[WorstPair, ...]
     places: dict[int, tuple[int, int]]
     """For each row of a pair that is shown: its file, and its place there."""
-    groups: tuple[GroupEffects, ...]
-    comparables: ComparablesByModel | None
+    together: dict[str, Any]
+    """What is computed from all decisions together: arguments of `findings_of`."""
     first: CellBlock
     """The first decisions in order."""
     explained: Explanation
@@ -353,11 +354,11 @@ def combine_cells(
     clearest = ClearestPairs.merge_parts(POOL * WORST, parts).pairs()
     first, shown = _read_shown(job, cells, {row for one in clearest for row in one.rows})
     worst, explained = _choose_worst(job, clearest, shown, first, units)
-    groups, comparables = _compare_groups_and_models(job, order, cells, totals)
+    together = _look_at_all(job, order, cells)
     rows = {row for one in worst for row in (one.pair.row or 0, one.pair.witness.row)}
     origins = shown.frame.filter(pl.col(RANK).is_in(sorted(rows))).select(RANK, FILE, PLACE)
     places = {rank: (number, place) for rank, number, place in origins.iter_rows()}
-    return ReportData(totals, worst, places, groups, comparables, first, explained)
+    return ReportData(totals, worst, places, together, first, explained)
 
 
 def _read_shown(job: Job, cells: Sequence[Cell], in_pairs: set[int]) -> tuple[CellBlock, CellBlock]:
@@ -412,27 +413,33 @@ def _find_origin(job: Job, shown: CellBlock, row: int, units: Sequence[str]) -> 
 # What looks at all decisions together
 
 
-def _compare_groups_and_models(
-    job: Job, order: RowOrder, cells: Sequence[Cell], totals: Totals
-) -> tuple[tuple[GroupEffects, ...], ComparablesByModel | None]:
-    by_model = job.options.model_column is not None and job.rule.compare == "all"
-    if not protected_columns(job.rule) and not by_model:
-        return (), None
+def _look_at_all(job: Job, order: RowOrder, cells: Sequence[Cell]) -> dict[str, Any]:
+    """Measure the agreement, and compare groups and models; with more than WHOLE, groups alone."""
+    together: dict[str, Any] = {"agreement": not_counted("too-many-decisions")}
     share = 1.0
     while order.rows * share > WHOLE:
         share /= 2
+    if share < 1.0 and not protected_columns(job.rule):
+        return together
     chosen = [part for part in _read_home(job, order, cells, share) if len(part)]
     if not chosen:
-        return (), None
+        return together
     every = CellBlock.concatenate(chosen).sort_by_rank()
     del chosen
     with load_monitor(job, every) as monitor:
-        rows = range(len(every))
-        groups = groups_among(monitor.past, rows)
-        comparables = None
-        if share == 1.0 and totals.comparable is not None:
-            comparables = comparables_by_model(monitor.past, rows)
-    return tuple(replace(one, sampled=one.sampled * share) for one in groups), comparables
+        past, rows = monitor.past, range(len(every))
+        groups = groups_among(past, rows)
+        together["groups"] = tuple(replace(one, sampled=one.sampled * share) for one in groups)
+        if share == 1.0:
+            births = {
+                name: stable_column(column_values(every.table, name))
+                for name in job.binding.columns
+                if is_birth_date(name)
+            }
+            together["agreement"] = measure_agreement(past, rows)
+            together["comparables"] = comparables_by_model(past, rows)
+            together["repeated"] = find_repeated(past, rows, births)
+    return together
 
 
 def _read_home(

@@ -148,11 +148,11 @@ def audit_file(
 
     With options.cells, `source` is the first of their files and gives the columns.
     """
+    binding = binding.with_extra_columns(filter(is_birth_date, source.columns))
     if options.cells is not None:
         return _audit_cells(source.columns, binding, options, progress)
     pairs, kept_rows = None, None
-    births = {one: [np.empty(0, np.int64)] for one in source.columns if is_birth_date(one)}
-    binding = binding.with_extra_columns(births)
+    births = {one: [np.empty(0, np.int64)] for one in binding.columns if is_birth_date(one)}
     if options.for_report or options.pairs_path is not None:
         binding = binding.with_extra_columns(source.columns)
         ignored = [one for one in binding.columns if one not in binding.remembered_columns]
@@ -303,9 +303,8 @@ def _audit_cells(
         job.rule,
         data.worst,
         build_provenance(evidence, job.rule, explained, None),
-        groups=data.groups,
-        comparables=data.comparables,
         bad_rows=done.bad.count,
+        **data.together,
     )
     first = Chunk(data.first.table, data.first.ranks, times=data.first.times)
     findings = _with_first_rows(findings, first, job.binding, options)

@@ -158,7 +158,9 @@ def measure_agreement(past: Past, rows: range) -> Agreement:
     every = np.asarray(rows, np.int64)
     alive = every[past.alive(every)] if len(every) else every
     if len(alive) == 0:
-        return measure_units(make_units(np.empty(0, np.int64), np.empty((0, 1)), "label"), _nothing)
+        return measure_units(
+            make_units(np.empty(0, np.int64), np.empty((0, 1)), "label"), _yield_nothing
+        )
     rule = past.rule
     models, span = past.model_codes(alive), past.span(alive)
     model = np.zeros(len(alive), np.int64) if models is None else models.codes
@@ -198,7 +200,7 @@ def required_categories(rule: Rule) -> tuple[str, ...]:
     )
 
 
-def _nothing() -> Iterator[tuple[Rows, Rows]]:
+def _yield_nothing() -> Iterator[tuple[Rows, Rows]]:
     return iter(())
 
 
@@ -325,7 +327,7 @@ def _round_to_grid(values: Floats, most: float) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class SimilarCounts:
     """Holds for each decision of a unit how many similar cases it has, and how many disagree."""
 
     similar: Floats
@@ -342,7 +344,7 @@ class Counts:
         return math.fsum((self.size * values).tolist())
 
 
-def count_pairs(pairs: UnitPairs) -> Counts | None:
+def count_pairs(pairs: UnitPairs) -> SimilarCounts | None:
     """Count the similar cases of each unit; None if there are too many pairs."""
     units = pairs.units
     size = units.cases.size.astype(np.float64)
@@ -355,7 +357,7 @@ def count_pairs(pairs: UnitPairs) -> Counts | None:
             return None
         _add_up(i, j, size, similar)
         _add_up(i[differ], j[differ], size, opposing)
-    return Counts(similar, opposing, np.where(similar > 0, size, 0.0))
+    return SimilarCounts(similar, opposing, np.where(similar > 0, size, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,7 +389,7 @@ class PersonSums:
     """Similar cases that then have none."""
 
 
-def sum_over_pairs(pairs: UnitPairs, counts: Counts) -> Sums:
+def sum_over_pairs(pairs: UnitPairs, counts: SimilarCounts) -> Sums:
     """Add up what the interval needs: the second pass."""
     units, k, b, size = pairs.units, counts.similar, counts.opposing, counts.size
     most = float(k.max(initial=1.0))
@@ -464,7 +466,7 @@ def _find_several(units: Units) -> Flags | None:
 
 
 def _sum_by_person(
-    units: Units, counts: Counts, ordered: list[tuple[Rows, Rows, Flags]]
+    units: Units, counts: SimilarCounts, ordered: list[tuple[Rows, Rows, Flags]]
 ) -> PersonSums:
     """Compute for each person with several decisions what becomes of their similar cases."""
     assert units.person is not None
@@ -573,7 +575,7 @@ def _mean(size: Rows, values: Floats) -> float:
 
 def _estimate(
     pairs: UnitPairs,
-    counts: Counts,
+    counts: SimilarCounts,
     sums: Sums,
     kept: Rows,
     dealt: Dealt,
@@ -601,7 +603,7 @@ def _estimate(
 
 def _measure_spread(
     units: Units,
-    counts: Counts,
+    counts: SimilarCounts,
     sums: Sums,
     kept: Rows,
     dealt: Dealt,
@@ -660,7 +662,7 @@ def _measure_spread(
     return second + (first - second) / 4.0, first**2 / fourth if fourth > 0 else 0.0
 
 
-def _count_separate_pairs(pairs: UnitPairs, counts: Counts) -> int:
+def _count_separate_pairs(pairs: UnitPairs, counts: SimilarCounts) -> int:
     """Count similar pairs of which no two have a decision in common, picked greedily.
 
     Pairs come in an order that follows from who is similar to whom, not from row numbers.

@@ -242,7 +242,7 @@ def _many(decisions: int) -> str:
 
 def _describe_contradicting(findings: Findings) -> Iterable[str]:
     """Say how many decisions contradict an earlier one, of those that could and of all."""
-    flagged, rows, comparable = findings.violations, findings.rows, findings.comparable
+    flagged, rows, comparable = findings.violations, findings.rows, findings.with_earlier
     verb = "contradicts" if flagged == 1 else "contradict"
     if comparable is None:
         who = f"None of {_many(rows)} contradicts"

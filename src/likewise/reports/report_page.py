@@ -107,7 +107,7 @@ def _begins_with_index(findings: Findings) -> bool:
 
 def _choose_big_number(findings: Findings) -> tuple[str, str]:
     """Return the most important number of the page, and what it is a share of."""
-    comparable, share = findings.comparable, findings.rate_among_comparable
+    comparable, share = findings.with_earlier, findings.rate_among_comparable
     if findings.rows == 0:
         return "–", "no decisions"
     if findings.nothing_compared:
@@ -122,7 +122,7 @@ def _choose_big_number(findings: Findings) -> tuple[str, str]:
 
 
 def _tiles(findings: Findings) -> list[tuple[str, str]]:
-    comparable = "–" if findings.comparable is None else f"{findings.comparable:,}"
+    comparable = "–" if findings.with_earlier is None else f"{findings.with_earlier:,}"
     tiles = [
         (f"{findings.rows:,}", "decisions judged"),
         (comparable, "had an earlier similar case: they are comparable"),
@@ -147,8 +147,8 @@ def _over_time(findings: Findings) -> dict[str, Any] | None:
     """Return shares of contradictions in words, and by rows and by time; None if there are none."""
     shares = describe_shares(findings) if _begins_with_index(findings) else []
     if findings.violations == 0:
-        return {"shares": shares, "by_row": None} if shares else None
-    rate = findings.rate if findings.comparable is None else findings.rate_among_comparable
+        return {"shares": shares, "by_row": None, "by_time": None} if shares else None
+    rate = findings.rate if findings.with_earlier is None else findings.rate_among_comparable
     order = findings.computed.order
     return {
         "shares": shares,
