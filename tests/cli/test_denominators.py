@@ -148,7 +148,7 @@ def test_few_comparable_decisions_are_counted_on_the_page_beside_a_wide_interval
     said(capsys, few, "--rule", rule, "--report", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     top = page[page.index("<header") : page.index("</header>")]
-    assert '<p class="big">0.11 <span>agreement index (95% interval -0.41 to 0.43)' in top
+    assert '<p class="big">0.11 <span>agreement index, 95% interval -0.41 to 0.43</span>' in top
     for number in ("32", "14", "64 of 4,454"):
         assert f"<dd>{number}</dd>" in top
     assert "of the comparable decisions (14 of 32) contradict" in page[page.index("</header>") :]

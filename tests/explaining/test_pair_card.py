@@ -89,3 +89,19 @@ def test_outputs_are_shown_by_their_labels_in_cards_and_text():
     monitor = lw.Monitor(lw.Rule(epsilon=1, output_labels={"a": "granted"}))
     monitor.observe([0.0], "a")
     assert "granted" in str(monitor.observe([0.0], "b").explain())
+
+
+def test_a_card_says_how_many_similar_cases_disagree():
+    rule = lw.Rule(
+        features={"age": lw.Feature("number", tolerance=5)},
+        output_column="risk",
+        output_labels={"1": "declined"},
+    )
+    monitor = lw.Monitor(rule, support=True)
+    monitor.load([{"age": 40, "risk": risk} for risk in [0, 1, *[0] * 39]])
+    (pair,) = monitor.observe({"age": 41, "risk": 0}).explain().pairs
+    sentence = "1 of 41 earlier similar cases was declined."
+    assert sentence in pair_card(pair, rule) and str(pair).endswith(sentence)
+    assert pair.to_dict()["support"] == {"near": 41, "agree": 40}
+    pair = monitor.observe({"age": 41, "risk": 1}).explain(1).pairs[0]
+    assert pair.describe_support() == "41 of 42 earlier similar cases were answered differently."

@@ -83,7 +83,7 @@ def format_interval(agreement: Agreement) -> str:
 
 def _name_big(agreement: Agreement) -> str:
     interval = format_interval(agreement)
-    return f"agreement index{f' ({interval})' if interval else ''}: 0 is dice, 1 is always the same"
+    return f"agreement index{f', {interval}' if interval else ''}"
 
 
 def _describe_index(agreement: Agreement, rule: Rule) -> list[str]:
@@ -119,7 +119,8 @@ def _describe_opposed(agreement: Agreement) -> list[str]:
     sentences = []
     if of:
         chance = agreement.opposed_expected
-        clearly = f"; {agreement.opposed_clearly:,} clearly" if by_most else ""
+        clear = f"{agreement.opposed_clearly:,}" if agreement.opposed_clearly else "none"
+        clearly = f"; {clear} clearly" if by_most else ""
         sentences.append(
             f"{f'{by_most:,}' if by_most else 'None'} of {format_count(of, 'decision')} with at"
             f" least {FEWEST_SIMILAR} similar cases {'is' if by_most <= 1 else 'are'} opposed by"
