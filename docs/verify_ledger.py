@@ -50,7 +50,7 @@ for n, column, code, value, salt, commitment, stored in db.execute("SELECT * FRO
     words = sha256(words + b"W" + pack("<QQ", n, code) + commitment + column.encode()).digest()
     assert words == stored and words_said.get(n + 1, words.hex()) == words.hex(), f"word {n}"
 
-begin = at = 120 + 8 * layout.get("outputs", 1)  # of the input in a record
+begin = at = 128 + 8 * layout.get("outputs", 1)  # of the input in a record
 protected = []  # columns, and where their codes are in a record
 for name, kind in layout.get("columns", [("", layout.get("type", "<f0"))]):
     if rule.get("features", {}).get(name, {}).get("kind") == "protected":
@@ -72,9 +72,9 @@ def check_values(row, data):
     (key,) = db.execute("SELECT key FROM key WHERE row = ?", (row,)).fetchone() or (None,)
     name = b"t" + key.encode() if isinstance(key, str) else b"i" + pack("<q", key or 0)
     named = bytes(32) if key is None else sha256(name).digest()
-    made = sha256(data[:16] + named + data[120 : begin + size]).digest()
+    made = sha256(data[:16] + named + data[128 : begin + size]).digest()
     unfinished = any(data[:16])  # the salt goes last: this erasure was interrupted
-    gone = row in erased and key is None and (unfinished or not any(data[120:]))
+    gone = row in erased and key is None and (unfinished or not any(data[128:]))
     assert made == data[16:48] or gone, f"row {row}"
     return key is not None
 
@@ -118,7 +118,7 @@ for *event, start, stop, last, stored in db.execute(
         assert start is not None or stop is last is None, f"event {n}"
         continue
     data = [record(row) for row in range(start, stop)]
-    bounds = {"decisions": slice(16, 80), "verdicts": slice(80, 120), "judged": slice(16, 120)}[
+    bounds = {"decisions": slice(16, 80), "verdicts": slice(80, 128), "judged": slice(16, 128)}[
         kind
     ]
     told = pack("<QQ", start, stop) + b"".join(one[bounds] for one in data)

@@ -44,7 +44,7 @@ LIGHT = {
     "a rule that is proposed": (
         "import likewise as lw\n"
         "rows = [{'income': i / 7, 'granted': 'yes' if i % 2 else 'no'} for i in range(50)]\n"
-        "assert 'income' in lw.propose_rule(rows, output='granted').features",
+        "assert 'income' in lw.propose_rule(rows, output='granted').rule.features",
         FILES,
     ),
     "a client": (

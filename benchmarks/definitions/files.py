@@ -162,9 +162,9 @@ def _mixed(later: Array, earlier: Array) -> int:
 
 def audit_in_cells(given: Mapping[str, Any]) -> Row:
     """Audit the same files cell by cell."""
-    from likewise.audit.cell_folder import AuditFolder
-    from likewise.audit.cells import audit_partitioned
-    from likewise.audit.job import InlineRunner, Job, ProcessRunner
+    from likewise.auditing.cell_folder import AuditFolder
+    from likewise.auditing.cells import audit_partitioned
+    from likewise.auditing.job import InlineRunner, Job, ProcessRunner
     from likewise.sources.binding import bind_vectors
 
     files = tuple(sorted(map(str, Path(given["folder"]).glob("*.parquet"))))

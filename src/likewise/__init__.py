@@ -21,6 +21,8 @@ from likewise.version import __version__
 
 if TYPE_CHECKING:
     from likewise import client, errors
+    from likewise.auditing.audit_data import audit
+    from likewise.auditing.compare_data import compare
     from likewise.client.client import connect
     from likewise.errors import LikewiseError
     from likewise.ledger.backups import back_up, restore
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from likewise.monitor.readers.protocol import Decision
     from likewise.monitor.replaying import Replay, replay
     from likewise.monitor.sensitivity import vary
-    from likewise.proposing.proposal import propose_rule
+    from likewise.proposing.propose_rule import propose_rule
     from likewise.queueing.answers import Receipt
     from likewise.queueing.buffer import buffered
     from likewise.rule.burst import Burst
@@ -72,14 +74,16 @@ _HOMES = {
     "WatchedEstimator": "watching.estimator",
     "Witness": "verdict.witnesses",
     "Witnesses": "verdict.witnesses",
+    "audit": "auditing.audit_data",
     "back_up": "ledger.backups",
     "buffered": "queueing.buffer",
     "calibrate": "monitor.calibration",
     "cluster": "sharding.open_cluster",
+    "compare": "auditing.compare_data",
     "connect": "client.client",
     "migrate": "monitor.migration",
     "open": "monitor.opening",
-    "propose_rule": "proposing.proposal",
+    "propose_rule": "proposing.propose_rule",
     "replay": "monitor.replaying",
     "restore": "ledger.backups",
     "vary": "monitor.sensitivity",
@@ -109,11 +113,13 @@ __all__ = [
     "Witness",
     "Witnesses",
     "__version__",
+    "audit",
     "back_up",
     "buffered",
     "calibrate",
     "client",
     "cluster",
+    "compare",
     "connect",
     "errors",
     "migrate",

@@ -6,9 +6,9 @@ from dataclasses import fields
 import numpy as np
 
 import likewise as lw
-from likewise.audit.cell_folder import AuditFolder
-from likewise.audit.cells import audit_partitioned
-from likewise.audit.job import AuditOptions, Job
+from likewise.auditing.cell_folder import AuditFolder
+from likewise.auditing.cells import audit_partitioned
+from likewise.auditing.job import AuditOptions, Job
 from likewise.sources.binding import bind_features, bind_vectors
 from tests.support.lazily import polars as pl
 

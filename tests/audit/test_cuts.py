@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from likewise.audit.cell_cuts import COPIES, Cut, CutTree, Reach, choose_cuts
+from likewise.auditing.cell_cuts import COPIES, Cut, CutTree, Reach, choose_cuts
 
 
 def cells_of(cuts, points):

@@ -13,10 +13,10 @@ PROGRAM = """
 import json, re, sys
 from pathlib import Path
 import likewise as lw
-from likewise.audit import spreading
-from likewise.audit.cells import audit_partitioned
+from likewise.auditing import spreading
+from likewise.auditing.cells import audit_partitioned
 from tests.audit.cells import bound
-from likewise.audit.job import Job
+from likewise.auditing.job import Job
 from tests.support.lazily import polars as pl
 
 folder, name, cell_rows = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])

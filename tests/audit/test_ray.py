@@ -27,8 +27,8 @@ import json, sys
 from pathlib import Path
 import polars as pl
 import likewise as lw
-from likewise.audit.job import Job
-from likewise.audit.job import RayRunner
+from likewise.auditing.job import Job
+from likewise.auditing.job import RayRunner
 from tests.audit.cells import audited, bound
 
 folder, *names = map(Path, sys.argv[1:])

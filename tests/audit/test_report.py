@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from likewise.audit import cells as finishing
+from likewise.auditing import cells as finishing
 from likewise.cli import audit
 from tests.support.commands import likewise
 from tests.support.lazily import polars as pl

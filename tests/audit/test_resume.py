@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.audit.cell_folder import AuditFolder
-from likewise.audit.cells import audit_partitioned, encode_totals
-from likewise.audit.job import ProcessRunner
+from likewise.auditing.cell_folder import AuditFolder
+from likewise.auditing.cells import audit_partitioned, encode_totals
+from likewise.auditing.job import ProcessRunner
 from likewise.errors import BadFile
 from tests.audit.cells import audited, job_over, judged_by_one, vectors
 from tests.support.lazily import polars as pl
@@ -38,7 +38,7 @@ def live(job, workers):
 def killed(job, seconds, workers):
     """Start an audit and kill it after so long; whether it came to its end before."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["likewise.audit.cells", "tests.audit.cells"])
+    context.set_forkserver_preload(["likewise.auditing.cells", "tests.audit.cells"])
     life = context.Process(target=live, args=(job, workers))
     life.start()
     life.join(seconds)

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.audit import cells, ordering, spreading
-from likewise.audit.cell_folder import AuditFolder, read_json, write_json
-from likewise.audit.spreading import CellPlan, ChunkLoader, plan_cells
+from likewise.auditing import cells, ordering, spreading
+from likewise.auditing.cell_folder import AuditFolder, read_json, write_json
+from likewise.auditing.spreading import CellPlan, ChunkLoader, plan_cells
 from likewise.sources.protocol import Chunk
 from tests.audit.cells import audited, job_over, judged_by_one, parts_of, vectors
 from tests.audit.test_cuts import random_cuts

@@ -198,7 +198,7 @@ def test_report_is_written_whole(folder, tmp_path, capsys):
 
 
 def test_curve_of_a_long_file_says_from_how_many_it_is(folder, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("likewise.audit.pipeline.FIRST_ROWS", 1_000)
+    monkeypatch.setattr("likewise.auditing.pipeline.FIRST_ROWS", 1_000)
     page = tmp_path / "page.html"
     told = found(capsys, "audit", folder / "n.csv", *QUICK, "--report", page)
     assert (told["rows"], told["curve"]["decisions"]) == (3_000, 1_000)

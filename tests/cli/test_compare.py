@@ -74,7 +74,11 @@ def test_two_files_have_the_planted_pairs(folder, capsys):
     assert counts(found) == (7, 3, 5)
     assert (found["a"]["comparable"], found["a"]["violations"]) == (26, 8)
     assert (found["b"]["comparable"], found["b"]["violations"]) == (26, 12)
-    assert found["difference"]["value"] == pytest.approx(12 / 26 - 8 / 26)
+    assert found["test"]["tested_by"] == "swapped answers"
+    apart = found["b"]["agreement"]["index"] - found["a"]["agreement"]["index"]
+    assert found["test"]["difference"] == pytest.approx(apart)
+    assert found["beyond_chance"] == (found["p"] <= 0.05)
+    assert (found["effect"]["value"], found["effect"]["how"]["code"]) == (None, "too-few")
     assert found["matched_by"] == "keys"
     shown = found["new"]["examples"][0]
     assert {shown["row_line"], shown["witness_line"]} == {12, 13}
@@ -91,7 +95,8 @@ def test_a_file_and_a_ledger_and_two_ledgers_say_the_same(folder, capsys):
         rule = ["--rule", "rule.toml"] if two == ("old.csv", "new.csv") else []
         found = compared(capsys, *two, *rule)
         assert counts(found) == counts(expected)
-        assert found["difference"] == expected["difference"]
+        for name in ("beyond_chance", "p", "test", "effect", "balance"):
+            assert found[name] == expected[name]
         assert found["common_cases"] == 52
 
 
@@ -160,18 +165,21 @@ def test_nothing_comparable_in_one_of_them_is_said_first(folder, capsys):
         capsys, "compare", "alone.csv", "new.csv", "--rule", "rule.toml", "--report", "p.html"
     )
     assert said.out.startswith("Nothing could be compared in alone.csv, so nothing follows")
-    assert "nothing comparable" in (folder / "p.html").read_text()
+    assert (
+        "no agreement index" in said.out
+        and 'class="hero nothing"' in (folder / "p.html").read_text()
+    )
     found = compared(capsys, "alone.csv", "new.csv", "--rule", "rule.toml")
-    assert found["difference"] is None and found["a"]["rate_among_comparable"] is None
+    assert found["beyond_chance"] is None and found["p"] is None and found["how"]["code"]
+    assert found["a"]["rate_among_comparable"] is None
 
 
 def test_what_is_said_names_both_and_shows_a_pair_of_each_kind(folder, capsys):
     said = run(capsys, "compare", "old.csv", "new.csv", "--rule", "rule.toml", "--report", "p.html")
     lines = said.out.split("\n")
-    assert lines[0] == (
-        "new.csv contradicts itself more often than old.csv: by 15.4 points, among comparable"
-        " decisions."
-    )
+    assert lines[0].startswith("No difference goes beyond chance: on the same cases, new.csv")
+    assert "That does not show that they are alike." in said.out.replace("\n", " ")
+    assert "more than chance" not in said.out
     assert "New, in new.csv" in lines and "Gone, in old.csv" in lines
     assert "Persisting, in new.csv" in lines
     assert "5 persist, 7 are new in new.csv, 3 are gone." in said.out.replace("\n", " ")
@@ -290,7 +298,7 @@ def test_compare_takes_times_and_a_span_too(folder, capsys):
     for side in ("a", "b"):
         assert {name: found[side][name] for name in expected} == expected
     assert counts(found) == (0, 0, expected["pairs"])
-    assert found["difference"]["value"] == 0
+    assert found["beyond_chance"] in (False, None)
 
 
 @pytest.mark.parametrize(

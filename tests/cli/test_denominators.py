@@ -396,7 +396,7 @@ def test_evidence_names_bytes_command_order_and_what_was_left_out(timed_rule, tm
 def test_curve_from_a_part_says_so_among_how_it_was_computed(
     timed_rule, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("likewise.audit.pipeline.FIRST_ROWS", 100)
+    monkeypatch.setattr("likewise.auditing.pipeline.FIRST_ROWS", 100)
     page = tmp_path / "page.html"
     path = written(tmp_path / "d.csv", stream(300))
     said(capsys, path, "--rule", timed_rule, "--report", page)

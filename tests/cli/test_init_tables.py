@@ -168,7 +168,8 @@ def mortgages(count=1_989, seed=3):
 def test_where_nothing_is_alike_the_rule_is_loosened_and_says_so(init):
     found, rule = init(mortgages())
     trial = found["trial"]
-    assert trial["first_proposed"] == {"decisions": 1_989, "comparable": 0, "violations": 0}
+    counts = {"decisions": 1_989, "comparable": 0, "violations": 0}
+    assert trial["first_proposed"] == {**counts, "rate_among_comparable": None}
     assert trial["decisions"] == 1_989 and trial["comparable"] >= 0.05 * 1_989
     wider, left_out = [note for note in found["notes"] if note["about"] == "loosened"]
     assert {rule.features[name].kind for name in left_out["columns"]} == {"ignore"}
@@ -200,7 +201,8 @@ def credits(seed=5):
 def test_32_of_4454_comparable_is_not_enough(init):
     found, _ = init(credits(), "--output-column", "Status")
     trial = found["trial"]
-    assert trial["first_proposed"] == {"decisions": 4_454, "comparable": 32, "violations": 14}
+    counts = {"decisions": 4_454, "comparable": 32, "violations": 14}
+    assert trial["first_proposed"] == {**counts, "rate_among_comparable": 14 / 32}
     assert trial["comparable"] >= 0.05 * 4_454
     assert trial["rate_among_comparable"] == trial["violations"] / trial["comparable"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from likewise.audit import pair_files
-from likewise.audit.kept_rows import KeptRows
+from likewise.auditing import pair_files
+from likewise.auditing.kept_rows import KeptRows
 from likewise.cli import input_files, main
 from likewise.reports import workbook
 from likewise.sources.protocol import Chunk
@@ -329,7 +329,7 @@ def test_kept_rows_are_taken_as_they_were_added_whatever_their_types():
 
 @pytest.mark.parametrize("size", [1, 3, 1_000])
 def test_kept_rows_do_not_depend_on_chunks(size, monkeypatch):
-    monkeypatch.setattr("likewise.audit.kept_rows._TOGETHER", 10)
+    monkeypatch.setattr("likewise.auditing.kept_rows._TOGETHER", 10)
     rng = np.random.default_rng(3)
     frame = pl.DataFrame({"a": rng.random(100), "b": [f"t{i}" for i in range(100)]})
     kept = KeptRows(["a", "b"], [], "line")

@@ -109,7 +109,6 @@ MODULES = (
     "tables.printing",
     "monitor.sensitivity",
     "reports.findings",
-    "reports.finding_words",
     "verdict.html",
 )
 

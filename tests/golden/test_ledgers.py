@@ -18,9 +18,9 @@ from tests.support.refusals import raises
 GOLDEN = Path(__file__).parent / "ledger-2"
 HEADS = {
     "table": "likewise-head 2 50 5"
-    " 3aa954ca3b69d8d1ab3c117977adf1cd149f3556a9adc739b9463f539264bef9",
+    " 673f8783c8af2c3a10f3bb412ae433226c8badaa8827e368b2c6fe69c03a61fc",
     "vectors": "likewise-head 2 20 22"
-    " a8d94be8cc555cbb4a9d4410cbe1d15e9b72db3054892243d804e87f21d09372",
+    " 4c533ca4fccf2c7674184aed5638e6e81cb7fb09a3f363f560ad7f4d7224ec2c",
 }
 
 

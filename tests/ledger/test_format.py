@@ -158,8 +158,9 @@ FIELDS = {
     "neighbours": 113,
     "alarm": 116,
     "comparable": 118,
-    "output": 123,
-    "input": 133,
+    "near": 122,
+    "output": 131,
+    "input": 141,
 }
 
 
@@ -170,13 +171,13 @@ def test_altered_record_is_found(lived, tmp_path, at):
     name = path / f"{8 * 64:012}.rows"
     content = bytearray(name.read_bytes())
     size = len(content) // 64
-    assert size == 120 + 8 + 3 * 8
+    assert size == 128 + 8 + 3 * 8
     content[7 * size + at] ^= 1
     name.write_bytes(content)
     with lw.Ledger(path) as ledger:
         found = ledger.verify()
     assert not found.ok
-    in_its_run = at in (FIELDS["time"], FIELDS["position"], FIELDS["model"]) or 80 <= at < 120
+    in_its_run = at in (FIELDS["time"], FIELDS["position"], FIELDS["model"]) or 80 <= at < 128
     assert found.bad_row in ((512, 519) if in_its_run else (519,)), found
     assert independent(path).returncode != 0
 

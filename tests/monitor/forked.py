@@ -120,7 +120,7 @@ def a_watched_model_answers(folder):
 
 def a_watched_ledger_leaves_the_model_alone(folder):
     ledger = lw.open(folder / "ledger", RULE, durability="batch", batch_seconds=0.01)
-    model = lw.watch(lambda x: int(x[0] > 0.5), ledger, on_failure="record")
+    model = lw.watch(lambda x: int(x[0] > 0.5), ledger, on_failure="record", wait_seconds=20)
     rng = np.random.default_rng(1)
     end = busy(lambda: model(rng.random(3)))
     forks_often(

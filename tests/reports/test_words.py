@@ -8,7 +8,7 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.reports.finding_words import describe_findings, describe_rule, describe_shares
+from likewise.reports.finding_words import describe_findings, describe_shares
 from likewise.tables.printing import format_number, join_names, percent
 from tests.support.looping import each
 from tests.support.report_streams import RULE, found, people
@@ -18,7 +18,7 @@ RULES = sorted((Path(__file__).parents[2] / "examples" / "rules").glob("*.toml")
 
 def near(**changes):
     features = {"x": Feature("number", tolerance=5), **changes.pop("features", {})}
-    return describe_rule(lw.Rule(features=features, output_column="z", **changes))
+    return lw.Rule(features=features, output_column="z", **changes).explain().lines
 
 
 @each(
@@ -35,7 +35,7 @@ def near(**changes):
     ],
 )
 def test_likeness_of_vectors(rule, words):
-    assert words in describe_rule(rule)[0]
+    assert words in rule.explain().lines[0]
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_likeness_of_vectors(rule, words):
 )
 def test_models_that_are_compared(compare, words):
     assert words in near(compare=compare)
-    assert words in describe_rule(lw.Rule("linf", 1, compare=compare))
-    assert not any("model" in line for line in describe_rule(lw.Rule("linf", 1)))
+    assert words in lw.Rule("linf", 1, compare=compare).explain().lines
+    assert not any("model" in line for line in lw.Rule("linf", 1).explain().lines)
 
 
 @each(
@@ -111,11 +111,11 @@ def test_difference(changes, words):
 @pytest.mark.parametrize("metric", ["linf", "l1", "l2", "tv"])
 def test_difference_of_probabilities(metric):
     rule = lw.Rule(epsilon=1, output="probabilities", output_metric=metric, delta=0.2)
-    assert "differ" in describe_rule(rule)[1] and "by more than 0.2" in describe_rule(rule)[1]
+    assert "differ" in rule.explain().lines[1] and "by more than 0.2" in rule.explain().lines[1]
 
 
 def test_notes_say_what_else_holds():
-    told = describe_rule(dataclasses.replace(RULE, protected_must_differ=True))
+    told = dataclasses.replace(RULE, protected_must_differ=True).explain().lines
     assert "sex and race are protected: they do not affect whether decisions are similar." in told
     assert "Only pairs that differ in a protected column count." in told
     assert "Ignored: note." in told
@@ -127,7 +127,7 @@ def test_notes_say_what_else_holds():
 @pytest.mark.parametrize("path", RULES, ids=lambda path: path.stem)
 def test_every_compared_column_of_an_example_is_told(path):
     rule = lw.Rule.from_toml(path.read_text(encoding="utf-8"))
-    told = describe_rule(rule)
+    told = rule.explain().lines
     for name, feature in rule.features.items():
         if feature.is_compared:
             assert any(name in re.split(r", | and |: |- ", one) for one in told if one[0] == "-")

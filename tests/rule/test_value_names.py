@@ -6,7 +6,6 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.reports.finding_words import describe_rule
 from likewise.rule.value_names import name_value
 from tests.support.refusals import raises
 
@@ -31,7 +30,7 @@ def test_labels_survive_toml_and_pickle():
     assert rule.output_labels == (("1", "approved"), ("0", "declined"))
     assert lw.Rule.from_toml(rule.to_toml()) == rule == pickle.loads(pickle.dumps(rule))
     assert hash(rule) == hash(lw.Rule.from_toml(rule.to_toml()))
-    assert "The output that everyone wants: approved." in describe_rule(rule)
+    assert "The output that everyone wants: approved." in rule.explain().lines
 
 
 def test_labels_are_no_part_of_a_fingerprint():

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import likewise as lw
-from likewise.audit.job import RayRunner
+from likewise.auditing.job import RayRunner
 from likewise.errors import BadRule
 from likewise.runtime.machine import explain_unreachable
 from tests.support.brokers import free_port

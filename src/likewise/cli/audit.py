@@ -1,12 +1,12 @@
 """`likewise audit`: judge a file of decisions, or several, from beginning to end.
 
-The work is in audit/pipeline.py; audit_summary.py prints the result.
+The work is in auditing/pipeline.py; audit_summary.py prints the result.
 """
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -19,12 +19,7 @@ from likewise.cli.input_files import (
     refuse_unwritable,
     say_remarks,
 )
-from likewise.cli.terminal import progress, say_on_stderr
-
-if TYPE_CHECKING:
-    from likewise.monitor.monitor import Monitor
-    from likewise.rule.burst import Burst
-    from likewise.rule.rule import Rule
+from likewise.cli.terminal import print_json, progress, say_on_stderr
 
 LEAST_CELL_ROWS = 1_000
 """Smaller cells would be very many, each with some files, and hold mostly copies."""
@@ -118,9 +113,17 @@ def audit(
     Exit codes: 0 fine, 1 more violations than --max-rate allows or less agreement than
     --min-index asks for, 2 bad usage, 3 bad data, or what is limited cannot be told.
     """
-    from likewise.audit.job import CELL_ROWS, AuditOptions, PartitionOptions, expand_files, name_of
-    from likewise.audit.pipeline import audit_file
-    from likewise.cli.audit_summary import AuditLimits, print_audit_json, print_summary
+    from likewise.auditing.job import (
+        CELL_ROWS,
+        AuditOptions,
+        PartitionOptions,
+        expand_files,
+        name_of,
+    )
+    from likewise.auditing.limits import AuditLimits
+    from likewise.auditing.opened_data import open_new_ledger
+    from likewise.auditing.pipeline import audit_file
+    from likewise.cli.audit_summary import print_summary
     from likewise.cli.rule_options import bind_rule
 
     burst_rule = o.make_burst(burst, alarm)
@@ -160,7 +163,7 @@ def audit(
         o.require_model_column(binding.rule, model_column)
         monitor = None
         if ledger is not None:
-            monitor = _open_new_ledger(ledger, binding.rule, burst_rule, max_ahead)
+            monitor = open_new_ledger(ledger, binding.rule, burst_rule, max_ahead)
             stack.enter_context(monitor)
         name = source.name if cells is None else name_of(data)
         bar = stack.enter_context(progress(f"judging {name}"))
@@ -171,19 +174,18 @@ def audit(
             reopen=lambda: reading.open_quietly(data[0]),
             ledger=monitor,
             progress=bar.update,
+            limits=limits,
         )
     say_remarks(audited.source.name, audited.source.remarks, several=len(data) > 1)
     if report is not None:
-        from likewise.reports.report_page import write_page
-
         with refuse_unwritable(report):
-            write_page(audited.findings, report)
+            audited.save(report)
     if json:
-        print_audit_json(audited, limits, pairs=out is not None)
+        print_json(audited.to_dict())
     else:
         written = {"report": report, "partition": partition, "ledger": ledger, "out": out}
-        print_summary(audited, limits, written)
-    is_kept = limits.is_kept(audited.findings)
+        print_summary(audited, written)
+    is_kept = audited.within_limit
     for kept, why in limits.check(audited.findings):
         if kept is None:
             say_on_stderr(f"likewise: {why}")
@@ -194,7 +196,7 @@ def audit(
 
 def _check_combinations(values: Mapping[str, Any], data: Sequence[str]) -> None:
     """Raise CommandError if options do not go together."""
-    from likewise.audit.job import CELL_ROWS
+    from likewise.auditing.job import CELL_ROWS
 
     cells = values["partition"] is not None
     if not cells and len(data) != 1:
@@ -230,20 +232,3 @@ def _check_combinations(values: Mapping[str, Any], data: Sequence[str]) -> None:
         raise CommandError(
             "--ray and --workers do not go together: a cluster knows how many it has."
         )
-
-
-def _open_new_ledger(
-    path: Path, rule: "Rule", burst: "Burst | None", max_ahead: str | None
-) -> "Monitor":
-    """Open a monitor whose ledger has no decisions yet."""
-    from likewise.monitor import opening
-
-    settings: dict[str, Any] = {} if max_ahead is None else {"max_ahead": max_ahead}
-    monitor = opening.open(path, rule, durability="batch", burst=burst, comparable=True, **settings)
-    if monitor.rows:
-        with monitor:
-            raise CommandError(
-                f"--ledger {path} has {monitor.rows:,} decisions already. An audit begins a ledger:"
-                " name a new folder; to go on with one: likewise watch --ledger."
-            )
-    return monitor

@@ -1,6 +1,7 @@
 """The list of all commands of `likewise`, in the order in which `--help` shows them."""
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,8 +74,7 @@ def demo(
 
 def _join_lines(docstring: str | None) -> str:
     """Make each paragraph one line: the terminal wraps it to its width."""
-    paragraphs = inspect.cleandoc(docstring or "").split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(docstring or ""))
 
 
 def _add(*commands: Callable[..., int], **panel: Any) -> None:

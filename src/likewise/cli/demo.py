@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.audit.kept_rows import KeptRows
+from likewise.auditing.kept_rows import KeptRows
 from likewise.cli.demo_loans import (
     DECISIONS,
     RULE,
@@ -37,7 +37,7 @@ from likewise.monitor.calibration import calibrate, calibrate_like_cases
 from likewise.monitor.monitor import Monitor
 from likewise.monitor.readers.protocol import Decision
 from likewise.reports.evidence import Evidence, JudgingOrder
-from likewise.reports.finding_words import describe_findings, describe_rule
+from likewise.reports.finding_words import describe_findings
 from likewise.reports.findings import Findings, Tally, curve_of
 from likewise.reports.report_page import write_page
 from likewise.rule.rule import Rule
@@ -183,8 +183,7 @@ def watch_rows(rows: list[Row], command: str | None = None) -> Findings:
     kept_rows = KeptRows(["district"], ["district"], "line")
     lines = np.arange(len(rows)) + 2  # below the header
     kept_rows.add(Chunk(rows, lines, times=np.array(days, dtype="datetime64[us]")))
-    worst = tuple(map(kept_rows.add_origins, findings.worst))
-    return replace(findings, curve=curve, worst=worst)
+    return kept_rows.add_all_origins(replace(findings, curve=curve))
 
 
 def _write_files(folder: Path, rows: list[Row], findings: Findings) -> list[str]:
@@ -228,7 +227,7 @@ def _describe_stream() -> str:
 
 def _describe_findings(findings: Findings) -> str:
     lines = ["What counts as similar", ""]
-    for words in describe_rule(findings.rule):
+    for words in findings.rule.explain().lines:
         lines.append(_paragraph(words.removeprefix("- "), "    - " if words[0] == "-" else "  "))
     lines += ["", "What was found", ""]
     before = [span for span in findings.by_time if str(span.start) < UPDATED_ON.isoformat()]

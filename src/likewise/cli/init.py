@@ -6,12 +6,13 @@ the rule mark what is a guess. If names do not tell which column is the output, 
 """
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from likewise.cli import options as o
-from likewise.cli.exit_codes import DATA, FINE, CommandError
+from likewise.cli.exit_codes import FINE, CommandError
 from likewise.cli.input_files import ReadingOptions, check_output_path, write_text
 from likewise.cli.terminal import (
     ask_text,
@@ -22,15 +23,12 @@ from likewise.cli.terminal import (
     say_lines,
     say_on_stderr,
 )
+from likewise.errors import BadTable
 
 if TYPE_CHECKING:
     from likewise.proposing.output_column import OutputGuess
     from likewise.proposing.profile import Profile
-    from likewise.proposing.propose_rule import ProposedRule
-    from likewise.sources.remarks import Remark
-
-SAMPLE = 100_000
-_NAMES = 6  # of columns in a line
+    from likewise.proposing.propose_rule import Proposal
 
 
 @o.with_option_groups("on_bad_row")
@@ -51,9 +49,10 @@ def init(
 
     likewise init decisions.csv --output-column approved
     """
+    from likewise.proposing.first_rows import read_sample
     from likewise.proposing.output_column import OutputGuess
     from likewise.proposing.profile import profiles_of
-    from likewise.proposing.propose_rule import propose_and_try
+    from likewise.proposing.propose_rule import check_named, propose_and_try
     from likewise.tables.frames import table_columns
 
     printed = str(out) == "-"
@@ -64,8 +63,11 @@ def init(
                 f"{out} is there already. Write to another file with --out, or say --force."
             )
     data_words = reading.to_command(data)
-    sample = _read_sample(reading, data, output_column)
-    name = sample.name
+    with reading.open(data) as source:
+        name = source.name
+        check_named(name, output_column, source.columns)
+        with progress(f"reading {name}"):
+            sample = read_sample(source)
     with progress(f"looking at {name}"):
         profiles = profiles_of(table_columns(sample.table))
     guess = (
@@ -75,13 +77,14 @@ def init(
     )
     with progress(f"trying a rule on {name}"):
         outputs = output_column or [guess.column]
-        proposed = propose_and_try(sample.table, profiles, outputs, name, guess.note)
+        proposed = propose_and_try(profiles, outputs, name, guess.note)
     if printed:
         say_lines(proposed.text.removesuffix("\n"), wrap=False)
     else:
         write_text(out, proposed.text)
     if json:
-        _print_json(proposed, None if printed else out, sample.remarks)
+        numbers = replace(proposed, reading=sample.remarks).to_dict()
+        print_json({"out": None if printed else str(out), **numbers})
     elif not printed:
         _print_next(proposed, data_words, out)
     if sample.unreadable:
@@ -89,50 +92,12 @@ def init(
     return FINE
 
 
-class _Sample(NamedTuple):
-    """Holds the first rows of a file, and what to say about reading it."""
-
-    name: str
-    table: Any
-    unreadable: str
-    """What to say about rows that could not be read, if there are any."""
-    remarks: "Sequence[Remark]"
-    """Remarks on how the file was read."""
-
-
-def _read_sample(reading: "ReadingOptions", data: str, outputs: Sequence[str]) -> _Sample:
-    from likewise.proposing.first_rows import first_rows
-
-    with reading.open(data) as source:
-        name = source.name
-        absent = [column for column in outputs if column not in source.columns]
-        if absent:
-            raise CommandError(_describe_absent(name, absent[0], source.columns), DATA)
-        with progress(f"reading {name}"):
-            table, refused = first_rows(source, SAMPLE)
-        first = f"{source.describe_place(refused[0].place)}: {refused[0].why}" if refused else ""
-    if len(table) == 0 and refused:
-        raise CommandError(first, DATA)
-    if len(table) == 0:
-        raise CommandError(
-            f"{name} has a header and no rows; a rule is proposed from values.", DATA
-        )
-    unreadable = f"{len(refused):,} rows could not be read. The first: {first}" if refused else ""
-    return _Sample(name, table, unreadable, source.remarks)
-
-
-def _describe_absent(source: str, column: str, columns: Collection[str]) -> str:
-    from likewise.tables.known_names import did_you_mean
-
-    listed, meant = ", ".join(map(repr, columns)), did_you_mean(column, columns) or "."
-    return f"{source} has no column {column!r}; it has {listed}{meant}"
-
-
 def _guess_output_column(
     profiles: "Mapping[str, Profile]", name: str, data_words: str, *, ask: bool
 ) -> "OutputGuess":
     """Find the output column by its name, or ask at the terminal."""
     from likewise.proposing.output_column import OutputGuess, candidates, guess_output
+    from likewise.proposing.propose_rule import check_named
 
     guess = guess_output(profiles)
     if guess is not None:
@@ -147,7 +112,10 @@ def _guess_output_column(
         column = answer if answer in profiles else by_number.get(answer, answer)
         if column in profiles:
             return OutputGuess(column, "")
-        raise CommandError(_describe_absent(name, answer, profiles))
+        try:
+            check_named(name, [answer], profiles)
+        except BadTable as error:
+            raise CommandError(str(error)) from None
     example = likely[0] if likely else next(iter(profiles))
     raise CommandError(
         f"{question} The names do not tell. Say it: likewise init {data_words}"
@@ -157,56 +125,19 @@ def _guess_output_column(
     )
 
 
-def _print_json(proposed: "ProposedRule", out: Path | None, remarks: "Sequence[Remark]") -> None:
-    rule = proposed.rule
-    print_json(
-        {
-            "out": None if out is None else str(out),
-            "output_column": rule.output_column,
-            "output": rule.output,
-            "delta": rule.delta,
-            "kinds": {name: feature.kind for name, feature in (rule.features or {}).items()},
-            "notes": [note.to_dict() for note in proposed.notes],
-            "trial": proposed.loosened and proposed.loosened.to_dict(),
-            "rule": proposed.text,
-            "remarks": [remark.to_dict() for remark in remarks],
-        }
-    )
-
-
-def _print_next(proposed: "ProposedRule", data: str, out: Path) -> None:
-    features = proposed.rule.features or {}
+def _print_next(proposed: "Proposal", data: str, out: Path) -> None:
     say(f"Wrote {out}, a proposal: read it, and correct what is wrong.")
     say()
-    for words, kinds in (
-        ("columns compared", ("number", "ordinal", "category")),
-        ("protected, by their names", ("protected",)),
-        ("not compared", ("ignore", "key")),
-    ):
-        names = [name for name, feature in features.items() if feature.kind in kinds]
-        say(f"  {words}: {len(names):,}" + (f" ({_join_names(names)})" if names else ""))
-    say(f"  the output: {_join_names(proposed.rule.output_columns)}")
+    for line in proposed.overview:
+        say(f"  {line}")
     say()
-    _print_notes(proposed)
+    if proposed.notes:
+        say("Check these:")
+        for line in proposed.remarks:
+            say(f"  {line}")
+        say()
     if loosened := proposed.loosened:
         for line in loosened.sentences():
             say(line, "bold" if loosened.trial.comparable else "bold red")
     say()
     say(f"Then: likewise audit {data} --rule {out} --report page.html")
-
-
-def _print_notes(proposed: "ProposedRule") -> None:
-    """Print the notes, with one line for all columns that have the same note."""
-    columns_by_text: dict[str, list[str]] = {}
-    for note in proposed.notes:
-        columns_by_text.setdefault(note.text, []).extend(note.columns)
-    if not columns_by_text:
-        return
-    say("Check these:")
-    for text, columns in columns_by_text.items():
-        say(f"  {_join_names(columns)}: {text}")
-    say()
-
-
-def _join_names(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMES]) + ", …" * (len(names) > _NAMES)

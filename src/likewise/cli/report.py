@@ -93,7 +93,7 @@ def report(
 
     likewise report decisions.ledger --out page.html
     """
-    from likewise.audit.histories import audit_ledger
+    from likewise.auditing.histories import audit_ledger
     from likewise.cli.audit_summary import print_not_shown
     from likewise.reports.finding_words import describe_findings
     from likewise.reports.report_page import write_page

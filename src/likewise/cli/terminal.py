@@ -6,15 +6,13 @@ Invariant: the output holds printable characters and our own line feeds, on a te
 colours and a progress bar that vanishes. In a pipe it is plain text.
 """
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from threading import Timer
 from typing import TYPE_CHECKING, Any, TextIO
 
-from likewise.tables.printing import escape_unprintable
+from likewise.tables.printing import escape_unprintable, json_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,29 +111,6 @@ def _make_printable(text: str, stream: TextIO) -> str:
 
 def _is_unicode(stream: TextIO) -> bool:
     return stream.encoding is None or stream.encoding.lower().startswith("utf")
-
-
-def json_text(values: Mapping[str, Any], ascii_only: bool = True) -> str:
-    """Return one object on one line, as `print_json` prints it."""
-    dump = partial(json.dumps, ensure_ascii=ascii_only, allow_nan=False, default=str)
-    try:
-        text = dump(values)
-    except ValueError:
-        text = dump(_replace_infinite(values))
-    if text.isprintable():
-        return text
-    # An unprintable character can only be inside a string, where JSON has an escape for it.
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
-
-
-def _replace_infinite(value: Any) -> Any:
-    """Replace the numbers that JSON does not have by None."""
-    if isinstance(value, Mapping):
-        return {name: _replace_infinite(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_replace_infinite(item) for item in value]
-    infinite = isinstance(value, float) and not abs(value) < float("inf")
-    return None if infinite else value
 
 
 class Bar:

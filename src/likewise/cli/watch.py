@@ -11,8 +11,9 @@ from typing import Any
 
 from likewise.cli import options as o
 from likewise.cli.exit_codes import DATA, FINE, INTERRUPTED
-from likewise.cli.terminal import json_text, say_on_stderr
+from likewise.cli.terminal import say_on_stderr
 from likewise.cli.watch_options import WatchOptions
+from likewise.tables.printing import json_text
 
 
 @o.with_option_groups("person")

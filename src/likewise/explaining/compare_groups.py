@@ -234,7 +234,7 @@ def compare_groups(
             _group_column(past, column, alive[part], scores[part], points, persons)
             for column in chosen
         ]
-        neighbourhood = _scan_near_pairs(points, grouped, most_pairs)
+        neighbourhood = scan_near_pairs(points, grouped, most_pairs)
         if neighbourhood is not None:
             break
         share /= 2
@@ -325,7 +325,7 @@ def _group_column(
     return ColumnGroups(members, points.count, past.rule, column, _sign(past.rule))
 
 
-def _scan_near_pairs(
+def scan_near_pairs(
     points: LikePoints, columns: Sequence[ColumnGroups], most_pairs: int
 ) -> Rows | None:
     """Scan the near pairs once; return the neighbourhood of each point, None if too many pairs."""

@@ -25,9 +25,11 @@ from likewise.monitor.readers.table_reader import TableReader
 from likewise.rule.rule import Rule
 from likewise.tables.array_types import Floats, Rows
 from likewise.tables.normalize import sequence_of, to_number_array
-from likewise.tables.printing import with_bounded_repr
+from likewise.tables.printing import percent, with_bounded_repr
+from likewise.verdict.html import make_table
 
 _SAMPLE = 512  # decisions from which the first unit is chosen
+_SHOWN = (0.001, 0.01, 0.05, 0.1, 0.25)  # rates in a notebook
 _EPSILONS = (1e-150, 1e150)  # what a rule's epsilon can be
 
 
@@ -156,6 +158,16 @@ class Calibration:
         if path is not None:
             axes.figure.savefig(path)  # type: ignore[union-attr]
         return RatePlot(axes)
+
+    def _repr_html_(self) -> str | None:
+        title = f"{len(self):,} decisions, {len(self._sorted):,} with a contradiction in their past"
+        steps, rates = self.curve()
+        epsilons = [f"{steps[rates > rate][:1].min(initial=math.inf):.6g}" for rate in _SHOWN]
+        columns = {
+            "flagged at most": [percent(rate) for rate in _SHOWN],
+            f"with epsilon below ({self.rule.metric})": epsilons,
+        }
+        return make_table(title, columns)
 
     def __str__(self) -> str:
         count = len(self._sorted)

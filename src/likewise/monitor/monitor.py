@@ -29,6 +29,7 @@ from likewise.tables.copy_input import copy_input
 from likewise.tables.keys import Keys
 from likewise.tables.named_array import NAMELESS
 from likewise.tables.positions import Position, check_position
+from likewise.verdict.html import render_in_notebook
 from likewise.verdict.losses import Explanation
 from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.verdicts import Verdict, Verdicts
@@ -333,6 +334,11 @@ class Monitor:
         if rule.features is not None:
             near = f"{len(rule.features)} columns, {near}"
         return f"<Monitor: {len(self):,} decisions remembered, {near}{ledger}>"
+
+    def _repr_html_(self) -> str | None:
+        index = None if self.closed else str(self.explain())
+        rule = self.rule.explain()
+        return render_in_notebook("monitor/monitor.html", title=repr(self), rule=rule, index=index)
 
     # The disk, and the end
 

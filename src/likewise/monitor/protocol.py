@@ -6,7 +6,7 @@ methods of some monitors only ask `monitor.remote` or `monitor.core`, never for 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from likewise.explaining.past import Past
 from likewise.ledger.heads import Head
@@ -20,31 +20,6 @@ from likewise.verdict.verdicts import Verdict, Verdicts
 
 if TYPE_CHECKING:
     from likewise.monitor.core import MonitorCore  # loads the compiler
-
-
-class DecisionMetadata(TypedDict, total=False):
-    """The keyword arguments that come with one decision."""
-
-    key: Any
-    """The caller's own name for the decision, unique."""
-    time: Any
-    """When it was made, if that is not now."""
-    model: str | None
-    """Which model made it."""
-    source: str | None
-    """With a ledger: the sequence that it comes from."""
-    position: Position | None
-    """Its place there."""
-
-
-class BatchMetadata(TypedDict, total=False):
-    """The keyword arguments that come with many decisions: those of one, for each."""
-
-    keys: Sequence[Any] | None
-    times: Any
-    models: ForEach
-    sources: ForEach
-    positions: Sequence[Position | None] | None
 
 
 class AnyMonitor(Protocol):
@@ -112,12 +87,21 @@ class AnyMonitor(Protocol):
         self,
         x: Any,
         z: Any = FROM_ROW,
-        **metadata: Unpack[DecisionMetadata],
+        *,
+        key: Any = None,
+        time: Any = None,
+        model: str | None = None,
+        source: str | None = None,
+        position: Position | None = None,
     ) -> Verdict:
         """Compare a decision with the past, then make it part of the past.
 
         x       the input: a vector, a row of a table, or what the rule's embedder takes
         z       the output; may be left out where it is one of the row's columns
+        key     the caller's own name for the decision, unique
+        time    when it was made, if that is not now
+        model   which model made it
+        source, position    with a ledger: the sequence that it comes from, and its place there
         """
 
     def observe_many(
@@ -125,8 +109,12 @@ class AnyMonitor(Protocol):
         x: Any,
         z: Any = FROM_ROW,
         *,
+        keys: Sequence[Any] | None = None,
+        times: Any = None,
+        models: ForEach = None,
+        sources: ForEach = None,
+        positions: Sequence[Position | None] | None = None,
         threads: int | None = None,
-        **metadata: Unpack[BatchMetadata],
     ) -> Verdicts:
         """Observe many decisions, all or none; the verdicts are those of `observe` one by one.
 
@@ -147,7 +135,12 @@ class AnyMonitor(Protocol):
         self,
         x: Any,
         z: Any = FROM_ROW,
-        **metadata: Unpack[BatchMetadata],
+        *,
+        keys: Sequence[Any] | None = None,
+        times: Any = None,
+        models: ForEach = None,
+        sources: ForEach = None,
+        positions: Sequence[Position | None] | None = None,
     ) -> range:
         """Remember decisions without judging them; return their rows."""
 
@@ -203,8 +196,12 @@ class RemoteMonitor(AnyMonitor, Protocol):
         x: Any,
         z: Any = FROM_ROW,
         *,
+        key: Any = None,
+        time: Any = None,
+        model: str | None = None,
+        source: str | None = None,
+        position: Position | None = None,
         request: str | None = None,
-        **metadata: Unpack[DecisionMetadata],
     ) -> Verdict: ...
 
     def observe_many(
@@ -212,9 +209,13 @@ class RemoteMonitor(AnyMonitor, Protocol):
         x: Any,
         z: Any = FROM_ROW,
         *,
+        keys: Sequence[Any] | None = None,
+        times: Any = None,
+        models: ForEach = None,
+        sources: ForEach = None,
+        positions: Sequence[Position | None] | None = None,
         threads: int | None = None,
         request: str | None = None,
-        **metadata: Unpack[BatchMetadata],
     ) -> Verdicts: ...
 
     def record_loss(

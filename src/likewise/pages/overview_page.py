@@ -14,7 +14,6 @@ import msgspec
 from likewise.pages.frame import Download, PageData, PagePart, Screen, stream_blocks
 from likewise.pages.page_state import Visit
 from likewise.pages.rate_windows import SPANS
-from likewise.reports.finding_words import describe_rule
 from likewise.service.alerts.usual_band import RateConclusion
 from likewise.service.routes.verdict_events import EventStream
 from likewise.tables.codec import json_value
@@ -83,7 +82,7 @@ async def load(visit: Visit) -> PageData:
             for verdict in reversed(served.recent.latest(_LATEST))
             if verdict.row is not None
         ],
-        "rule": describe_rule(monitor.rule),
+        "rule": monitor.rule.explain().lines,
     }
 
     def more() -> dict[str, Any]:

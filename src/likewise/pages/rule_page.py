@@ -17,7 +17,7 @@ from likewise.pages.frame import PageData, PagePart, Screen, recompute_form
 from likewise.pages.page_state import Visit
 from likewise.pages.running_tally import Computation
 from likewise.reports.charts import comparable_plot, curve_plot
-from likewise.reports.finding_words import describe_time_limit, word_rule
+from likewise.reports.finding_words import describe_time_limit
 from likewise.reports.findings import curve_of
 from likewise.reports.sensitivity_section import TITLE, varied_table
 from likewise.rule.feature import Feature
@@ -128,7 +128,7 @@ async def load(visit: Visit) -> PageData:
     computation, lines_computation = await _request_computations(visit)
     tried: EpsilonTrial | None = computation.value if computation else None
     varied: SensitivityTable | None = lines_computation.value if lines_computation else None
-    rule, words = monitor.rule, word_rule(monitor.rule)
+    rule, words = monitor.rule, monitor.rule.explain()
     notes = [*words.notes, *describe_time_limit(monitor.core.within)]
     curve = None if tried is None else curve_of(tried.flagged, rule, tried.alike)
     epsilons = {rule.epsilon / 2, rule.epsilon, rule.epsilon * 2, epsilon or rule.epsilon}

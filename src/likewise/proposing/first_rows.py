@@ -5,8 +5,12 @@ result. A column that is text only because of a few values gets a remark.
 Not here: proposals for tables in memory, which need no Polars (proposal.py).
 """
 
+from dataclasses import dataclass
+
 import polars as pl
 
+from likewise.errors import BadFile
+from likewise.proposing.profile import SAMPLE_ROWS
 from likewise.sources.file_source import DecisionFile
 from likewise.sources.protocol import Chunk, RefusedRow, Table, join_chunks
 from likewise.sources.remarks import Remark, find_missing_words
@@ -17,6 +21,30 @@ from likewise.sources.text_columns import (
     parse_numbers,
     remark_on_words,
 )
+
+
+@dataclass(frozen=True)
+class FileSample:
+    """Holds the first rows of a file, and what to say about reading it."""
+
+    name: str
+    table: Table
+    unreadable: str
+    """What to say about rows that could not be read, if there are any."""
+    remarks: tuple[Remark, ...]
+    """Remarks on how the file was read."""
+
+
+def read_sample(source: DecisionFile) -> FileSample:
+    """Read the first rows of a file for a proposal; raise BadFile if it has none."""
+    name = source.name
+    table, refused = first_rows(source, SAMPLE_ROWS)
+    first = f"{source.describe_place(refused[0].place)}: {refused[0].why}" if refused else ""
+    if len(table) == 0:
+        none = f"{name} has a header and no rows; a rule is proposed from values."
+        raise BadFile(first or none, path=name)
+    unreadable = f"{len(refused):,} rows could not be read. The first: {first}" if refused else ""
+    return FileSample(name, table, unreadable, tuple(source.remarks))
 
 
 def first_rows(source: DecisionFile, most: int) -> tuple[Table, list[RefusedRow]]:

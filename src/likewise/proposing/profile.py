@@ -18,6 +18,8 @@ from likewise.tables.array_types import Floats, Rows
 from likewise.tables.frames import Column, is_missing, read_number_column
 from likewise.tables.normalize import is_rounded, require_list
 
+SAMPLE_ROWS = 100_000
+"""A rule is proposed from so many rows, the first."""
 About: TypeAlias = Literal[
     "output", "truth", "decision", "score", "leak", "index", "identifier", "text", "constant",
     "empty", "nested", "rounded", "time", "weight", "protected", "age", "proxy", "family", "code",

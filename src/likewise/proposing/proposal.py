@@ -1,4 +1,4 @@
-"""Proposes a first rule for a table, to be edited by someone who knows what the columns mean.
+"""Proposes features and an output for the columns of a table, before anything is tried.
 
 Each column is looked at by itself (column_proposal.py); here one of several keys is chosen, one-hot
 columns are put together, and the output's kind and delta are proposed. The caller says which
@@ -24,16 +24,14 @@ from likewise.proposing.column_proposal import (
     missing_of,
     propose_column,
 )
-from likewise.proposing.profile import ColumnNote, Profile, profiles_of
+from likewise.proposing.profile import ColumnNote, Profile
 from likewise.proposing.tolerances import Family, SuggestedValue, delta_of, families_of
 from likewise.rule.feature import Feature, Output
 from likewise.rule.rule import Rule
-from likewise.tables.frames import table_columns
-from likewise.tables.known_names import did_you_mean
 
 
 @dataclass(frozen=True)
-class Proposal:
+class UntriedProposal:
     """Says what the columns of a table seem to be, and why."""
 
     features: Mapping[str, Feature]
@@ -59,27 +57,9 @@ class Proposal:
         )
 
 
-def propose_rule(table: Any, *, output: str | Sequence[str], protected: Sequence[str] = ()) -> Rule:
-    """Propose a first rule for a table, to be edited: kinds, tolerances and delta.
-
-    Columns that are no inputs are left out: times, truths, scores, identifiers, constants, text
-    that hardly repeats, and what gives the output away. `likewise init` says why for each.
-    """
-    columns = table_columns(table)
-    protected = [protected] if isinstance(protected, str) else list(protected)
-    outputs = [output] if isinstance(output, str) else list(output)
-    for name in (*outputs, *protected):
-        if name not in columns:
-            raise BadRule(
-                f"there is no column {name!r}; the table has {', '.join(map(repr, columns))}"
-                + did_you_mean(name, columns)
-            )
-    return propose_features(profiles_of(columns), outputs, protected).to_rule()
-
-
 def propose_features(
     profiles: Mapping[str, Profile], outputs: Sequence[str], protected: Sequence[str]
-) -> Proposal:
+) -> UntriedProposal:
     """Propose features for the columns of a table, and what kind of output it has."""
     for name in (*outputs, *protected):
         if not profiles[name].comparable:
@@ -111,7 +91,7 @@ def propose_features(
             f" {why or 'There is none.'} If one of them is an input, write a rule that says so."
         )
     delta = _delta(answers, kind)
-    return Proposal(
+    return UntriedProposal(
         features={name: one.feature for name, one in proposed.items()},
         output_columns=tuple(outputs),
         output=kind,

@@ -10,24 +10,31 @@ Cost: one look at every value, then what a trial costs (loosening.py).
 """
 
 import json
+import os
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
-from likewise.errors import BadDecision
+from likewise.errors import BadDecision, BadRule, BadTable
 from likewise.proposing import column_names
 from likewise.proposing.loosening import ROWS, LoosenedRule, loosen_rule
-from likewise.proposing.output_column import favourable_of, truth_note
-from likewise.proposing.profile import ColumnNote, Profile
-from likewise.proposing.proposal import Proposal, propose_features
+from likewise.proposing.output_column import candidates, favourable_of, guess_output, truth_note
+from likewise.proposing.profile import SAMPLE_ROWS, ColumnNote, Profile, profiles_of
+from likewise.proposing.proposal import UntriedProposal, propose_features
 from likewise.proposing.tolerances import families_of
 from likewise.rule.feature import Feature
 from likewise.rule.rule import Rule, toml_value
-from likewise.tables.frames import is_missing, table_columns
+from likewise.tables.frames import ColumnTable, is_missing, table_columns
+from likewise.tables.known_names import did_you_mean
 from likewise.tables.printing import escape_unprintable
 from likewise.tables.setting_checks import to_plain_value
+from likewise.verdict.html import render_in_notebook
+
+if TYPE_CHECKING:
+    from likewise.sources.remarks import Remark
 
 _VALUES = 5  # values of a column in a comment
 _WIDTH = 40  # characters of a value
@@ -53,30 +60,169 @@ metric = {metric}  # "linf": near in every column; "l1" or "l2": differences add
 """
 
 
-@dataclass(frozen=True)
-class ProposedRule:
-    """Holds a rule, its text with comments, and notes on columns."""
+_NAMES = 6  # of columns in a line
+
+
+@dataclass(frozen=True, repr=False)
+class Proposal:
+    """Holds a proposed rule, to be read and corrected by someone who knows what columns mean."""
 
     rule: Rule
     text: str
+    """The rule as TOML, with comments."""
     notes: tuple[ColumnNote, ...]
+    """What to check, column by column."""
     loosened: LoosenedRule | None
-    """None if the rule could not be tried; then a note says why."""
+    """The trial of the rule; None if it was not, or could not be, tried; then a note says why."""
+    reading: "tuple[Remark, ...]" = ()
+    """Remarks on how a file was read."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to check, in sentences; columns with the same note are in one."""
+        columns_by_text: dict[str, list[str]] = {}
+        for note in self.notes:
+            columns_by_text.setdefault(note.text, []).extend(note.columns)
+        return tuple(f"{_join_few(names)}: {text}" for text, names in columns_by_text.items())
+
+    @property
+    def trial(self) -> tuple[str, ...]:
+        """What the rule found on the first rows, in sentences."""
+        return () if self.loosened is None else tuple(self.loosened.sentences())
+
+    @property
+    def overview(self) -> tuple[str, ...]:
+        """Which columns are compared, protected, not compared, and the output."""
+        features = self.rule.features or {}
+        lines = []
+        for words, kinds in (
+            ("columns compared", ("number", "ordinal", "category")),
+            ("protected, by their names", ("protected",)),
+            ("not compared", ("ignore", "key")),
+        ):
+            names = [name for name, feature in features.items() if feature.kind in kinds]
+            lines.append(f"{words}: {len(names):,}" + (f" ({_join_few(names)})" if names else ""))
+        return (*lines, f"the output: {_join_few(self.rule.output_columns)}")
+
+    def to_toml(self) -> str:
+        """Return the rule as TOML, with comments on what is a guess."""
+        return self.text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `likewise init --json` prints: plain values for JSON."""
+        rule = self.rule
+        return {
+            "output_column": rule.output_column,
+            "output": rule.output,
+            "delta": rule.delta,
+            "kinds": {name: feature.kind for name, feature in (rule.features or {}).items()},
+            "notes": [note.to_dict() for note in self.notes],
+            "trial": self.loosened and self.loosened.to_dict(),
+            "rule": self.text,
+            "remarks": [remark.to_dict() for remark in self.reading],
+        }
+
+    def __str__(self) -> str:
+        check = ("", "Check these:", *(f"  {one}" for one in self.remarks)) if self.notes else ()
+        return "\n".join([*self.overview, *check, *(("", *self.trial) if self.trial else ())])
+
+    def __repr__(self) -> str:
+        rule = self.rule
+        compared = sum(one.is_compared for one in (rule.features or {}).values())
+        outputs = _join_few(rule.output_columns)
+        return f"<Proposal: {compared:,} columns compared, output {outputs}; .rule has the rule>"
+
+    def _repr_html_(self) -> str | None:
+        return render_in_notebook("proposing/proposal.html", proposal=self)
+
+
+def _join_few(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMES]) + ", …" * (len(names) > _NAMES)
+
+
+def propose_rule(
+    data: Any,
+    *,
+    output: str | Sequence[str] | None = None,
+    protected: str | Sequence[str] | None = None,
+    trial: bool = True,
+    **reading: Any,
+) -> Proposal:
+    """Propose a first rule for a table or a file, as `likewise init` does: see `.rule`.
+
+    output     the column of the output, several for probabilities; guessed by names unless given
+    protected  protected columns; known by their names unless given
+    trial      whether to try the rule, and to loosen it if it compares hardly anything
+    reading    how a file is read: format, delimiter, missing, decimal, encoding, header, sheet
+
+    Columns that are no inputs are left out: times, truths, scores, identifiers, constants, text
+    that hardly repeats, and what gives the output away; `.remarks` say so.
+    """
+    name, remarks = "the table", cast("tuple[Remark, ...]", ())
+    if isinstance(data, str | os.PathLike):
+        from likewise.proposing.first_rows import read_sample
+        from likewise.sources.file_source import open_source
+
+        with closing(open_source(os.fspath(data), **reading)) as source:
+            sample = read_sample(source)
+        name, data, remarks = sample.name, sample.table, sample.remarks
+    elif reading:
+        raise BadRule(f"{', '.join(reading)}: settings for reading a file; expected its path")
+    columns = table_columns(data)
+    about_output, profiles = (
+        "",
+        profiles_of({name: one[:SAMPLE_ROWS] for name, one in columns.items()}),
+    )
+    outputs, named = _list_names(output), _list_names(protected)
+    check_named(name, [*outputs, *named], profiles)
+    if not outputs:
+        guess = guess_output(profiles)
+        if guess is None:
+            likely = ", ".join(map(repr, candidates(profiles))) or "none of them"
+            raise BadRule(
+                f"which column of {name} is the output, what was decided? The names do not tell;"
+                f" expected output=… By their values it may be {likely}; the columns are"
+                f" {', '.join(map(repr, profiles))}."
+            )
+        outputs, about_output = [guess.column], guess.note
+    proposal = propose_and_try(
+        profiles, outputs, name, about_output, None if protected is None else named, trial=trial
+    )
+    return replace(proposal, reading=tuple(remarks))
+
+
+def _list_names(names: str | Sequence[str] | None) -> list[str]:
+    return [names] if isinstance(names, str) else list(names or ())
+
+
+def check_named(table: str, names: Iterable[str], columns: Collection[str]) -> None:
+    """Raise BadTable if one of the names is no column of the table."""
+    for name in names:
+        if name not in columns:
+            listed = ", ".join(map(repr, columns))
+            meant = did_you_mean(name, columns) or "."
+            text = f"{table} has no column {name!r}; it has {listed}{meant}"
+            raise BadTable(text, path=table, columns=[name])
 
 
 def propose_and_try(
-    table: Any,
     profiles: dict[str, Profile],
     outputs: Sequence[str],
     name: str,
     about_output: str = "",
-) -> ProposedRule:
-    """Propose a rule for a table, and try it.
+    protected: Sequence[str] | None = None,
+    *,
+    trial: bool = True,
+) -> Proposal:
+    """Propose a rule for the columns of a table, and try it.
 
-    about_output: a note on how the output was chosen
+    name          what the table is called
+    about_output  a note on how the output was chosen
+    protected     protected columns; None: by their names
     """
     titles = _name_inputs(profiles, outputs)
-    protected = [name for name, title in titles.items() if column_names.is_protected(title)]
+    if protected is None:
+        protected = [name for name, title in titles.items() if column_names.is_protected(title)]
     proposal = propose_features(profiles, outputs, protected)
     label = proposal.output == "label"
     rule = proposal.to_rule(favourable_of(profiles[outputs[0]]) if label else None)
@@ -86,32 +232,31 @@ def propose_and_try(
     reasons = dict(proposal.reasons)
     tried = None
     try:
-        tried = _try_rule(rule, table, proposal, profiles, outputs)
+        tried = _try_rule(rule, proposal, profiles, outputs) if trial else None
     except BadDecision as error:
         notes.append(ColumnNote("output", tuple(outputs), f"The rule could not be tried: {error}"))
-    else:
+    if tried is not None:
         rule = tried.rule
         notes += tried.notes
         for column, steps in tried.widened.items():
             reasons[column] += "; then a step wider" if steps == 1 else "; then two steps wider"
     results = tried.sentences() if tried else ()
     text = _write_toml(rule, profiles, name, notes, reasons, proposal.delta_reason, results)
-    return ProposedRule(rule, text, tuple(notes), tried)
+    return Proposal(rule, text, tuple(notes), tried)
 
 
 def _try_rule(
-    rule: Rule, table: Any, proposal: Proposal, profiles: dict[str, Profile], outputs: Sequence[str]
+    rule: Rule,
+    proposal: UntriedProposal,
+    profiles: Mapping[str, Profile],
+    outputs: Sequence[str],
 ) -> LoosenedRule:
     """Try the rule on the first rows that have an output."""
-    first = table[:ROWS]
-    rows = [
-        i
-        for i in range(len(first))
-        if not any(is_missing(profiles[name].values[i]) for name in outputs)
-    ]
-    if len(rows) < len(first):
-        first = [table[i] for i in rows] if isinstance(table, list) else table[rows]
-    return loosen_rule(rule, first, table_columns(first), proposal.families, profiles)
+    table = ColumnTable({name: one.values[:ROWS] for name, one in profiles.items()})
+    answers = [table.columns[name] for name in outputs]
+    rows = [i for i in range(len(table)) if not any(is_missing(one[i]) for one in answers)]
+    first = table if len(rows) == len(table) else table.take(rows)
+    return loosen_rule(rule, first, first.columns, proposal.families, profiles)
 
 
 # Columns about people

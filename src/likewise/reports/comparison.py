@@ -1,15 +1,15 @@
-"""Compares two histories under one rule: their rates, and which contradictions are new or gone.
+"""Compares two histories under one rule: does one disagree with itself more, and where?
 
-The histories are separate: no decision of one is compared with a decision of the other. The longer
-one is cut to the length of the shorter, since a longer past has more to contradict. A pair persists
-if the same two cases contradict each other in both histories. Two decisions are about the same case
-if they have the same key; where there are no keys, if they stand in the same place and have the
-same values in all columns but the output. Pairs with a case that is in one history only are counted
-apart.
+The histories are judged separately: no decision of one contradicts a decision of the other. The
+longer one is cut to the length of the shorter, since a longer past has more to contradict. A pair
+persists if the same two cases contradict each other in both histories. Two decisions are about the
+same case if they have the same key; where there are no keys, if they stand in the same place and
+have the same values in all columns but the output. Pairs with a case that is in one history only
+are counted apart.
 
 Invariant: persisting pairs are as many in one history as in the other.
 Cost: sorting the pairs; where there are no keys, a look at the values of every decision.
-Not here: words (compare_page.py), the page (compare_page.py).
+Not here: words and the page (compare_page.py), tests and effects (explaining/compare_sides.py).
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,18 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from likewise.explaining.agreement import Agreement, Conclusion, measure_agreement
 from likewise.explaining.compare_groups import why_no_groups
+from likewise.explaining.compare_sides import SidesComparison, cannot_compare, compare_sides
 from likewise.explaining.pairs import make_pair
 from likewise.explaining.past import Past
 from likewise.reports.clearest import ContradictingPairs
 from likewise.reports.evidence import Provenance
 from likewise.reports.findings import groups_among
+from likewise.reports.joint_decisions import join_decisions
 from likewise.reports.judged_history import JudgedHistory
 from likewise.reports.selected_pairs import WorstPair
-from likewise.reports.totals import Difference, Share, difference, wilson
+from likewise.reports.totals import Share, wilson
 from likewise.rule.rule import Rule
 from likewise.tables.array_types import Rows
 from likewise.tables.printing import shorten
@@ -57,6 +60,8 @@ class ComparedHistory:
     in_any_pair: Share
     """The share of compared decisions that are in a contradicting pair."""
     pairs: int
+    agreement: Agreement
+    """How well its similar cases agree, beside random dealing."""
     bad_rows: int
     groups: tuple[GroupEffects, ...]
     computed: Provenance
@@ -73,6 +78,7 @@ class ComparedHistory:
             "in_any_pair": paired.count,
             "rate_in_any_pair": paired.rate,
             "rate_in_any_pair_interval": [paired.low, paired.high],
+            "agreement": self.agreement.to_dict(),
             "groups": [one.to_dict() for one in self.groups],
             "computed": asdict(self.computed),
         }
@@ -114,8 +120,8 @@ class Comparison:
     rule: Rule
     one: ComparedHistory
     other: ComparedHistory
-    difference: Difference | None
-    """The difference of `share`; None where one history has no comparable decisions."""
+    compared: SidesComparison
+    """Whether one disagrees with itself more, and whether they answer similar cases differently."""
     matched_by: MatchedBy
     """How the same case is recognised."""
     common: int
@@ -142,7 +148,7 @@ class Comparison:
         return {
             "a": self.one.to_dict(),
             "b": self.other.to_dict(),
-            "difference": self.difference and asdict(self.difference),
+            **self.compared.to_dict(),
             "matched_by": self.matched_by,
             "common_cases": self.common,
             "new": self.new.to_dict(),
@@ -184,7 +190,7 @@ def compare(
         rule,
         sides[0],
         sides[1],
-        difference(sides[0].share, sides[1].share),
+        _compare_within_neighbourhoods(one, other, in_other),
         matched_by,
         len(both),
         _select_pairs(other, ~persists, common_new, one, in_one, shown),
@@ -217,10 +223,29 @@ def _summarize(side: JudgedHistory, decisions: int) -> ComparedHistory:
         wilson(flagged, comparable),
         wilson(side.in_any_pair, many),
         len(side.pairs),
+        measure_agreement(side.past, range(many)),
         side.bad_rows,
         groups_among(side.past, range(many)),
         side.computed,
     )
+
+
+def _compare_within_neighbourhoods(
+    one: JudgedHistory, other: JudgedHistory, in_other: Rows
+) -> SidesComparison:
+    """Compare what both answered to similar cases; in_other: the row about the same case."""
+    many = len(one)
+    cases, keys = np.arange(many), one.keys
+    if keys is not None:  # so that the order of decisions does not matter
+        cases[sorted(range(many), key=lambda row: repr(keys[row]))] = np.arange(many)
+    theirs = many + np.arange(len(other))
+    both = np.flatnonzero(in_other >= 0)
+    theirs[in_other[both]] = cases[both]
+    joint = join_decisions(one, other, np.concatenate([cases, theirs]))
+    if joint is None:
+        why = "The inputs of the two have different shapes, so no case of one is near the other's."
+        return cannot_compare(Conclusion("different-inputs", why))
+    return compare_sides(joint)
 
 
 # The same cases

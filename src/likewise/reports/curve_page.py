@@ -7,7 +7,6 @@ from likewise.monitor.calibration import Calibration
 from likewise.monitor.sensitivity import SensitivityTable
 from likewise.reports.charts import comparable_plot, curve_plot
 from likewise.reports.document import document
-from likewise.reports.finding_words import word_rule
 from likewise.reports.findings import curve_of
 from likewise.reports.sensitivity_section import TITLE, varied_table
 from likewise.tables.printing import format_number, percent, shorten
@@ -52,7 +51,7 @@ def curve_page(
         ],
         varied_title=TITLE,
         varied=None if varied is None else varied_table(varied, len(calibration)),
-        wording=word_rule(rule),
+        wording=rule.explain(),
     )
 
 

@@ -10,19 +10,20 @@ Not here: what is on a page; its template extends document.html.
 import base64
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from likewise.errors import BadFile
+from likewise.errors import BadFile, BadRule
 from likewise.explaining.compare_groups import protected_columns
 from likewise.explaining.pairs import DecisionOrigin, display_values, pair_card
 from likewise.reports.selected_pairs import WorstPair
 from likewise.rule.rule import Rule
 from likewise.runtime.private_files import write_atomically
+from likewise.tables.printing import json_text
 from likewise.verdict.html import render
 from likewise.version import __version__
 
@@ -69,17 +70,20 @@ def _glance(worst: Sequence[WorstPair], rule: Rule) -> dict[str, Any]:
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 
 
-def document(template: str, *, title: str, script: str = "", **data: Any) -> str:
+def document(
+    template: str, *, title: str, more_style: str = "", script: str = "", **data: Any
+) -> str:
     """Render a whole document from a template that extends document.html, or from that itself.
 
-    script: a script of this folder, put at the end
+    more_style   CSS that follows the common style sheet
+    script       a script of this folder, put at the end
     """
     policy, text = _POLICY, ""
     if script:
         text = f"\n{_file(script)}"
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         policy = f"{_POLICY}; script-src 'sha256-{digest}'"
-    style = Markup(_file("style.css"))
+    style = Markup(_file("style.css") + more_style)
     fixed = {"title": title, "policy": policy, "style": style, "script": Markup(text)}
     defaults = {"made_by": __version__, "top": "", "main": "", "foot": ""}
     return render(template, **defaults | data | fixed) + "\n"
@@ -102,3 +106,16 @@ def write_document(text: str, path: str | os.PathLike[str]) -> None:
             " name a file in a folder that exists, may be written to and has room.",
             path=target,
         ) from None
+
+
+def save_result(
+    path: str | os.PathLike[str],
+    make_page: Callable[[], str],
+    make_numbers: Callable[[], Mapping[str, Any]],
+) -> None:
+    """Write a page to a file that ends in .html, or numbers to one that ends in .json."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".html", ".htm", ".json"):
+        raise BadRule(f"{str(path)!r} ends in {suffix!r}; expected .html or .json")
+    text = f"{json_text(make_numbers())}\n" if suffix == ".json" else make_page()
+    write_document(text, path)

@@ -1,6 +1,6 @@
 """Records how findings were computed: what someone needs to reproduce the numbers.
 
-Not here: how it is shown (report_page.py), and where each fact comes from (audit/feeding.py).
+Not here: how it is shown (report_page.py), and where each fact comes from (auditing/feeding.py).
 """
 
 import datetime

@@ -5,7 +5,7 @@ in print and in JSON, so that nobody has to know them. Not here: the headline (h
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,8 +17,9 @@ from likewise.explaining.compare_groups import protected_columns
 from likewise.explaining.past import Past
 from likewise.reports.evidence import JudgingOrder
 from likewise.reports.headline import format_index, is_counted
-from likewise.reports.totals import Words, mix_words, to_words
+from likewise.reports.totals import Words, mix_words, stable_column, to_words
 from likewise.rule.rule import Rule
+from likewise.sources.protocol import Table, column_values
 from likewise.tables.printing import join_names, percent
 
 DETECTABLE = 2.8
@@ -53,6 +54,23 @@ class RepeatedRows:
 def is_birth_date(column: str) -> bool:
     """Tell whether a column is called as dates of birth are."""
     return _BIRTH.search(column) is not None
+
+
+class BirthDates:
+    """Numbers the values of columns with birth dates, chunk by chunk."""
+
+    def __init__(self, columns: Iterable[str]) -> None:
+        self._words = {one: [np.empty(0, np.int64)] for one in columns if is_birth_date(one)}
+
+    def add(self, table: Table) -> None:
+        """Add the next rows of a file."""
+        for name, words in self._words.items():
+            words.append(stable_column(column_values(table, name)))
+
+    @property
+    def words(self) -> dict[str, Words]:
+        """A number for each value, by column; -1 where one is missing."""
+        return {name: np.concatenate(words) for name, words in self._words.items()}
 
 
 def find_repeated(

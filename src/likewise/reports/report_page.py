@@ -24,7 +24,6 @@ from likewise.reports.finding_words import (
     describe_findings,
     describe_shares,
     describe_time_limit,
-    word_rule,
 )
 from likewise.reports.findings import Findings
 from likewise.reports.group_section import group_section, how_compared, model_section
@@ -45,7 +44,7 @@ def render_page(findings: Findings) -> str:
     """Render the findings as one self-contained HTML document."""
     done, rule, curve = findings.computed, findings.rule, findings.curve
     hero, sentences, tiles = _describe_top(findings)
-    wording = word_rule(rule)
+    wording = rule.explain()
     varied = findings.varied
     return document(
         "reports/page.html",

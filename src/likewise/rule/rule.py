@@ -22,6 +22,7 @@ from likewise.errors import BadFile, BadRule
 from likewise.rule.embedder import Embedder
 from likewise.rule.feature import Feature, Output
 from likewise.rule.value_names import Labels, labels_of
+from likewise.rule.wording import RuleWording, word_rule
 from likewise.tables.known_names import check_known, check_one_of
 from likewise.tables.printing import with_bounded_repr
 from likewise.tables.setting_checks import check_number, to_plain_value
@@ -270,6 +271,18 @@ class Rule:
     def __reduce__(self) -> Any:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return _rule_of, (given | {"features": self.features and dict(self.features)},)
+
+    def explain(self) -> RuleWording:
+        """Say the rule in plain words, which a notebook shows as a list.
+
+        >>> print(Rule("linf", 0.16).explain())
+        Two decisions are alike if no coordinate of their inputs differs by more than 0.16.
+        Two alike decisions contradict each other if their outputs are not the same.
+        """
+        return word_rule(self)
+
+    def _repr_html_(self) -> str | None:
+        return self.explain()._repr_html_()
 
     def slack_for(self, storage: str) -> float:
         """Return the slack for a history stored in that type."""

@@ -468,8 +468,9 @@ class ServedMonitor:
             counts.newest_violations[model] = self.next_row - 1, now
             counts.pairs += verdict.count
         counts.alarms += context.alarm
-        own = verdict if trimmed_verdict is None else trimmed_verdict
-        self.recent.add(trim_verdict(own, self.limits.witnesses))
+        if trimmed_verdict is None:
+            trimmed_verdict = trim_verdict(verdict, self.limits.witnesses)
+        self.recent.add(trimmed_verdict)
         if self.listeners:
             self._call_listeners(verdict)
 

@@ -9,7 +9,7 @@ Invariant: memory does not grow with the file, except for Excel.
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from likewise.errors import BadRule
 from likewise.sources.address import Address, is_address, parse_address
@@ -72,10 +72,33 @@ _PEEK_BYTES = 4096
 _WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # a zip archive; the older format of Excel
 
 
+class StoredBytes(Protocol):
+    """Says what a file knows of its bytes; a table in memory has none."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> int | None: ...
+
+    @property
+    def position(self) -> int: ...
+
+    @property
+    def is_rereadable(self) -> bool: ...
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]: ...
+
+    def digest(self, *, by_name: bool = False) -> Digest | None: ...
+
+    def close(self) -> None: ...
+
+
 class DecisionFile:
     """Reads a file of decisions once, from beginning to end."""
 
-    def __init__(self, stream: ByteStream, reader: ChunkReader, format: str) -> None:
+    def __init__(self, stream: StoredBytes, reader: ChunkReader, format: str) -> None:
         self._stream = stream
         self._reader = reader
         self.format = format
@@ -125,8 +148,8 @@ class DecisionFile:
         """Whether it can be opened again and read from the beginning."""
         return self._stream.is_rereadable
 
-    def digest(self) -> Digest:
-        """Return the checksum of what was read, once all is read."""
+    def digest(self) -> Digest | None:
+        """Return the checksum of what was read, once all is read; None for a table in memory."""
         return self._stream.digest(by_name=self._reader.by_name)
 
     def close(self) -> None:

@@ -44,6 +44,15 @@ class ColumnTable:
     def __getitem__(self, rows: slice) -> "ColumnTable":
         return ColumnTable({name: column[rows] for name, column in self.columns.items()})
 
+    def take(self, rows: Sequence[int]) -> "ColumnTable":
+        """Return these rows."""
+        return ColumnTable(
+            {
+                name: column[rows] if isinstance(column, np.ndarray) else [column[i] for i in rows]
+                for name, column in self.columns.items()
+            }
+        )
+
     def row(self, i: int) -> dict[str, Any]:
         """Return a row as a dictionary."""
         return {name: to_python_scalar(column[i]) for name, column in self.columns.items()}
@@ -126,6 +135,12 @@ def table_columns(given: Any) -> dict[str, Column]:
         raise UnexpectedValue(
             f"the table is of type {type(given).__name__}, without names of columns; expected a"
             " data frame, an Arrow table, or a list of dictionaries."
+        )
+    unnamed = [name for name in names if not isinstance(name, str)]
+    if unnamed:
+        raise UnexpectedValue(
+            f"the table has a column named {unnamed[0]!r}; expected names that are text.",
+            advice="For a frame of pandas: frame.rename(columns=str).",
         )
     return columns_of(given, names, names)
 

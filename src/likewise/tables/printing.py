@@ -4,9 +4,11 @@ Invariant: text of `escape_unprintable` and `format_value` holds no character th
 Not here: HTML (verdict/html.py), text of values in error messages (normalize.py).
 """
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 FORMULA = r"^(?:['\s]*[=+\-@＝＋－＠]|'*[\t\r\n])"
@@ -141,3 +143,26 @@ def join_names(names: Iterable[Any], most: int = _FEW) -> str:
     if len(texts) > most:
         texts = [*texts[:most], f"{len(texts) - most:,} more"]
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+
+
+def json_text(values: Mapping[str, Any], ascii_only: bool = True) -> str:
+    """Return JSON on one line; other objects become text, infinity and NaN become null."""
+    dump = partial(json.dumps, ensure_ascii=ascii_only, allow_nan=False, default=str)
+    try:
+        text = dump(values)
+    except ValueError:
+        text = dump(_replace_infinite(values))
+    if text.isprintable():
+        return text
+    # An unprintable character can only be inside a string, where JSON has an escape for it.
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
+def _replace_infinite(value: Any) -> Any:
+    """Replace the numbers that JSON does not have by None."""
+    if isinstance(value, Mapping):
+        return {name: _replace_infinite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replace_infinite(item) for item in value]
+    infinite = isinstance(value, float) and not abs(value) < float("inf")
+    return None if infinite else value

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from likewise.tables.printing import format_value
+from likewise.verdict.html import make_table
 
 
 class _Others:
@@ -183,6 +184,13 @@ class GroupEffects:
             )
         return "\n".join([*lines, *(f"  {note}" for note in self.left_out)])
 
+    def _repr_html_(self) -> str | None:
+        decisions = sum(group.decisions for group in self.groups)
+        title = [f"who got less, by {format_value(self.column)}: {decisions:,} decisions"]
+        lines = [_comparison_line(one) for one in self.comparisons]
+        columns = {name: [line[name] for line in lines] for name in (lines[0] if lines else ())}
+        return make_table("; ".join([*title, *self.left_out]), columns)
+
     @property
     def left_out(self) -> list[str]:
         """Sentences about those that are not compared."""
@@ -213,6 +221,22 @@ def _comparison_dict(comparison: GroupComparison) -> dict[str, Any]:
         "neither_less": comparison.neither_less,
         "test": None if test is None else asdict(test),
         "supported": comparison.is_supported,
+    }
+
+
+def _comparison_line(comparison: GroupComparison) -> dict[str, Any]:
+    """Return one line of a table."""
+    one, other, test = comparison.one, comparison.other, comparison.test
+    between = "" if test is None else f"{test.low:.4g} to {test.high:.4g}"
+    return {
+        "group": one.group.name,
+        "compared with": other.group.name,
+        "similar pairs": f"{comparison.pairs:,}",
+        "got less in": f"{comparison.one_less:,}",
+        "got more in": f"{comparison.other_less:,}",
+        "others fared better by": "" if test is None else f"{test.difference:.4g}",
+        "chance alone": between,
+        "conclusion": comparison.conclusion,
     }
 
 

@@ -8,11 +8,12 @@ and, of pictures, style sheets and scripts, in reports/ (tests/reports/test_esca
 
 import html
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from likewise.tables.printing import display_value, format_number, percent
+from likewise.tables.printing import display_value, format_number, format_value, percent
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -99,6 +100,20 @@ def render_block(template: str, block: str, **data: Any) -> str:
 def render_in_notebook(template: str, **data: Any) -> "Markup | None":
     """Fill a template; return None without Jinja2, so that a notebook shows plain text."""
     return None if find_spec("jinja2") is None else render(template, **data)
+
+
+def make_table(
+    title: str, columns: Mapping[str, Sequence[Any]], count: int | None = None
+) -> "Markup | None":
+    """Return a table for a notebook.
+
+    count: the number of lines if all were shown, where it has fewer
+    """
+    lines = [list(map(format_value, line)) for line in zip(*columns.values(), strict=True)]
+    count = len(lines) if count is None else count
+    return render_in_notebook(
+        "verdict/verdict.html", title=title, columns=columns, lines=lines, count=count
+    )
 
 
 def format_count(count: int, what: str) -> str:

@@ -1,4 +1,4 @@
-"""Shows verdicts as small tables in notebooks; without Jinja2 a notebook shows their text."""
+"""Shows answers as small tables in notebooks; without Jinja2 a notebook shows their text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from likewise.tables.printing import format_value, missing_in_words
 from likewise.verdict.context import AnyVerdict
-from likewise.verdict.html import format_count, render_in_notebook
+from likewise.verdict.html import format_count, make_table
 
 MOST_SHOWN = 10
 """How many witnesses of a verdict, or verdicts of a batch, a table has."""
@@ -28,7 +28,7 @@ def html_of_verdict(verdict: AnyVerdict) -> str | None:
         columns["model"] = [models[i] for i in order]
     columns["input distance"] = witnesses.input_distances[order].tolist()
     columns["output distance"] = witnesses.output_distances[order].tolist()
-    return _table(_title(verdict), columns, len(witnesses))
+    return make_table(_title(verdict), columns, len(witnesses))
 
 
 def html_of_verdicts(verdicts: Any) -> str | None:
@@ -58,7 +58,7 @@ def html_of_verdicts(verdicts: Any) -> str | None:
     if verdicts.neighbours is not None:
         columns["neighbours"] = [verdict.context.neighbours for verdict in shown]
         columns["alarm"] = ["yes" if verdict.context.alarm else "" for verdict in shown]
-    return _table(title, columns, len(flagged))
+    return make_table(title, columns, len(flagged))
 
 
 def _title(verdict: AnyVerdict) -> str:
@@ -73,11 +73,3 @@ def _title(verdict: AnyVerdict) -> str:
         title += f", has {format_count(context.neighbours, 'neighbour')}"
         title += " and raises an alarm" if context.alarm else ""
     return title + missing_in_words(context.missing_decisions, context.not_compared)
-
-
-def _table(title: str, columns: dict[str, Sequence[Any]], count: int) -> str | None:
-    """Fill the template; `count` is the number of lines if all were shown."""
-    lines = [list(map(format_value, line)) for line in zip(*columns.values(), strict=True)]
-    return render_in_notebook(
-        "verdict/verdict.html", title=title, columns=columns, lines=lines, count=count
-    )

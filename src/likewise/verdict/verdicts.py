@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from likewise.errors import BadRow, BadRule
 from likewise.tables.array_types import Floats, Rows
+from likewise.tables.new_frames import make_frame
 from likewise.verdict.context import (
     EMPTY_CONTEXT,
     ComparedRows,
@@ -605,6 +606,36 @@ class Verdicts:
             raise BadRow("these verdicts were made without a monitor, so nothing can be counted.")
         _require_contradictions(self.question)
         return self.past.by_model(self)
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a frame with a line for each decision, and its nearest witness.
+
+        library: "pandas", "polars" or "pyarrow"; unless given, pandas or else Polars. Without a
+        witness `nearest_row` is -1, and its distances are NaN.
+        """
+        checked = self.values is not None
+        columns: dict[str, Any] = {
+            "place" if checked else "row": np.arange(len(self)) if checked else self.rows,
+            "key": self.keys,
+            "model": self.models,
+            "violation": self.violations,
+            "count": self.counts,
+            "comparable": self.comparable,
+            "neighbours": self.neighbours,
+            "alarm": None if self.neighbours is None else self.alarms,
+            "slope": None if self.question is None else self.slopes,
+        }
+        owners, places = self.nearest_witnesses(1)
+        for name, missing, values in zip(
+            ("nearest_row", "input_distance", "output_distance"),
+            (-1, np.nan, np.nan),
+            self.witnesses.columns(),
+            strict=True,
+        ):
+            columns[name] = np.full(len(self), missing)
+            columns[name][owners] = values[places]
+        filled = {name: column for name, column in columns.items() if column is not None}
+        return make_frame(filled, library)
 
     def to_dicts(self, witnesses: int | None = None) -> list[dict[str, Any]]:
         """Return `Verdict.to_dict` of each, in the order of the batch."""

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
-from likewise.audit.cell_folder import AuditFolder, write_json
-from likewise.audit.feeding import count_ties
-from likewise.audit.job import Job
-from likewise.audit.spreading import SpreadFile, TimeTrend
+from likewise.auditing.cell_folder import AuditFolder, write_json
+from likewise.auditing.feeding import count_ties
+from likewise.auditing.job import Job
+from likewise.auditing.spreading import SpreadFile, TimeTrend
 from likewise.runtime.private_files import write_atomically
 from likewise.sources.time_columns import AS_IT_IS, NEWEST_FIRST, SORTED, Arrangement
 from likewise.tables.array_types import Rows

@@ -221,6 +221,7 @@ class AuditOptions:
     burst          how many near inputs, among how many decisions, raise an alarm
     for_report     compute curves too, and keep the columns that the rule ignores
     pairs_path     the file of all contradicting pairs to write
+    keeps_pairs    keep in memory what a page and a frame of pairs need, to make them on request
     command        the command line, for someone who wants to repeat the audit
     cells          for files larger than memory
     """
@@ -233,6 +234,7 @@ class AuditOptions:
     burst: Burst | None = None
     for_report: bool = False
     pairs_path: Path | None = None
+    keeps_pairs: bool = False
     command: str | None = None
     cells: PartitionOptions | None = None
 
@@ -307,6 +309,10 @@ class Job:
             )
         return source
 
+    def _settings(self) -> dict[str, Any]:
+        """Return how files are read, without settings that say nothing."""
+        return {name: value for name, value in self.reading.items() if value not in (None, [], ())}
+
     def identity(self) -> dict[str, Any]:
         """Return what the files in its folder depend on, for JSON."""
         options = ("dates", "time_column", "within", "model_column", "skip")
@@ -316,7 +322,7 @@ class Job:
             "files": [_stamp(self.path(number)) for number in range(len(self.files))],
             "columns": list(self.binding.columns),
             "types": dict(self.binding.types),
-            "reading": json.loads(json.dumps(self.reading)),
+            "reading": json.loads(json.dumps(self._settings())),
             **{name: getattr(self.options, name) for name in options},
             "cell_rows": self.cell_rows,
             "first_rows": self.first_rows,

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.audit.feeding import FileDecisions, Reopen
-from likewise.audit.job import AuditOptions, Progress, collect_metadata
+from likewise.auditing.feeding import FileDecisions, Reopen
+from likewise.auditing.job import AuditOptions, Progress, collect_metadata
 from likewise.errors import BadFile
 from likewise.explaining.pairs import DecisionOrigin
 from likewise.ledger.ledger import Ledger

@@ -24,7 +24,7 @@ from typing import IO, Any, TypeVar
 
 import msgspec
 
-from likewise.audit.job import Job
+from likewise.auditing.job import Job
 from likewise.errors import BadFile
 from likewise.runtime.private_files import make_folder, write_atomically
 

@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from likewise.audit.favourable import OutputsSeen
-from likewise.audit.job import AuditOptions
+from likewise.auditing.favourable import OutputsSeen
+from likewise.auditing.job import AuditOptions
 from likewise.errors import BadFile
 from likewise.monitor.batching import JudgedRows, RejectedRow, describe_refusal, isolate_bad_rows
 from likewise.reports.evidence import Evidence, JudgingOrder, SkippedRows
@@ -82,6 +82,10 @@ class RefusedRows:
     def kinds(self) -> list[tuple[RefusedRow, int]]:
         """Return the first row of each kind of reason, and how many; the most frequent first."""
         return sorted(self.by_kind.values(), key=lambda one: (-one[1], one[0].place))
+
+    def to_dicts(self, unit: str) -> list[dict[str, Any]]:
+        """Return the first rows for JSON; `unit` is what a place counts."""
+        return [{unit: row.place, "code": row.code, "reason": row.why} for row in self.first]
 
     def merge(self, later: "RefusedRows") -> None:
         """Add those of a later file, or part of one."""
@@ -218,7 +222,7 @@ class FileDecisions:
         digest = self._source.digest()
         return build_evidence(
             self._source,
-            (digest.sha256, digest.size),
+            (None, None) if digest is None else (digest.sha256, digest.size),
             (done, self._ties),
             self.refused,
             self._load,
@@ -237,7 +241,7 @@ def count_ties(times: Any, last: Any) -> int:
 
 def build_evidence(
     read: NamedSource,
-    digest: tuple[str, int],
+    digest: tuple[str | None, int | None],
     order: tuple[Arrangement, int],
     refused: RefusedRows,
     load: MachineLoad,

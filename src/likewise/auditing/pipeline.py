@@ -7,22 +7,24 @@ what a page or a file of pairs shows beside them (kept_rows.py). A file that is 
 times is held whole (sources/time_columns.py).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from likewise.audit.feeding import FileDecisions, NamedSource, RefusedRows, Reopen, build_evidence
-from likewise.audit.job import (
+from likewise.auditing.audit_result import AlarmTally, Audit, KeptPairs
+from likewise.auditing.feeding import FileDecisions, Reopen, build_evidence
+from likewise.auditing.job import (
     AuditOptions,
     Progress,
     collect_metadata,
     ignore_progress,
     ignored_columns,
 )
-from likewise.audit.kept_rows import KeptRows
+from likewise.auditing.kept_rows import KeptRows
+from likewise.auditing.limits import AuditLimits
 from likewise.errors import BadDecision, BadFile, BadRule, LikewiseError
 from likewise.monitor.calibration import calibrate, calibrate_like_cases
 from likewise.monitor.monitor import Monitor
@@ -30,14 +32,11 @@ from likewise.monitor.sensitivity import MOST_ROWS as VARIED_ROWS
 from likewise.monitor.sensitivity import SensitivityTable, vary
 from likewise.reports.evidence import build_provenance
 from likewise.reports.findings import Findings, Loosening, Tally, curve_of, findings_of
-from likewise.reports.not_shown import is_birth_date
-from likewise.reports.totals import stable_column
-from likewise.rule.burst import Burst
+from likewise.reports.not_shown import BirthDates, is_birth_date
 from likewise.runtime.machine import MachineLoad
 from likewise.sources.binding import Binding, make_judge
 from likewise.sources.file_source import DecisionFile
-from likewise.sources.protocol import Chunk, column_values, join_chunks
-from likewise.verdict.verdicts import Verdicts
+from likewise.sources.protocol import Chunk, join_chunks
 
 _SHARES = (0.01, 0.1, 0.5)
 
@@ -70,65 +69,8 @@ def _find_epsilons(varied: SensitivityTable, *decisions: Any) -> tuple[tuple[flo
     return tuple((float(steps[at]), float(rates[at])) for at in firsts)
 
 
-class AlarmTally:
-    """Counts the decisions of a stream that raised an alarm, and keeps the most neighbours."""
-
-    def __init__(self, burst: Burst) -> None:
-        self._burst = burst
-        self.count = self.most_neighbours = 0
-        self.first: int | None = None
-
-    def add(self, verdicts: Verdicts) -> None:
-        raised = np.flatnonzero(verdicts.alarms)
-        if len(raised) and self.first is None:
-            self.first = int(verdicts.rows[raised[0]])
-        self.count += len(raised)
-        if verdicts.neighbours is not None:
-            self.most_neighbours = max(
-                self.most_neighbours, int(verdicts.neighbours.max(initial=0))
-            )
-
-    def describe(self, place: str) -> str:
-        """Describe the alarms in words; `place` is where the first one stands."""
-        among = f"among the {self._burst.last:,} decisions before"
-        if self._burst.alarm is None:
-            return f"At most {self.most_neighbours:,} near inputs {among}"
-        if self.count == 0:
-            return (
-                f"No alarm: at most {self.most_neighbours:,} near inputs {among}, below"
-                f" {self._burst.alarm:,}"
-            )
-        return (
-            f"Alarms: {self.count:,}, first at {place}; up to {self.most_neighbours:,} near"
-            f" inputs {among}, where {self._burst.alarm:,} raise one"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "last": self._burst.last,
-            "alarm": self._burst.alarm,
-            "most_neighbours": self.most_neighbours,
-            "alarms": self.count,
-            "first_alarm": self.first,
-        }
-
-
 FIRST_ROWS = 200_000
 """How many decisions the curves of a page are computed from."""
-
-
-@dataclass(frozen=True)
-class AuditResult:
-    """Holds what was found, how the data were read, and where each decision stood."""
-
-    findings: Findings
-    source: NamedSource
-    refused: RefusedRows
-    find_place: Callable[[int], tuple[int, str | None]]
-    """Returns for a row its line or row in its file; and that file, where there are several."""
-    alarms: AlarmTally | None = None
-    pairs_left_out: int = 0
-    """How many pairs the file of pairs has no room for."""
 
 
 def audit_file(
@@ -139,27 +81,31 @@ def audit_file(
     reopen: Reopen,
     ledger: Monitor | None = None,
     progress: Progress = ignore_progress,
-) -> AuditResult:
+    limits: AuditLimits | None = None,
+) -> Audit:
     """Judge every decision of a file; raise BadFile, BadDecision or BadRule.
 
     reopen  opens the file again
     ledger  an empty monitor whose ledger is to store the decisions; without it they are judged in
             memory
+    limits  what is allowed
 
     With options.cells, `source` is the first of their files and gives the columns.
     """
     binding = binding.with_extra_columns(filter(is_birth_date, source.columns))
     if options.cells is not None:
-        return _audit_cells(source.columns, binding, options, progress)
-    pairs, kept_rows = None, None
-    births = {one: [np.empty(0, np.int64)] for one in binding.columns if is_birth_date(one)}
-    if options.for_report or options.pairs_path is not None:
+        return _audit_cells(source.columns, binding, options, progress, limits)
+    births = BirthDates(binding.columns)
+    pairs, kept_rows, kept_pairs = None, None, None
+    shows_pairs = options.pairs_path is not None or options.keeps_pairs
+    if options.for_report or shows_pairs:
         binding = binding.with_extra_columns(source.columns)
         ignored = [one for one in binding.columns if one not in binding.remembered_columns]
-        columns = ignored if options.pairs_path is None else binding.columns
+        columns = binding.columns if shows_pairs else ignored
         kept_rows = KeptRows(columns, ignored_columns(binding, options), source.unit)
     decisions = FileDecisions(source, binding, options, reopen)
-    first = _FirstRows(FIRST_ROWS if options.for_report else VARIED_ROWS)
+    for_page = options.for_report or options.keeps_pairs
+    first = _FirstRows(FIRST_ROWS if for_page else VARIED_ROWS)
     alarms = None if options.burst is None else AlarmTally(options.burst)
     with ExitStack() as stack:
         monitor = ledger
@@ -171,15 +117,18 @@ def audit_file(
                 burst=options.burst,
                 within=options.within,
             )
-            stack.enter_context(monitor)
+            if not options.keeps_pairs:
+                stack.enter_context(monitor)
         if options.pairs_path is not None and kept_rows is not None:
-            from likewise.audit.pair_files import open_violation_file
+            from likewise.auditing.pair_files import open_violation_file
 
             about = f"Contradicting pairs of {source.name}. {options.command or ''}"
             pairs = stack.enter_context(
                 open_violation_file(options.pairs_path, monitor, kept_rows, about)
             )
         tally = Tally(monitor, columns=binding.inputs or None)
+        if options.keeps_pairs and kept_rows is not None:
+            kept_pairs = KeptPairs(monitor.past, kept_rows)
 
         def read_metadata(rows: Chunk) -> dict[str, Any]:
             return collect_metadata(options, rows.table, rows.times, ledger=ledger is not None)
@@ -193,28 +142,36 @@ def audit_file(
                 kept_rows.add(part.rows)
             if pairs is not None:
                 pairs.add(part.answer)
+            if kept_pairs is not None:
+                kept_pairs.add(part.answer)
             first.add(part.rows)
-            for name, words in births.items():
-                words.append(stable_column(list(column_values(part.rows.table, name))))
+            births.add(part.rows.table)
             progress(*source.progress, f"{len(monitor):,} decisions")
         decisions.add_remarks()
-        head = None if ledger is None else str(ledger.ledger.head())
         findings = tally.findings(
-            source=decisions.evidence(head),
+            source=decisions.evidence(None if ledger is None else str(ledger.ledger.head())),
             bad_rows=decisions.refused.count,
-            births={name: np.concatenate(words) for name, words in births.items()},
+            births=births.words,
         )
-        findings = _with_first_rows(findings, join_chunks(first.parts), binding, options)
-        if kept_rows is not None:
-            worst = tuple(map(kept_rows.add_origins, findings.worst))
-            findings = replace(findings, worst=worst)
-    return AuditResult(
+        first_rows = join_chunks(first.parts)
+        findings = _with_first_rows(findings, first_rows, binding, options)
+        if kept_rows is not None and (options.for_report or options.pairs_path is not None):
+            findings = kept_rows.add_all_origins(findings)
+
+    def complete() -> Findings:
+        whole = _with_first_rows(findings, first_rows, binding, replace(options, for_report=True))
+        return whole if kept_rows is None else kept_rows.add_all_origins(whole)
+
+    return Audit(
         findings,
         source,
         decisions.refused,
         lambda row: (int(decisions.places.find(np.array([row]))[0]), None),
         alarms,
-        0 if pairs is None else pairs.left_out,
+        None if pairs is None else pairs.left_out,
+        limits or AuditLimits(),
+        kept_pairs=kept_pairs,
+        complete=complete if options.keeps_pairs else None,
     )
 
 
@@ -268,11 +225,15 @@ def _with_first_rows(
 
 
 def _audit_cells(
-    columns: Sequence[str], binding: Binding, options: AuditOptions, progress: Progress
-) -> AuditResult:
+    columns: Sequence[str],
+    binding: Binding,
+    options: AuditOptions,
+    progress: Progress,
+    limits: AuditLimits | None,
+) -> Audit:
     """Audit files larger than memory."""
-    from likewise.audit.cells import audit_partitioned
-    from likewise.audit.job import Job, make_runner
+    from likewise.auditing.cells import audit_partitioned
+    from likewise.auditing.job import Job, make_runner
 
     load, cells = MachineLoad(), options.cells
     assert cells is not None
@@ -313,14 +274,14 @@ def _audit_cells(
         number, place = data.places[row]
         return place, cells.files[number] if len(cells.files) > 1 else None
 
-    return AuditResult(findings, done, done.bad, find_place)
+    return Audit(findings, done, done.bad, find_place, limits=limits or AuditLimits())
 
 
 def _match_folder_columns(
     binding: Binding, columns: Sequence[str], options: AuditOptions
 ) -> Binding:
     """Bind all columns if a page is to show them, or if the cells hold them already."""
-    from likewise.audit.cell_folder import AuditFolder
+    from likewise.auditing.cell_folder import AuditFolder
 
     assert options.cells is not None
     whole, folder = binding.with_extra_columns(columns), options.cells.folder

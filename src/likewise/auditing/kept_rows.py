@@ -11,12 +11,14 @@ Not here: what is made of pairs (pair_files.py).
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from likewise.explaining.pairs import DecisionOrigin
+from likewise.reports.findings import Findings
 from likewise.reports.selected_pairs import WorstPair
 from likewise.sources.protocol import Chunk, Table
 from likewise.tables.array_types import Rows
@@ -93,6 +95,12 @@ class KeptRows:
             for row in taken
         )
         return WorstPair(pair, worst.omitted_columns, later, earlier)
+
+    def add_all_origins(self, findings: Findings) -> Findings:
+        """Add what `add_origins` adds to all pairs of findings; nothing where they have it."""
+        if all(one.later is not None for one in findings.worst):
+            return findings
+        return replace(findings, worst=tuple(map(self.add_origins, findings.worst)))
 
 
 def stack_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

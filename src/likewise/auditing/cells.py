@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from likewise.audit.cell_folder import AuditFolder, read_json
-from likewise.audit.cell_rows import FILE, RANK, Cell, CellBlock, CellReader, cells_of
-from likewise.audit.favourable import OutputsSeen
-from likewise.audit.feeding import RefusedRows, bad_row_error
-from likewise.audit.job import (
+from likewise.auditing.cell_folder import AuditFolder, read_json
+from likewise.auditing.cell_rows import FILE, RANK, Cell, CellBlock, CellReader, cells_of
+from likewise.auditing.favourable import OutputsSeen
+from likewise.auditing.feeding import RefusedRows, bad_row_error
+from likewise.auditing.job import (
     InlineRunner,
     Job,
     Progress,
@@ -37,8 +37,8 @@ from likewise.audit.job import (
     ignored_columns,
     name_of,
 )
-from likewise.audit.ordering import RowOrder, find_order, read_left_out
-from likewise.audit.spreading import INDEX, PLACE, TIME, SpreadFile, plan_cells, spread_file
+from likewise.auditing.ordering import RowOrder, find_order, read_left_out
+from likewise.auditing.spreading import INDEX, PLACE, TIME, SpreadFile, plan_cells, spread_file
 from likewise.errors import BadTable, RepeatedKey
 from likewise.explaining.agreement import measure_agreement, not_counted
 from likewise.explaining.compare_groups import protected_columns
@@ -57,12 +57,12 @@ from likewise.reports.clearest import (
     support_of,
 )
 from likewise.reports.findings import comparables_by_model, groups_among
-from likewise.reports.not_shown import find_repeated, is_birth_date
+from likewise.reports.not_shown import BirthDates, find_repeated
 from likewise.reports.selected_pairs import POOL, WorstPair, choose_pairs, kinds_of, side_by_side
-from likewise.reports.totals import PairMarks, Totals, stable_column, to_words
+from likewise.reports.totals import PairMarks, Totals, to_words
 from likewise.runtime.private_files import write_atomically
 from likewise.sources.binding import Binding
-from likewise.sources.protocol import RefusedRow, column_values
+from likewise.sources.protocol import RefusedRow
 from likewise.sources.remarks import Remark
 from likewise.tables.array_types import Rows
 from likewise.tables.times import readable_time
@@ -431,14 +431,11 @@ def _look_at_all(job: Job, order: RowOrder, cells: Sequence[Cell]) -> dict[str, 
         groups = groups_among(past, rows)
         together["groups"] = tuple(replace(one, sampled=one.sampled * share) for one in groups)
         if share == 1.0:
-            births = {
-                name: stable_column(column_values(every.table, name))
-                for name in job.binding.columns
-                if is_birth_date(name)
-            }
+            births = BirthDates(job.binding.columns)
+            births.add(every.table)
             together["agreement"] = measure_agreement(past, rows)
             together["comparables"] = comparables_by_model(past, rows)
-            together["repeated"] = find_repeated(past, rows, births)
+            together["repeated"] = find_repeated(past, rows, births.words)
     return together
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from likewise.audit.cell_folder import AuditFolder
-from likewise.audit.job import Job
-from likewise.audit.ordering import RowOrder
-from likewise.audit.spreading import HOME, INDEX, PLACE, TIME, SpreadFile
+from likewise.auditing.cell_folder import AuditFolder
+from likewise.auditing.job import Job
+from likewise.auditing.ordering import RowOrder
+from likewise.auditing.spreading import HOME, INDEX, PLACE, TIME, SpreadFile
 from likewise.reports.totals import mix_words, stable_column, to_words
 from likewise.sources.columnar import translate_polars_errors
 from likewise.tables.array_types import Rows

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from likewise.audit.cell_cuts import CellSpace, CutTree, choose_cuts
-from likewise.audit.cell_folder import AuditFolder, read_json, write_json
-from likewise.audit.favourable import OutputsSeen
-from likewise.audit.feeding import BadRowPolicy, RefusedRows
-from likewise.audit.job import Job
+from likewise.auditing.cell_cuts import CellSpace, CutTree, choose_cuts
+from likewise.auditing.cell_folder import AuditFolder, read_json, write_json
+from likewise.auditing.favourable import OutputsSeen
+from likewise.auditing.feeding import BadRowPolicy, RefusedRows
+from likewise.auditing.job import Job
 from likewise.errors import BadFile, MissingValue
 from likewise.monitor.batching import RejectedRow, isolate_bad_rows
 from likewise.monitor.monitor import Monitor
@@ -311,6 +311,7 @@ def _spread_rows(
                 keys.append(_key_numbers(frame[job.rule.key_column]))
     pieces.write()
     digest = source.digest()
+    assert digest is not None  # it is a file
     if timed.form is not None:
         source.add_remarks(timed.form.remarks)
     with write_atomically(folder.spread(number, "npz")) as file:

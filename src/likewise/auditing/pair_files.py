@@ -29,14 +29,15 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 import numpy as np
 import polars as pl
 
-from likewise.audit.kept_rows import LINE, ROW, TIME, KeptRows, common_types, stack_frames
+from likewise.auditing.kept_rows import LINE, ROW, TIME, KeptRows, common_types, stack_frames
 from likewise.errors import BadFile, BadRule
 from likewise.explaining.compare_groups import check_favourable, compute_scores, protected_columns
+from likewise.explaining.past import Past
 from likewise.reports.clearest import compare_pair_groups, support_of
 from likewise.rule.rule import Rule
 from likewise.rule.value_names import name_value
 from likewise.runtime.private_files import name_write_errors, replace_file
-from likewise.tables.array_types import Rows
+from likewise.tables.array_types import Floats, Rows
 from likewise.tables.printing import FORMULA, NUMBER
 from likewise.verdict.verdicts import Verdicts
 
@@ -203,19 +204,15 @@ class ViolationFile:
 
     def __init__(self, path: Path, monitor: Any, rows: KeptRows, writer: PairWriter) -> None:
         self._path = path
-        self._past = monitor.past
-        self._rows = rows
+        self._frames = PairFrames(monitor.past, rows)
         self._file = writer
-        self._columns = _order_columns(monitor.rule, rows.columns)
-        self._has_favourable = _has_favourable(monitor.rule)
         self.pairs = 0
 
     def finish(self) -> None:
         """Write what is left; at least the names of the columns."""
         with name_write_errors(self._path):
             if self.pairs == 0:
-                no_rows, support = np.empty(0, np.int64), np.empty((2, 0), np.int64)
-                self._add(no_rows, no_rows, np.empty((2, 0)), support)
+                self._file.add(self._frames.make_empty())
             self._file.finish()
 
     @property
@@ -225,30 +222,45 @@ class ViolationFile:
 
     def add(self, verdicts: Verdicts) -> None:
         """Add the pairs of a batch that the monitor has just judged, and whose rows are kept."""
+        with name_write_errors(self._path):
+            for frame in self._frames.make(verdicts, self.pairs):
+                self._file.add(frame)
+                self.pairs += frame.height
+
+
+class PairFrames:
+    """Makes frames of pairs, with the values of both sides."""
+
+    def __init__(self, past: Past, rows: KeptRows) -> None:
+        self._past = past
+        self._rows = rows
+        self._columns = _order_columns(past.rule, rows.columns)
+        self._has_favourable = _has_favourable(past.rule)
+
+    def make(self, verdicts: Verdicts, before: int) -> Iterator[pl.DataFrame]:
+        """Yield the pairs of a batch, _TOGETHER at a time; `before`: how many came earlier."""
         witnesses = verdicts.witnesses
         rows = verdicts.first_row + verdicts.owners
-        distances = np.stack([witnesses.input_distances, witnesses.output_distances])
-        near, agree = support_of(verdicts)
-        support = np.stack([near, near - agree])[:, verdicts.owners]
-        with name_write_errors(self._path):
-            for start in range(0, len(rows), _TOGETHER):
-                part = slice(start, start + _TOGETHER)
-                self._add(rows[part], witnesses.rows[part], distances[:, part], support[:, part])
+        support = (one[verdicts.owners] for one in (support_of(verdicts)[0], verdicts.counts))
+        numbers = np.stack([witnesses.input_distances, witnesses.output_distances, *support])
+        for start in range(0, len(rows), _TOGETHER):
+            part = slice(start, start + _TOGETHER)
+            yield self._make(rows[part], witnesses.rows[part], numbers[:, part], before + start)
 
-    def _add(self, later: Rows, earlier: Rows, distances: Any, support: Rows) -> None:
-        self._file.add(self._frame(later, earlier, distances, support))
-        self.pairs += len(later)
+    def make_empty(self) -> pl.DataFrame:
+        """Return a frame without pairs, which has the names of the columns."""
+        return self._make(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((4, 0)), 0)
 
-    def _frame(self, later: Rows, earlier: Rows, distances: Any, support: Rows) -> pl.DataFrame:
+    def _make(self, later: Rows, earlier: Rows, numbers: Floats, before: int) -> pl.DataFrame:
         sides = {"later": self._rows.take(later), "earlier": self._rows.take(earlier)}
         columns = [
-            pl.Series("pair", np.arange(self.pairs + 1, self.pairs + 1 + len(later))),
+            pl.Series("pair", np.arange(before + 1, before + 1 + len(later))),
             *_both_sides(sides, [LINE, TIME, ROW]),
-            pl.Series("input_distance", distances[0], dtype=pl.Float64),
-            pl.Series("output_distance", distances[1], dtype=pl.Float64),
+            pl.Series("input_distance", numbers[0], dtype=pl.Float64),
+            pl.Series("output_distance", numbers[1], dtype=pl.Float64),
             *(
-                pl.Series(name, counts, dtype=pl.Int64).replace(-1, None)
-                for name, counts in zip(("similar_cases", "disagree"), support, strict=True)
+                pl.Series(name, counts.astype(np.int64)).replace(-1, None)
+                for name, counts in zip(("similar_cases", "disagree"), numbers[2:], strict=True)
             ),
             *self._build_favoured(later, earlier),
             *self._build_groups(later, earlier),
@@ -275,7 +287,7 @@ class ViolationFile:
         for name in protected:
             mine, theirs, apart = compare_pair_groups(self._past, name, later, earlier)
             differ.append(pl.Series(["", name], dtype=pl.String)[apart.astype(np.int64)])
-            labels = rule.features[name].labels
+            labels = (rule.features or {})[name].labels
             for side, codes in (("later", mine), ("earlier", theirs)) if labels else ():
                 names = [None, *(str(name_value(labels, value)) for value in codes.values)]
                 by_code = pl.Series(f"{side}_group: {name}", names, dtype=pl.String)
