@@ -22,7 +22,8 @@ def print_summary(audited: Audit, written: Mapping[str, Path | None]) -> None:
     """Print the findings, the rule, the clearest pairs, and what was written."""
     findings, unit = audited.findings, audited.source.unit
     print_sentences(audited.headline, findings.nothing_compared)
-    if findings.pairs > findings.violations:
+    counted = findings.agreement is not None and findings.agreement.like_pairs
+    if findings.pairs > findings.violations and not counted:
         say(f"Violating pairs: {findings.pairs:,}")
     if findings.computed.order.column is not None:
         say(f"Judged in order: {findings.computed.order.describe()}.")

@@ -34,7 +34,7 @@ _BLOCK = 1 << 21  # pairs that are compared together, times columns
 Flags = npt.NDArray[np.bool_]
 
 
-# Finds the columns that prevent comparisons, for a rule by which hardly any decisions are alike.
+# Finds the columns that prevent comparisons, for a rule by which hardly any decisions are similar.
 # For every pair of rows, the columns in which it is not near are its blocking set. A row is
 # comparable if one of its pairs has an empty set. Where ignoring a single column changes nothing,
 # these sets still tell which columns prevent most.
