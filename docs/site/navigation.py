@@ -15,6 +15,7 @@ SECTIONS = {
         "docs/how-to/files-as-they-are",
         "docs/how-to/rule-for-people",
         "docs/how-to/choose-epsilon",
+        "docs/how-to/audit-in-python",
         "docs/how-to/audit-in-ci",
         "docs/how-to/audit-larger-than-memory",
         "docs/how-to/read-the-report",

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.cli import demo, demo_loans, main
+from likewise.auditing import demo_loans
+from likewise.cli import demo, main
 from likewise.tables.printing import percent
 from tests.support.programs import run_python
 

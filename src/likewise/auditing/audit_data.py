@@ -70,11 +70,10 @@ def audit(
     ledger         a new ledger for decisions and verdicts
     burst          how many near inputs, among how many decisions, raise an alarm
     max_rate       `Audit.within_limit` says whether this share is kept; `max_rate_of` is the share
-                   of decisions in "any-pair", of those that contradict an earlier one ("later"),
-                   of those among the "comparable", of similar cases in "disagreement", or of
-                   decisions "opposed" by most of their similar cases
-    min_index      `Audit.within_limit` also says whether the agreement index, at the lower limit of
-                   its interval, is at least this
+                   of decisions in "any-pair", of those that contradict an earlier one ("later"), of
+                   those among the "comparable", the mean "disagreement" of similar cases, or those
+                   "opposed" by most of them
+    min_index      the least lower limit of the agreement index, part of `Audit.within_limit`
     partition      a folder for cells, for files (names, folders, patterns) larger than memory;
                    then `workers` processes, or a Ray cluster at the address `ray`, judge cells of
                    at most `cell_rows` decisions

@@ -156,7 +156,7 @@ class Audit:
 
     @property
     def within_limit(self) -> bool | None:
-        """Whether `max_rate` and `min_index` are kept; None where that cannot be told."""
+        """Whether the limits are kept; None if none is broken and one cannot be told."""
         return self.limits.is_kept(self.findings)
 
     @cached_property

@@ -19,7 +19,7 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class AuditLimits:
-    """Limits what is found, as --max-rate, --max-rate-of and --min-index say."""
+    """Limits what an audit may find, as --max-rate, --max-rate-of and --min-index say."""
 
     max_rate: float | None = None
     """None: no limit."""

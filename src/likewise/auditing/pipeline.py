@@ -88,7 +88,7 @@ def audit_file(
     reopen  opens the file again
     ledger  an empty monitor whose ledger is to store the decisions; without it they are judged in
             memory
-    limits  what is allowed
+    limits  what the audit may find
 
     With options.cells, `source` is the first of their files and gives the columns.
     """

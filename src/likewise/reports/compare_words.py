@@ -131,11 +131,12 @@ def describe_effect(comparison: Comparison) -> Iterable[str]:
     low, high = (size(value).removesuffix(" points") for value in (found.low, found.high))
     interval = f"{low} to {high}".replace("-", "\u2212")
     verb = f"answers {what}" if effect.is_share else f"has {what}"
-    first = "" if raw is None else f" {compare(raw.value)};"
+    adjusted = size(found.value).replace("-", "\u2212")
+    by = f"{compare(raw.value)}; {adjusted}" if raw is not None else f"{compare(found.value)},"
     differently = "differently" if effect.is_beyond_chance else "with no difference beyond chance"
     yield (
-        f"{other} and {one} answer similar cases {differently}: {other} {verb}{first}"
-        f" {compare(found.value)} if adjusted for differences inside the tolerances (95% interval"
+        f"{other} and {one} answer similar cases {differently}: {other} {verb} {by}"
+        " if adjusted for differences inside the tolerances (95% interval"
         f" {interval}). Differences under {size(found.smallest_detectable)} could well be missed."
     )
     uneven = [column for column in effect.balance if column.is_unbalanced]
