@@ -128,7 +128,11 @@ def test_few_comparable_decisions_are_the_headline(few, rule, capsys):
     told = found(capsys, few, "--rule", rule)
     assert (told["rows"], told["with_earlier"], told["violations"]) == (4_454, 32, 14)
     assert told["rate_among_comparable"] == 14 / 32 and told["in_any_pair"] == 28
-    first, second, third, *_ = said(capsys, few, "--rule", rule).out.splitlines()
+    lines = said(capsys, few, "--rule", rule).out.splitlines()
+    assert "Agreement index 0.11 (95% interval -0.41 to 0.43)" in lines[0]
+    assert lines[1].endswith("cannot be told from answers dealt at random.")
+    start = next(i for i, line in enumerate(lines) if "of the comparable decisions (" in line)
+    first, second, third, *_ = lines[start:]
     assert first == (
         "43.8% of the comparable decisions (14 of 32) contradict an earlier one about a similar"
         " case; that is 0.31% of all 4,454."
@@ -138,15 +142,16 @@ def test_few_comparable_decisions_are_the_headline(few, rule, capsys):
     assert third.startswith("28 of 4,454 decisions (0.63%) belong to at least one")
 
 
-def test_few_comparable_decisions_are_counted_on_the_page_not_a_percentage(
+def test_few_comparable_decisions_are_counted_on_the_page_beside_a_wide_interval(
     few, rule, tmp_path, capsys
 ):
     said(capsys, few, "--rule", rule, "--report", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     top = page[page.index("<header") : page.index("</header>")]
-    assert '<p class="big">14 of 32 <span>comparable decisions contradict' in top
-    for number in ("4,454", "32", "14", "28"):
+    assert '<p class="big">0.11 <span>agreement index, 95% interval -0.41 to 0.43</span>' in top
+    for number in ("32", "14", "64 of 4,454"):
         assert f"<dd>{number}</dd>" in top
+    assert "of the comparable decisions (14 of 32) contradict" in page[page.index("</header>") :]
 
 
 @pytest.mark.parametrize(

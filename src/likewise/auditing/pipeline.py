@@ -32,6 +32,7 @@ from likewise.monitor.sensitivity import MOST_ROWS as VARIED_ROWS
 from likewise.monitor.sensitivity import SensitivityTable, vary
 from likewise.reports.evidence import build_provenance
 from likewise.reports.findings import Findings, Loosening, Tally, curve_of, findings_of
+from likewise.reports.not_shown import BirthDates, is_birth_date
 from likewise.runtime.machine import MachineLoad
 from likewise.sources.binding import Binding, make_judge
 from likewise.sources.file_source import DecisionFile
@@ -91,8 +92,10 @@ def audit_file(
 
     With options.cells, `source` is the first of their files and gives the columns.
     """
+    binding = binding.with_extra_columns(filter(is_birth_date, source.columns))
     if options.cells is not None:
         return _audit_cells(source.columns, binding, options, progress, limits)
+    births = BirthDates(binding.columns)
     pairs, kept_rows, kept_pairs = None, None, None
     shows_pairs = options.pairs_path is not None or options.keeps_pairs
     if options.for_report or shows_pairs:
@@ -108,7 +111,11 @@ def audit_file(
         monitor = ledger
         if monitor is None:
             monitor = Monitor(
-                binding.rule, comparable=True, burst=options.burst, within=options.within
+                binding.rule,
+                comparable=True,
+                support=True,
+                burst=options.burst,
+                within=options.within,
             )
             if not options.keeps_pairs:
                 stack.enter_context(monitor)
@@ -138,10 +145,14 @@ def audit_file(
             if kept_pairs is not None:
                 kept_pairs.add(part.answer)
             first.add(part.rows)
+            births.add(part.rows.table)
             progress(*source.progress, f"{len(monitor):,} decisions")
         decisions.add_remarks()
-        head = None if ledger is None else str(ledger.ledger.head())
-        findings = tally.findings(source=decisions.evidence(head), bad_rows=decisions.refused.count)
+        findings = tally.findings(
+            source=decisions.evidence(None if ledger is None else str(ledger.ledger.head())),
+            bad_rows=decisions.refused.count,
+            births=births.words,
+        )
         first_rows = join_chunks(first.parts)
         findings = _with_first_rows(findings, first_rows, binding, options)
         if kept_rows is not None and (options.for_report or options.pairs_path is not None):
@@ -253,10 +264,8 @@ def _audit_cells(
         job.rule,
         data.worst,
         build_provenance(evidence, job.rule, explained, None),
-        groups=data.groups,
-        agreement=data.agreement,
-        comparables=data.comparables,
         bad_rows=done.bad.count,
+        **data.together,
     )
     first = Chunk(data.first.table, data.first.ranks, times=data.first.times)
     findings = _with_first_rows(findings, first, job.binding, options)

@@ -183,7 +183,7 @@ def _describe_stream() -> str:
 
 
 def _describe_findings(findings: Findings) -> str:
-    lines = ["What counts as alike", ""]
+    lines = ["What counts as similar", ""]
     for words in findings.rule.explain().lines:
         lines.append(_paragraph(words.removeprefix("- "), "    - " if words[0] == "-" else "  "))
     lines += ["", "What was found", ""]
@@ -193,12 +193,11 @@ def _describe_findings(findings: Findings) -> str:
         sum(span.violations for span in part) / max(1, sum(span.of for span in part))
         for part in (before, after)
     ]
-    first, *rest = describe_findings(findings)
     change = (
-        f"Before the model was retrained it was {percent(rates[0])} of the comparable decisions,"
-        f" since then {percent(rates[1])}."
+        f"Before the model was retrained, {percent(rates[0])} of the comparable decisions"
+        f" contradicted an earlier one; since then {percent(rates[1])}."
     )
-    lines += [_paragraph(text, "  ") for text in (first, change, *rest)]
+    lines += [_paragraph(text, "  ") for text in (*describe_findings(findings), change)]
     lines += ["", "The clearest pair (* where they differ)", ""]
     lines += [f"  {line}" for line in str(findings.worst[0].pair).splitlines()]
     return "\n".join(lines) + "\n"

@@ -100,6 +100,7 @@ def report(
     likewise report decisions.ledger --out page.html
     """
     from likewise.auditing.histories import audit_ledger
+    from likewise.cli.audit_summary import print_not_shown
     from likewise.reports.finding_words import describe_findings
     from likewise.reports.report_page import write_page
 
@@ -113,5 +114,6 @@ def report(
         return FINE
     for line in describe_findings(findings):
         say(line)
+    print_not_shown(findings)
     say(f"The report: {out}")
     return FINE

@@ -10,7 +10,7 @@ computed (evidence.py).
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -23,9 +23,10 @@ from likewise.monitor.calibration import Calibration
 from likewise.monitor.protocol import AnyMonitor
 from likewise.monitor.sensitivity import SensitivityTable
 from likewise.reports.evidence import Evidence, Provenance, build_provenance
+from likewise.reports.not_shown import Caveat, RepeatedRows, find_repeated, list_caveats
 from likewise.reports.selected_pairs import WorstPair, WorstPairs
 from likewise.reports.timeline import Stretch
-from likewise.reports.totals import Margins, Totals
+from likewise.reports.totals import Margins, Totals, Words
 from likewise.rule.rule import Rule
 from likewise.verdict.group_effects import GroupEffects
 from likewise.verdict.model_counts import ComparablesByModel, ModelCounts
@@ -97,6 +98,15 @@ class Findings:
     """Decisions that are known to be missing from the history."""
     agreement: Agreement | None = None
     """How well similar cases agree, beside random dealing; None where it was not computed."""
+    repeated: RepeatedRows | None = None
+    """Rows that may be about the same person, where no person column is declared."""
+
+    @property
+    def not_shown(self) -> tuple[Caveat, ...]:
+        """What these findings do not show."""
+        return list_caveats(
+            self.rule, self.rows, self.agreement, self.computed.order, self.repeated
+        )
 
     @property
     def hubs(self) -> int | None:
@@ -142,6 +152,8 @@ class Findings:
             "varied": self.varied and self.varied.to_dict(),
             "computed": asdict(self.computed),
             "rule": self.rule.to_toml(),
+            "repeated": self.repeated and asdict(self.repeated),
+            "not_shown": [one._asdict() for one in self.not_shown],
         }
 
 
@@ -174,13 +186,19 @@ class Tally:
         self._worst.add(verdicts, self._monitor.past)
 
     def findings(
-        self, *, source: str | Evidence, bad_rows: int = 0, made: datetime.datetime | None = None
+        self,
+        *,
+        source: str | Evidence,
+        bad_rows: int = 0,
+        made: datetime.datetime | None = None,
+        births: Mapping[str, Words] | None = None,
     ) -> Findings:
         """Return what has been found so far.
 
         source    where the decisions came from, for the reader; or all that is known of it.
         bad_rows  how many rows could not be judged and were left out.
         made      when the findings were made; now by default.
+        births    numbers for the values of columns with birth dates (`find_repeated`).
         """
         evidence = source if isinstance(source, Evidence) else Evidence(source)
         past, totals = self._monitor.past, self._totals
@@ -194,6 +212,7 @@ class Tally:
             groups=groups_among(past, rows),
             agreement=measure_agreement(past, rows),
             comparables=None if totals.comparable is None else comparables_by_model(past, rows),
+            repeated=find_repeated(past, rows, births),
             bad_rows=bad_rows,
         )
         return replace(findings, missing_decisions=self._monitor.missing_decisions)
@@ -208,6 +227,7 @@ def findings_of(
     groups: tuple[GroupEffects, ...] = (),
     agreement: Agreement | None = None,
     comparables: ComparablesByModel | None = None,
+    repeated: RepeatedRows | None = None,
     bad_rows: int = 0,
 ) -> Findings:
     """Make findings of totals, with all that is known beside them; see `Tally.findings`.
@@ -216,6 +236,7 @@ def findings_of(
     groups       of each protected column
     agreement    of similar cases
     comparables  by model, how many decisions have a similar case within and across models
+    repeated     rows that may be about the same person
     """
     first = totals.first_row or 0
     return Findings(
@@ -238,6 +259,7 @@ def findings_of(
         computed=provenance,
         by_model=totals.models.counts(rule.compare, comparables),
         agreement=agreement,
+        repeated=repeated,
     )
 
 
