@@ -42,6 +42,7 @@ SECTIONS = {
         "docs/how-to/change-a-rule",
     ],
     "I review": [
+        "docs/how-to/look-up-a-case",
         "docs/how-to/review-contradictions",
         "docs/how-to/prove-a-ledger",
         "docs/how-to/erase-a-person",

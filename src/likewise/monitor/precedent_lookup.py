@@ -4,7 +4,7 @@ Cost: of all near decisions the outputs are counted; the rest is read for those 
 Not here: finding them (search/engine/engine.py).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from likewise.ledger.reader import LedgerReader, close_runs
 from likewise.monitor.journal import Journal
 from likewise.monitor.memory import Memory
-from likewise.tables.array_types import NearRows, Rows
+from likewise.tables.array_types import Floats, NearRows, Rows
 from likewise.tables.keys import Keys
 from likewise.tables.times import iso_text
 from likewise.verdict.precedents import CaseReview, Overruling, Precedents
@@ -35,6 +35,8 @@ def describe_precedents(
     order = np.lexsort((all_rows, distances))[:limit]
     rows = all_rows[order]
     engine = memory.engine
+    decode = None if engine.outputs is None else engine.outputs.decode
+    numbers = engine.numbers(all_rows) if len(all_rows) else np.empty((0, 1))
     times = None
     reviews: list[tuple[CaseReview, ...]] = [()] * len(rows)
     superseded: list[Overruling | None] = [None] * len(rows)
@@ -51,10 +53,10 @@ def describe_precedents(
         times = memory.span.times(engine.rows)[rows]
     return Precedents(
         len(all_rows),
-        _count_outputs(memory, all_rows),
+        _count_outputs(decode, numbers),
         rows,
         distances[order],
-        [engine.output_at(row) for row in rows.tolist()],
+        [] if decode is None else [decode(output) for output in numbers[order]],
         [keys.key_of(row) for row in rows.tolist()],
         list(memory.models.names(rows)),
         None if times is None else times.astype("datetime64[us]"),
@@ -64,16 +66,18 @@ def describe_precedents(
     )
 
 
-def _count_outputs(memory: Memory, rows: Rows) -> Mapping[Any, int]:
-    """Count rows by output, most frequent first, then in the order of numbers and labels."""
-    outputs = memory.engine.outputs
-    if outputs is None or len(rows) == 0:
+def _count_outputs(decode: Callable[[Floats], Any] | None, numbers: Floats) -> Mapping[Any, int]:
+    """Count outputs, most frequent first, then in the order of numbers and labels."""
+    if decode is None or len(numbers) == 0:
         return MappingProxyType({})
-    numbers, counts = np.unique(memory.engine.numbers(rows), axis=0, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
+    if numbers.shape[1] == 1:  # which is quicker than with an axis
+        values, counts = np.unique(numbers[:, 0], return_counts=True)
+        distinct = values[:, None]
+    else:
+        distinct, counts = np.unique(numbers, axis=0, return_counts=True)
     counted = {}
-    for place in order.tolist():
-        output = outputs.decode(numbers[place])
+    for place in np.argsort(-counts, kind="stable").tolist():
+        output = decode(distinct[place])
         counted[tuple(output) if isinstance(output, list) else output] = int(counts[place])
     return MappingProxyType(counted)
 
