@@ -70,7 +70,7 @@ class Answers:
         """Tell which answers differ."""
         return self._cases.differ(one, other)
 
-    def expect_difference(self, counts: Rows) -> float:
+    def compute_expected(self, counts: Rows) -> float:
         """Compute the share of all pairs that differ, for so many cases with each answer."""
         assert self.first_beyond is not None
         many = int(counts.sum())
@@ -267,7 +267,7 @@ def run_swap_test(
     weights = (1 / similar[one] + 1 / similar[other]) / max(many, 1)
     ranks = answers.count
     counts = [np.bincount(side[comparable], minlength=ranks) for side in (first, second)]
-    if many == 0 or not all(map(answers.expect_difference, counts)):
+    if many == 0 or not all(map(answers.compute_expected, counts)):
         return None
     changed = np.flatnonzero(comparable & (first != second))
     own = np.full(len(first), -1)
@@ -304,7 +304,7 @@ def run_swap_test(
         """Compute D / E of the first side."""
         share = constant + linear[swapped].sum() + product[swapped[row] & swapped[column]].sum()
         answered = np.where(swapped, second[changed], first[changed])
-        expected = answers.expect_difference(fixed + np.bincount(answered, minlength=ranks))
+        expected = answers.compute_expected(fixed + np.bincount(answered, minlength=ranks))
         return share / expected if expected else 0.0
 
     def difference(swapped: Mask) -> float:

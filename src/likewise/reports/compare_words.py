@@ -28,7 +28,7 @@ def describe_comparison(comparison: Comparison) -> list[str]:
         *describe_effect(comparison),
         *map(_side, comparison.sides),
         *describe_cut(comparison),
-        *_pairs(comparison),
+        *describe_pairs(comparison),
         *_groups(comparison),
     ]
 
@@ -184,7 +184,8 @@ def describe_cut(comparison: Comparison) -> Iterable[str]:
         )
 
 
-def _pairs(comparison: Comparison) -> Iterable[str]:
+def describe_pairs(comparison: Comparison) -> Iterable[str]:
+    """Say how many contradicting pairs are new, gone and persisting."""
     cases = _cases(comparison)
     if comparison.common == 0:
         yield (
