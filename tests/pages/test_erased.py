@@ -182,6 +182,12 @@ async def answers(app, rows):
         told[path] = await listen(app, path)
     for path in ("/m/default/overview/live", "/m/default/health/live"):
         told[path] = await listen(app, path)
+    csrf = await asker.csrf("/m/default/look-up")
+    case = {"income": 41234.0, "job": "cook"}
+    page = await asker.send("/m/default/look-up", {"csrf": csrf, "case": json.dumps(case)})
+    assert page.status == 200
+    told["POST /m/default/look-up"] = page.body
+    told[f"POST {V1}/like"] = json.dumps(await post(app, "like", {"values": case})).encode()
     return told
 
 
@@ -265,6 +271,7 @@ def test_what_was_erased_is_told_nowhere(tmp_path, ledger, erase):
             assert {name for name, _ in told} >= (WORDS.keys() - notes)
             assert {where for _, where in told} >= {
                 f"{V1}/events?after=0", alerts, "/m/default/overview/live",
+                f"POST {V1}/like", "POST /m/default/look-up",
             }  # fmt: skip
             await erase(app)
             after = await answers(app, rows)

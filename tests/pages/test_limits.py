@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from likewise.pages.frame import Download, Form, Screen
+from likewise.pages.frame import Answer, Download, Form, Screen
 from likewise.pages.page_router import PARTS
 from likewise.service import request_guard
 from likewise.service.settings import Limits
@@ -65,7 +65,7 @@ def test_every_live_connection_counts_as_a_reader(tmp_path):
 def asked(part):
     """A request for a part of the pages: method and address."""
     path = f"/m/default/{part.path}".replace("{row}", "0").replace("{witness}", "0")
-    return ("POST" if isinstance(part, Form) else "GET"), path
+    return ("POST" if isinstance(part, Form | Answer) else "GET"), path
 
 
 @pytest.mark.parametrize("way", ["token", "session", "proxy"])
@@ -82,7 +82,7 @@ def test_every_page_counts_as_a_request(tmp_path, monkeypatch, way):
     async def run():
         ways = [("GET", "/"), *map(asked, PARTS)]
         twins = [f"{asked(part)[1]}.json" for part in PARTS if isinstance(part, Screen)]
-        assert {type(part) for part in PARTS} == {Screen, Form, Download}
+        assert {type(part) for part in PARTS} == {Screen, Answer, Form, Download}
         limits = Limits(rate=0.3)
         tokens = () if way == "proxy" else [line]
         async with paging(tmp_path, limits=limits, tokens=tokens, pages=pages) as app:

@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from likewise.errors import UnexpectedValue
 from likewise.monitor.monitor import Monitor
 from likewise.monitor.readers.encoding import ERASED
 from likewise.rule.rule import Rule
 from likewise.rule.value_names import name_value
 from likewise.tables.normalize import short_repr
+from likewise.verdict.model_counts import CodedColumn
 
 _MOST_CHOICES = 100  # values of a column that are offered one by one
 
@@ -35,19 +38,25 @@ def list_case_fields(monitor: Monitor) -> list[CaseField]:
     """Return the columns that similar cases are found by; none for a rule about vectors."""
     rule = monitor.rule
     with monitor.core.enter() as steps:
-        words = {name: list(values) for name, values in steps.memory.words().items()}
+        reader = steps.memory.reader
+        words = {name: _list_used(reader.codes(name, slice(None))) for name in reader.words()}
     fields = []
     for name, feature in (rule.features or {}).items():
         must_differ = feature.kind == "protected" and rule.protected_must_differ
         if not (feature.is_compared or must_differ or feature.kind == "person"):
             continue
-        listed: Sequence[Any] = feature.order or feature.values or words.get(name, [])
-        known = [value for value in listed if value is not ERASED]
+        known: Sequence[Any] = feature.order or feature.values or words.get(name, [])
         offered = feature.kind in ("ordinal", "category", "protected")
         choices = tuple(known) if offered and len(known) <= _MOST_CHOICES else ()
         required = feature.kind != "person" and feature.missing == "reject"
         fields.append(CaseField(name, feature.kind, required, choices))
     return fields
+
+
+def _list_used(column: CodedColumn) -> list[Any]:
+    """Return the values that a remembered row has: others may be those of erased rows."""
+    codes = np.unique(column.codes)
+    return [column.values[code] for code in codes[codes >= 0].tolist()]
 
 
 def read_case_fields(monitor: Monitor, texts: Mapping[str, Any]) -> dict[str, Any]:

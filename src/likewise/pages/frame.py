@@ -83,6 +83,10 @@ class Answer:
     screen: Screen
     load: Callable[[Visit, Fields], Awaitable[PageData]]
 
+    @property
+    def path(self) -> str:
+        return self.screen.path
+
 
 @dataclass(frozen=True)
 class Form:

@@ -103,8 +103,7 @@ class PageRouter:
             Route("/static/{file}", serve_static, methods=["GET"]),
         ]
         for part in PARTS:
-            screen = part.screen if isinstance(part, Answer) else part
-            path = f"/m/{{name}}/{screen.path}"
+            path = f"/m/{{name}}/{part.path}"
             if isinstance(part, Screen):
                 routes.append(Route(f"{path}.json", partial(self._answer_json, part)))
                 routes.append(Route(path, partial(self._answer_page, part)))
