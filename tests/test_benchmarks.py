@@ -40,6 +40,7 @@ ALONE = (
     "higgs",
     "single",
     "witnesses",
+    "lookups",
     "arrivals",
     "growth",
     "threads",
