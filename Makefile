@@ -6,6 +6,7 @@ ARGS ?=
 BIN := .venv/bin
 BENCH := .venv-bench/bin
 FAISS := .venv-faiss/bin
+EVIDENCE := .venv-evidence/bin
 DOCS := .venv-docs/bin
 TORCH := .venv-torch/bin
 
@@ -27,13 +28,13 @@ DEMO_KERNELS := decide search_best maintain_tree
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help kernels demo test test-long test-slow test-torch check lint format types imports golden fix bench paper docs pin clean
+.PHONY: help kernels demo test test-long test-slow test-torch check lint format types imports golden fix bench paper evidence docs pin clean
 
 help:  ## list the recipes (this list)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  PYTHON=python3.12 picks the Python of a new environment.'
-	@echo '  ARGS="..." is passed on by demo, test, test-long, test-slow, test-torch, bench and paper.'
+	@echo '  ARGS="..." is passed on by demo, test, test-long, test-slow, test-torch, bench, paper and evidence.'
 
 kernels: .venv/project  ## compile the kernels for this machine, unless they are (src/likewise/search/kernels/built)
 	@$(BIN)/python -m likewise.search.kernels.building
@@ -91,6 +92,9 @@ bench: kernels .venv-bench/project .venv-faiss/packages  ## measure, beside othe
 paper: kernels .venv-bench/project  ## reproduce the paper's table and figures from its data (40 minutes, can be resumed)
 	PYTHONPATH="$(CURDIR)" $(BENCH)/python -m benchmarks.paper $(ARGS)
 
+evidence: kernels .venv-evidence/project  ## simulate how often the first page is wrong: DATA=folder (an hour)
+	PYTHONPATH="$(CURDIR)" $(EVIDENCE)/python -m benchmarks.evidence $(if $(DATA),--data "$(DATA)") $(ARGS)
+
 docs: .venv-docs/project  ## build the documentation: build/docs/index.html
 	@rm -rf build/docs .cache/docs
 	$(DOCS)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs/site --doctree-dir .cache/docs . build/docs
@@ -101,6 +105,7 @@ pin: .venv/tools  ## choose newer versions: requirements/*.in become *.txt
 	$(call compile,dev)
 	$(call compile,demo)
 	$(call compile,bench)
+	$(call compile,evidence)
 	$(call compile,faiss)
 	$(call compile,docs)
 	$(call compile,clients)
@@ -111,7 +116,7 @@ pin: .venv/tools  ## choose newer versions: requirements/*.in become *.txt
 	@mv requirements/torch.txt.new requirements/torch.txt
 
 clean:  ## remove everything the recipes made
-	rm -rf .venv .venv-bench .venv-clients .venv-docs .venv-faiss .venv-torch .cache .hypothesis build dist src/likewise/search/kernels/built
+	rm -rf .venv .venv-bench .venv-clients .venv-docs .venv-evidence .venv-faiss .venv-torch .cache .hypothesis build dist src/likewise/search/kernels/built
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- environments: two stamps each, one for the pinned packages, one for likewise itself ---
@@ -147,12 +152,12 @@ endef
 # The newest FAISS has an environment of its own: Clemont, in .venv-bench, holds that one back.
 # On Linux, torch.txt takes torch built for the CPU, which the installer has to be told where to
 # find, if it is not told already: in a folder (PIP_FIND_LINKS) or from an index.
-.venv-bench/packages .venv-clients/packages .venv-docs/packages .venv-faiss/packages .venv-torch/packages: .venv-%/packages: requirements/%.txt .venv/tools
+.venv-bench/packages .venv-clients/packages .venv-docs/packages .venv-evidence/packages .venv-faiss/packages .venv-torch/packages: .venv-%/packages: requirements/%.txt .venv/tools
 	@echo "Setting up .venv-$* ..."
 	@$(BIN)/python -m venv --clear .venv-$*
 	@$(INSTALL) .venv-$* --require-hashes -r requirements/$*.txt
 	@touch $@
 
-.venv/project .venv-bench/project .venv-docs/project .venv-torch/project .venv/demo-project: %project: %packages pyproject.toml src/likewise/__init__.py
+.venv/project .venv-bench/project .venv-docs/project .venv-evidence/project .venv-torch/project .venv/demo-project: %project: %packages pyproject.toml src/likewise/__init__.py
 	@$(INSTALL) $(@D) --no-build-isolation --no-deps --editable .
 	@touch $@

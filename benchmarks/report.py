@@ -41,9 +41,14 @@ def save(folder: Path, machine: Found, answers: Mapping[str, Any]) -> dict[str, 
         "bars": judge(answers),
         "answers": dict(answers),
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "benchmarks.json").write_text(_json(found) + "\n", encoding="utf-8")
+    save_json(folder / "benchmarks.json", found)
     return found
+
+
+def save_json(path: Path, found: Found) -> None:
+    """Write figures, one line for each row of a table."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_json(dict(found)) + "\n", encoding="utf-8")
 
 
 def _json(value: Any, depth: int = 0) -> str:

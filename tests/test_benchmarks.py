@@ -57,6 +57,7 @@ ON_REAL_DATA = (
     "imagenet_embeddings",
     "people",
     "comparable",
+    "support",
     "calibrate",
     "slope",
     "overhead",

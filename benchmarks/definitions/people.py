@@ -348,6 +348,51 @@ def _with_and_without(setting: Setting, people: People) -> Row:
     }
 
 
+@benchmark("Support: how many like cases agree?")
+def support(setting: Setting) -> Answer:
+    """What does it cost to count similar cases, beside saying whether there was one?
+
+    Microseconds per decision of `observe_many`, one thread; near: like cases of a decision, on
+    average; per_near_ns: what counting costs for each of them, in nanoseconds.
+    """
+    rows = [_counted(setting, one) for one in _both_tables(setting)]
+    return Answer({"support": rows}, ["all distances count the same near rows of those looked at"])
+
+
+def _counted(setting: Setting, people: People) -> Row:
+    n = setting.rows(len(people.table))
+    table, outputs = people.table[:n], people.outputs[:n]
+    said: dict[str, lw.Verdicts] = {}
+
+    def judge(support: bool) -> lw.Verdicts:
+        monitor = lw.Monitor(people.rule, comparable=True, support=support)
+        return monitor.observe_many(table, outputs, threads=1)
+
+    runs = {"us": partial(judge, False), "asked_us": partial(judge, True)}
+    times = time_in_turns(runs, setting.rounds, said.__setitem__)
+    us = {name: wall_us(timings, n)["us"] for name, timings in times.items()}
+    near = said["asked_us"].near
+    assert near is not None
+    oracle.require(said["us"].pairs == said["asked_us"].pairs > 0, "asking changes witnesses")
+    before: Any = lw.Monitor(people.rule)
+    before.load(table, outputs)
+    vectors, plain = before.core.engine.history.rows[:n], before.core.reader.vector_rule
+    weights = np.array(plain.weights)
+    drawn = np.random.default_rng(SEED).choice(n, min(200, n), replace=False)
+    for i in drawn.tolist():
+        gaps = np.where(weights > 0, np.abs(vectors[:i] - vectors[i]), 0.0) * weights
+        count = (gaps.max(axis=1, initial=0.0) <= plain.epsilon * (1.0 + 1e-9)).sum()
+        oracle.require(count == near[i], f"row {i}: all distances say otherwise")
+    return {
+        "who": people.name,
+        "rows": n,
+        "near": float(near.mean()),
+        **us,
+        "per_near_ns": 1e3 * (us["asked_us"] - us["us"]) / float(near.mean()),
+        "ratio": us["asked_us"] / us["us"],
+    }
+
+
 def _one_by_one(
     setting: Setting, rule: lw.Rule, vectors: Array, outputs: Array
 ) -> dict[str, float]:

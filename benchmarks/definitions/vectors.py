@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import oracle, workloads
-from benchmarks.beside import Workload, build_peers, compare, wide_check
+from benchmarks.beside import SHARE, Workload, build_peers, compare, wide_check
 from benchmarks.contenders import Question, judge_all, warm_up
 from benchmarks.harness import Answer, Row, Setting, Skipped, address, benchmark
 from benchmarks.measure import (
@@ -219,6 +219,58 @@ def witnesses(setting: Setting) -> Answer:
         **medians(each),
     }
     return Answer({"witnesses": [row]}, [oracle.prove(question, points, outputs)])
+
+
+LOOKUPS = 300
+
+
+@benchmark("How similar cases were decided, HIGGS-like rows")
+def lookups(setting: Setting) -> Answer:
+    """What does one `like` cost beside one query of a neighbour search over the same rows?
+
+    Microseconds of one call from Python, medians. `like` also sorts, counts the outputs of all and
+    looks up those of the 100 nearest; a neighbour search names rows. The peers were built before.
+    """
+    source, n = setting.rows_source(), setting.rows(MILLION)
+    rows, checks = [], []
+    for metric, radii in (("linf", (0.025, 0.1)), ("l2", (0.05, 0.2))):
+        points, outputs = source.rows(n, WIDTH)
+        fresh, _ = source.rows(setting.rows(LOOKUPS, least=40), WIDTH, FRESH)
+        peers = build_peers(setting, points, metric)
+        for epsilon in radii:
+            question = Question(metric, epsilon)
+            monitor = question.monitor()
+            monitor.load(points, outputs)
+            monitor.like(fresh[0])
+            found, us = _time_each(lambda x, ask=monitor: ask.like(x, limit=100), fresh)
+            row: Row = {"metric": metric, "epsilon": epsilon, "rows": n}
+            row |= {"near": float(np.mean([one.near for one in found])), **percentiles_us(us)}
+            for peer in peers:
+                part = fresh[: max(10, int(len(fresh) * SHARE[peer.package]))]
+                reach = question.reach * (1 + peer.margin)
+                answers, took = _time_each(
+                    lambda x, ask=peer, reach=reach: ask.search(x[None], reach), part
+                )
+                row[f"{peer.package}_us"] = float(np.median(took))
+                for x, mine, answer in zip(part, found, answers, strict=False):
+                    proposed = points[np.asarray(peer.rows(answer)[0], dtype=np.int64)]
+                    near = oracle.distances(metric, proposed, x) <= question.reach
+                    oracle.require(near.sum() == mine.near, f"{peer.name} finds other rows")
+            if "scipy_us" in row:
+                row["ratio"] = row["scipy_us"] / row["p50_us"]
+            rows.append(row)
+            checks.append(f"{question.label}: {len(fresh)} look-ups name as many rows as peers do")
+    return Answer({"lookups": rows}, checks)
+
+
+def _time_each(ask: Any, inputs: Array) -> tuple[list[Any], Array]:
+    """Return what each call answers, and the microseconds that it takes."""
+    answers, took = [], []
+    for x in inputs:
+        begin = perf_counter_ns()
+        answers.append(ask(x))
+        took.append(perf_counter_ns() - begin)
+    return answers, np.array(took) / 1e3
 
 
 @benchmark("Insertion, rows drifting in every coordinate")

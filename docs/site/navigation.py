@@ -15,6 +15,7 @@ SECTIONS = {
         "docs/how-to/files-as-they-are",
         "docs/how-to/rule-for-people",
         "docs/how-to/choose-epsilon",
+        "docs/how-to/audit-in-python",
         "docs/how-to/audit-in-ci",
         "docs/how-to/audit-larger-than-memory",
         "docs/how-to/read-the-report",
@@ -41,6 +42,7 @@ SECTIONS = {
         "docs/how-to/change-a-rule",
     ],
     "I review": [
+        "docs/how-to/look-up-a-case",
         "docs/how-to/review-contradictions",
         "docs/how-to/prove-a-ledger",
         "docs/how-to/erase-a-person",
@@ -56,6 +58,7 @@ SECTIONS = {
         "docs/paper",
         "docs/benchmarks",
         "docs/audit-times",
+        "docs/evidence",
         "ARCHITECTURE",
         "decisions/README",
     ],

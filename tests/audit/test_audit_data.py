@@ -80,6 +80,7 @@ CASES = [
     ("bad.csv", {"skip_bad_rows": True}, ("--on-bad-row", "skip")),
     ("d.csv", {"burst": lw.Burst(50, 3)}, ("--burst", "50", "--alarm", "3")),
     ("d.csv", {"max_rate": 0.01}, ("--max-rate", "0.01")),
+    ("d.csv", {"min_index": 0.1}, ("--min-index", "0.1")),
 ]
 
 
@@ -199,6 +200,7 @@ def test_an_audit_shows_itself_within_bounds():
     assert str(audited).splitlines()[0] == audited.headline[0] in audited._repr_html_()
     assert audited.within_limit is False
     assert [one.column for one in audited.groups] == ["sex"]
+    assert audited.agreement.like_pairs > audited.agreement.disagreeing_pairs > 100
 
 
 def test_what_is_no_table_is_refused():
@@ -206,6 +208,8 @@ def test_what_is_no_table_is_refused():
     for given, message in ((unnamed, "text"), ([], "no rows"), (np.zeros((3, 2)), "names")):
         with pytest.raises(lw.LikewiseError, match=message):
             lw.audit(given, RULE)
+    with pytest.raises(lw.errors.BadFile, match=r"row 7: .* skip_bad_rows=True"):
+        lw.audit(decisions().assign(income=[*range(7), None, *range(8, 400)]), RULE)
     with pytest.raises(lw.errors.BadRule, match="delimiter"):
         lw.audit(decisions(), RULE, delimiter=";")
     with pytest.raises(lw.errors.BadRule, match="model_column"):

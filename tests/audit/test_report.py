@@ -188,7 +188,9 @@ def test_of_more_decisions_than_are_looked_at_together_a_part_is_compared(tmp_pa
     monkeypatch.setattr(finishing, "WHOLE", 800)
     cells = ("--partition", tmp_path / "cells", "--cell-rows", 200)
     parts = told(path, "--rule", rule, "--report", page, *cells)
-    shown = ("violations", "pairs", "comparable", "in_any_pair", "by_row", "margins")
+    shown = ("violations", "pairs", "with_earlier", "in_any_pair", "by_row", "margins")
+    assert whole["agreement"]["how"]["code"] == "measured"
+    assert parts["agreement"]["how"]["code"] == "too-many-decisions"
     assert {name: whole[name] for name in shown} == {name: parts[name] for name in shown}
     for column in parts["groups"]:
         assert column["sampled"] == 0.5

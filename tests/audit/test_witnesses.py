@@ -273,4 +273,4 @@ def test_groups_are_compared_within_models_where_no_like_pair_is_of_one_model(tm
     job = job_over(tmp_path, rule, [frame], beside=("model",), model_column="model")
     done, found = audited(job)
     assert found == set()
-    assert [one.column for one in done.finished.groups] == ["sex"]
+    assert [one.column for one in done.finished.together["groups"]] == ["sex"]

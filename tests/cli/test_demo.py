@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.cli import demo, demo_loans, main
+from likewise.auditing import demo_loans
+from likewise.cli import demo, main
 from likewise.tables.printing import percent
 from tests.support.programs import run_python
 
@@ -203,7 +204,7 @@ def test_changed_rule_is_not_replaced(done, folder, tmp_path):
 @pytest.mark.long
 def test_demo_as_json_is_the_findings(truth, comparable, tmp_path):
     told = json.loads(python(tmp_path, "-m", "likewise", "demo", "--json").stdout)
-    assert (told["rows"], told["comparable"]) == (demo_loans.DECISIONS, len(comparable))
+    assert (told["rows"], told["with_earlier"]) == (demo_loans.DECISIONS, len(comparable))
     assert (told["pairs"], told["in_any_pair"], told["files"]) == (len(truth), 857, [])
     data = (tmp_path / demo.DATA).read_bytes()
     assert told["computed"]["sha256"] == hashlib.sha256(data).hexdigest()

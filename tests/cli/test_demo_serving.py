@@ -12,8 +12,8 @@ import time
 
 import pytest
 
+from likewise.auditing.demo_loans import RULE
 from likewise.cli.demo import MODELS, MONITOR, ArrivingDecisions
-from likewise.cli.demo_loans import RULE
 from likewise.service.app import App
 from likewise.service.service import Service
 from likewise.service.settings import MonitorSettings, ServiceSettings

@@ -80,7 +80,7 @@ def test_nothing_comparable_is_said_aloud_and_what_to_loosen(unlike, rule, capsy
 
 def test_nothing_comparable_in_json_has_no_share(unlike, rule, capsys):
     told = found(capsys, unlike, "--rule", rule)
-    assert (told["rows"], told["comparable"], told["violations"], told["in_any_pair"]) == (
+    assert (told["rows"], told["with_earlier"], told["violations"], told["in_any_pair"]) == (
         300,
         0,
         0,
@@ -92,7 +92,7 @@ def test_nothing_comparable_in_json_has_no_share(unlike, rule, capsys):
     assert all(epsilon >= 100 / 1.001 for epsilon, _ in told["loosening"]["epsilons"])
 
 
-@pytest.mark.parametrize("of", ["any-pair", "later", "comparable"])
+@pytest.mark.parametrize("of", ["any-pair", "later", "comparable", "disagreement", "opposed"])
 def test_limit_says_nothing_where_nothing_is_comparable(of, unlike, rule, capsys):
     limit = ("--max-rate", "0.5", "--max-rate-of", of)
     assert "so --max-rate says nothing" in said(capsys, unlike, "--rule", rule, *limit, code=3).err
@@ -126,9 +126,13 @@ def few(tmp_path):
 
 def test_few_comparable_decisions_are_the_headline(few, rule, capsys):
     told = found(capsys, few, "--rule", rule)
-    assert (told["rows"], told["comparable"], told["violations"]) == (4_454, 32, 14)
+    assert (told["rows"], told["with_earlier"], told["violations"]) == (4_454, 32, 14)
     assert told["rate_among_comparable"] == 14 / 32 and told["in_any_pair"] == 28
-    first, second, third, *_ = said(capsys, few, "--rule", rule).out.splitlines()
+    lines = said(capsys, few, "--rule", rule).out.splitlines()
+    assert "Agreement index 0.11 (95% interval -0.41 to 0.43)" in lines[0]
+    assert lines[1].endswith("cannot be told from answers dealt at random.")
+    start = next(i for i, line in enumerate(lines) if "of the comparable decisions (" in line)
+    first, second, third, *_ = lines[start:]
     assert first == (
         "43.8% of the comparable decisions (14 of 32) contradict an earlier one about a similar"
         " case; that is 0.31% of all 4,454."
@@ -138,22 +142,29 @@ def test_few_comparable_decisions_are_the_headline(few, rule, capsys):
     assert third.startswith("28 of 4,454 decisions (0.63%) belong to at least one")
 
 
-def test_few_comparable_decisions_are_counted_on_the_page_not_a_percentage(
+def test_few_comparable_decisions_are_counted_on_the_page_beside_a_wide_interval(
     few, rule, tmp_path, capsys
 ):
     said(capsys, few, "--rule", rule, "--report", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     top = page[page.index("<header") : page.index("</header>")]
-    assert '<p class="big">14 of 32 <span>comparable decisions contradict' in top
-    for number in ("4,454", "32", "14", "28"):
+    assert '<p class="big">0.11 <span>agreement index, 95% interval -0.41 to 0.43</span>' in top
+    for number in ("32", "14", "64 of 4,454"):
         assert f"<dd>{number}</dd>" in top
+    assert "of the comparable decisions (14 of 32) contradict" in page[page.index("</header>") :]
 
 
 @pytest.mark.parametrize(
-    "of, rate", [("any-pair", 28 / 4_454), ("later", 14 / 4_454), ("comparable", 14 / 32)]
+    "of, rate",
+    [
+        ("any-pair", 28 / 4_454),
+        ("later", 14 / 4_454),
+        ("comparable", 14 / 32),
+        ("disagreement", 28 / 64),
+    ],
 )
 def test_limit_is_of_what_it_says(of, rate, few, rule, capsys):
-    share = {"any-pair": "0.63%", "later": "0.31%", "comparable": "43.8%"}[of]
+    share = {"any-pair": "0.63%", "later": "0.31%"}.get(of, "43.8%")
     for limit, code in ((rate + 1e-6, 0), (rate - 1e-6, 1)):
         more = ("--max-rate", f"{limit:.9f}", "--max-rate-of", of)
         told = found(capsys, few, "--rule", rule, *more, code=code)
@@ -165,6 +176,41 @@ def test_limit_is_of_what_it_says(of, rate, few, rule, capsys):
 
 def test_limit_is_of_pairs_in_any_order_unless_told(few, rule, capsys):
     assert found(capsys, few, "--rule", rule, "--max-rate", "0.5")["max_rate_of"] == "any-pair"
+
+
+def test_share_opposed_by_most_is_limited_where_there_are_enough_similar_cases(
+    few, rule, tmp_path, capsys
+):
+    limit = ("--max-rate", "0.2", "--max-rate-of", "opposed")
+    told = found(capsys, few, "--rule", rule, *limit, code=3)
+    assert (told["limited_rate"], told["agreement"]["opposed_of"]) == (None, 0)
+    assert "too few similar cases" in said(capsys, few, "--rule", rule, *limit, code=3).err
+    rows = [{**applicants(1)[0], "id": f"a{i}", "answer": "yes"} for i in range(9)]
+    rows[4]["answer"] = rows[5]["answer"] = "no"
+    nine = written(tmp_path / "nine.csv", rows)
+    for share, code in (("0.23", 0), ("0.22", 1)):
+        told = found(capsys, nine, "--rule", rule, "--max-rate", share, *limit[2:], code=code)
+        assert told["limited_rate"] == 2 / 9
+    last = said(capsys, nine, "--rule", rule, *limit, code=1).out.splitlines()[-1]
+    assert (
+        last.startswith("22.2% of the decisions with at least 5 similar cases") and "2 of 9" in last
+    )
+
+
+def test_least_index_is_compared_with_the_lower_limit(few, unlike, rule, capsys):
+    low = found(capsys, few, "--rule", rule)["agreement"]["low"]
+    for least, code in ((low - 1e-6, 0), (low + 1e-6, 1)):
+        told = found(capsys, few, "--rule", rule, "--min-index", f"{least:.9f}", code=code)
+        assert (told["min_index"], told["limit_exceeded"]) == (round(least, 9), bool(code))
+    both = ("--min-index", "0.9", "--max-rate", "0.5")
+    lines = said(capsys, few, "--rule", rule, *both, code=1).out.splitlines()[-2:]
+    assert "within the 50.0%" in lines[0] and "less than the 0.9" in lines[1]
+    told = found(capsys, unlike, "--rule", rule, "--min-index", "0.1", code=3)
+    assert (told["agreement"]["low"], told["limit_exceeded"]) == (None, None)
+    assert (
+        "--min-index says nothing"
+        in said(capsys, unlike, "--rule", rule, "--min-index", "0.1", code=3).err
+    )
 
 
 # The order of lines
@@ -204,10 +250,10 @@ def truth(rows):
             if earlier["answer"] != later["answer"]:
                 flagged.add(i)
                 either |= {i, j}
-    return {"comparable": len(comparable), "violations": len(flagged), "in_any_pair": len(either)}
+    return {"with_earlier": len(comparable), "violations": len(flagged), "in_any_pair": len(either)}
 
 
-COUNTS = ("comparable", "violations", "in_any_pair", "pairs", "by_time", "by_row", "margins")
+COUNTS = ("with_earlier", "violations", "in_any_pair", "pairs", "by_time", "by_row", "margins")
 
 
 @pytest.fixture

@@ -350,3 +350,14 @@ def test_ledger_settings_without_a_ledger_are_told(capsys):
     assert main(["watch", "--rule", "rule.toml", "--ledger", "l", "--durability", "firm"]) == 2
     assert "durability is 'firm'" in capsys.readouterr().err
     assert main(["erase", "l"]) == 2
+
+
+def test_show_says_how_many_similar_cases_there_were(tmp_path, capsys):
+    path = str(tmp_path / "ledger")
+    with lw.open(path, lw.Rule("linf", 0.1), support=True) as monitor:
+        monitor.observe_many([[0.5], [0.55], [0.52]], ["yes", "yes", "no"])
+        monitor.observe([0.54], "yes")
+    assert main(["show", path, "3"]) == 0
+    assert "1 witness among 3 similar cases" in capsys.readouterr().out
+    assert main(["show", path, "3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["support"] == {"near": 3, "agree": 2}

@@ -98,14 +98,14 @@ def test_audit_counts_by_model(folder, capsys, compare, end):
     found = json.loads(run(capsys, "audit", f"decisions.{end}", *asked, "--json").out)
     models, likes, contradict, _ = expected(compare)
     assert found["pairs"] == contradict.sum() > 50
-    assert found["comparable"] == likes.any(axis=1).sum()
+    assert found["with_earlier"] == likes.any(axis=1).sum()
     told = found["by_model"]
     assert {one["model"]: one for one in told} == by_model(compare)
     assert [one["decisions"] for one in told] == sorted(
         (one["decisions"] for one in told), reverse=True
     )
     assert found["computed"]["model_column"] == "model"
-    assert found["varied"]["comparable"] == found["comparable"]
+    assert found["varied"]["comparable"] == found["with_earlier"]
     assert found["varied"]["violations"] == found["violations"]
     assert (found["curve"] is None) == (compare != "all")
     text = (folder / "page.html").read_text()

@@ -129,7 +129,7 @@ def test_out_and_report_change_no_finding_and_add_no_remark(more, here, capsys):
     wide = audited(
         capsys, "data.csv", "--rule", "rule.toml", *more, "--out", "p.csv", "--report", "p.html"
     )
-    for name in ("rows", "violations", "pairs", "comparable", "groups", "remarks", "bad_rows"):
+    for name in ("rows", "violations", "pairs", "with_earlier", "groups", "remarks", "bad_rows"):
         assert plain[name] == wide[name], name
     assert [one["row"] for one in plain["worst"]] == [one["row"] for one in wide["worst"]]
 

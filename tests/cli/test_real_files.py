@@ -62,7 +62,7 @@ def test_compas_has_the_shares_of_all_pairs_and_its_reverse_the_same_free_of_ord
             "--output-column", "prediction", "--json",
         )  # fmt: skip
         told = json.loads(done.stdout)
-        assert told["comparable"] == (near & before).any(axis=1).sum()
+        assert told["with_earlier"] == (near & before).any(axis=1).sum()
         assert told["violations"] == (differs & before).any(axis=1).sum() > 0
         assert told["in_any_pair"] == differs.any(axis=1).sum()
         assert told["violations"] == 2_923 or name == "up"
@@ -126,7 +126,7 @@ def test_compas_within_ninety_days_has_the_counts_of_all_pairs(tmp_path):
     like &= (np.abs(age[:, None] - age) <= 2) & (np.abs(priors[:, None] - priors) <= 1)
     like &= degree[:, None] == degree
     bad = like & (score[:, None] != score)
-    assert told["comparable"] == like.any(axis=1).sum() == 6_822
+    assert told["with_earlier"] == like.any(axis=1).sum() == 6_822
     assert told["violations"] == bad.any(axis=1).sum()
     assert told["in_any_pair"] == (bad | bad.T).any(axis=1).sum()
     assert told["pairs"] == bad.sum() == 118_849

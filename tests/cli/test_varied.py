@@ -60,7 +60,7 @@ def test_audit_counts_in_order_of_time_and_the_page_has_the_counts(stream, capsy
     found = told(capsys, *arguments, "--time-column", "when", "--report", folder / "page.html")
     by_hand = expected(rule, rows)
     assert counts(found["varied"]) == by_hand
-    assert by_hand[None, None] == (found["comparable"], found["violations"])
+    assert by_hand[None, None] == (found["with_earlier"], found["violations"])
     assert by_hand != expected(rule, rows[::-1])  # the order of the lines
     assert (found["varied"]["decisions"], found["varied"]["decisions_given"]) == (N, N)
 

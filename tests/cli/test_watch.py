@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -169,12 +170,21 @@ def test_how_it_went_as_json_counts_the_comparable():
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     done = likewise("watch", *QUICK, "--json", given=lines + "nonsense\n")
     told = json.loads(done.stderr.splitlines()[-1])
+    agreement = told.pop("agreement")
+    assert (agreement["comparable"], agreement["like_pairs"]) == (3, 3)
+    assert (agreement["disagreeing_pairs"], agreement["how"]["code"]) == (2, "too-few")
     assert told == {
         "rows": 4, "comparable": 2, "violations": 1, "alarms": 0, "repeated": 0, "bad_rows": 1,
         "missing_decisions": 0,
     }  # fmt: skip
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [one.get("comparable") for one in answers] == [False, True, True, False, None]
+
+
+def test_index_of_the_newest_decisions_is_said_at_the_end():
+    rows = [{"a": float(i % 8), "b": 0.0, "z": "xy"[i % 8 // 4 if i % 5 else 1]} for i in range(80)]
+    done = likewise("watch", *QUICK, given="".join(json.dumps(row) + "\n" for row in rows))
+    assert re.search(r", agreement index 0\.\d\d \(95 % interval \S+ to \S+\)\n$", done.stderr)
 
 
 def test_nothing_comparable_is_said_aloud():

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
+from likewise.verdict.exact_body import exact_body, exact_columns, verdict_of, verdicts_of
 from tests.support.index_cases import few, scan_of
 from tests.support.lazily import polars as pl
 from tests.support.oracle import (
@@ -336,3 +337,33 @@ def test_a_users_index_is_asked_once_for_each_decision():
     for x in X[40:]:
         assert_same_verdict(monitor.observe(x, 0), oracle.observe(x, 0))
     assert len(asked) == 59
+
+
+def test_a_ledger_says_what_the_support_was(tmp_path):
+    """Of repeats, after an erasure, in the answers of a service and in a copy."""
+    rng = np.random.default_rng(10)
+    X, Z = rng.integers(0, 6, (200, 3)) * 0.1, rng.integers(0, 3, 200).tolist()
+    keys = [f"case {i}" for i in range(200)]
+    with lw.open(tmp_path / "old", lw.Rule("l2", 0.1), support=True, witnesses=1) as monitor:
+        said = monitor.observe_many(X[:150], Z[:150], keys=keys[:150])
+        alone = monitor.observe(X[150], Z[150], key=keys[150])
+        sent = monitor.observe_many(X[149:152], Z[149:152], keys=keys[149:152])
+        assert [sent[i].support for i in (0, 1)] == [said[149].support, alone.support]
+        body = exact_body(alone)
+        assert verdict_of(body, None).support == alone.support
+        assert body["support"] == {"near": alone.support.near, "agree": alone.support.agree}
+        assert verdicts_of(exact_columns(sent), None).near.tolist() == sent.near.tolist()
+        monitor.erase(rows=[0, 1, 2, 3])  # neighbours of later ones
+    due = [one.support for one in said]
+    assert max(one.near for one in due) > 5 and max(one.agree for one in due) > 1
+    assert lw.replay(tmp_path / "old").ok
+    lw.migrate(tmp_path / "old", tmp_path / "new")
+    with lw.Ledger(tmp_path / "old") as ledger:
+        assert ledger.verify().ok
+        gone = set(ledger.erased_rows().tolist())
+        rows = [i for i in range(150) if i not in gone]
+        assert [ledger.entry(i).facts.near for i in rows] == [due[i].near for i in rows]
+    with lw.open(tmp_path / "old") as monitor:  # it is not asked for any more
+        assert monitor.observe(X[149], Z[149], key=keys[149]).support == due[149]
+    with lw.Ledger(tmp_path / "new") as ledger:
+        assert all(entry.facts.near is not None for entry in ledger.entries() if not entry.erased)

@@ -298,6 +298,12 @@ class Life:
             answer = interruptions.call("check", lambda case=case: case.to(self.monitor.check))
             if answer is not None:
                 self.compare(answer, case.to(self.twin.check))
+            asked = Made(case.args[:1], case.told)
+            near = interruptions.call("like", lambda asked=asked: asked.to(self.monitor.like))
+            if near is not None:
+                theirs = asked.to(self.twin.like)
+                rows = theirs[0] if isinstance(self.twin, Oracle) else theirs.rows
+                assert near.rows.tolist() == rows.tolist()
         assert self.rows == before
 
     def refuse(self, interruptions: Interruptions) -> None:

@@ -67,7 +67,11 @@ class Told:
 def played(stream, compare: str, steps, seed: int, told: Told, indexes=("auto",)) -> None:
     rule = replace(stream.rule, compare=compare)
     models = choose_models(seed, len(stream))
-    monitors = [lw.Monitor(rule, comparable=True, index=index) for index in indexes]
+    monitors = [
+        lw.Monitor(rule, **{asked: True}, index=index)
+        for index in indexes
+        for asked in ("comparable", "support")
+    ]
     oracle = Oracle(rule, comparable=True)
     told.note(oracle, play_together(monitors, oracle, stream.X, stream.Z, steps, models))
     rows = list(range(len(oracle.models)))
@@ -126,7 +130,7 @@ def test_models_of_long_inputs_whose_rows_are_in_a_file(index, compare, tmp_path
     steps = [("observe_many", 300, 1), ("observe", 100, 0), ("load", 200, 0), ("forget", 150, 9)]
     steps += [("observe_many", 10, 0), ("check", 60, 0), ("observe_many", 800, 2)]
     told, oracle = Told(), Oracle(rule, comparable=True)
-    with lw.Monitor(rule, comparable=True, index=index, row_file=tmp_path / "rows") as monitor:
+    with lw.Monitor(rule, support=True, index=index, row_file=tmp_path / "rows") as monitor:
         told.note(oracle, play(monitor, oracle, X, Z, steps, choose_models(8, 1500)))
     told.assert_enough()
 
@@ -148,13 +152,14 @@ def test_a_stream_without_models_is_one_model():
     rng = np.random.default_rng(5)
     X, Z = rng.random((200, 2)), rng.integers(0, 2, 200).tolist()
     everything, within, across = (
-        lw.Monitor(lw.Rule("linf", 0.1, compare=one), comparable=True)
+        lw.Monitor(lw.Rule("linf", 0.1, compare=one), support=True)
         for one in ("all", "within", "across")
     )
     expected = everything.observe_many(X, Z)
     found = within.observe_many(X, Z)
     assert list(found) == list(expected) and expected.pairs > 50
     assert found.comparable.tolist() == expected.comparable.tolist()
+    assert found.near.tolist() == expected.near.tolist()
     nothing = across.observe_many(X, Z)
     assert nothing.pairs == 0 and not nothing.comparable.any()
     assert across.check(X[0], 2, model="another").witnesses.rows.tolist() == (

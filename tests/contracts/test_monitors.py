@@ -5,6 +5,7 @@ the same for all. The oracle is a few lines of NumPy over what was told, in the 
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -367,6 +368,38 @@ def test_checks_leave_no_trace_and_are_not_compared_with_each_other(kept, monito
     assert monitor.rows == len(monitor) == 30
     found = [answered(kept, verdict) for verdict in monitor.observe_many(*batch(rest))]
     assert found == oracle(kept, told)[30:]
+
+
+def test_similar_cases_are_all_that_are_near_whatever_their_output(kept, monitor, told):
+    assert len(monitor.like(told[0][0])) == monitor.rows == 0
+    keys = [f"k{row}" for row in range(40)]
+    monitor.observe_many(*batch(told[:40]), keys=keys, models=["a", "b"] * 20)
+    found_any = 0
+    for gone in (set(), set(range(0, 40, 3))):
+        monitor.forget(sorted(gone))
+        for x, _ in told[40:]:
+            near = [j for j in range(40) if j not in gone and kept.near(x, told[j][0])]
+            found = monitor.like(x)
+            rows = found.rows.tolist()
+            assert (sorted(rows), found.near, len(found)) == (near, len(near), len(near))
+            pairs = list(zip(found.input_distances.tolist(), rows, strict=True))
+            assert pairs == sorted(pairs)
+            assert found.outputs == [told[row][1] for row in rows]
+            assert found.keys == [keys[row] for row in rows]
+            assert found.models == [("a", "b")[row % 2] for row in rows]
+            assert dict(found.counts) == Counter(found.outputs)
+            few = monitor.like(x, limit=2, model="a")
+            assert few.rows.tolist() == rows[:2]
+            assert (few.near, few.counts) == (found.near, found.counts)
+            assert (len(found.times) == len(rows)) if found.times is not None else True
+            found_any += len(rows)
+    assert found_any > 20
+    assert monitor.rows == 40
+    for call in (lambda: monitor.like(kept.bad[0]), lambda: monitor.like(told[0][0], limit=-1)):
+        with pytest.raises(lw.LikewiseError):
+            call()
+    with pytest.raises(lw.errors.BadRule):
+        monitor.like(told[0][0], person="somebody")
 
 
 def test_a_check_before_everything_settles_nothing(kept, monitor, told):

@@ -23,7 +23,7 @@ X = np.random.default_rng(3).random((COUNT, 2)).round(2).tolist()
 Z = np.random.default_rng(4).choice(["a", "b"], COUNT, p=[0.75, 0.25]).tolist()
 KEYS = [f"k{i}" if i % 3 else None for i in range(COUNT)]
 MODELS = [("old", None, "new")[i % 3] if i > 10 else None for i in range(COUNT)]
-SETTINGS = {"witnesses": KEPT, "comparable": True, "burst": lw.Burst(last=20, alarm=2)}
+SETTINGS = {"witnesses": KEPT, "support": True, "burst": lw.Burst(last=20, alarm=2)}
 
 
 @pytest.fixture(scope="module")

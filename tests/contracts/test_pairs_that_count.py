@@ -36,11 +36,12 @@ BOTH = Conditions(person=True, within=True)
 @outputs
 @pytest.mark.parametrize("index", ["auto", "kdtree"])
 @pytest.mark.parametrize("one_by_one", [False, True])
+@pytest.mark.parametrize("support", [False, True])
 def test_witnesses_and_comparables_are_those_of_pairs_that_count(
-    conditions, output, index, one_by_one
+    conditions, output, index, one_by_one, support
 ):
     some, free = draw_loans(conditions, output), draw_loans(Conditions(), output)
-    monitor = monitor_of_loans(conditions, output, index=index)
+    monitor = monitor_of_loans(conditions, output, index=index, support=support)
     if one_by_one:
         found = []
         for row, time, model in zip(some.rows, some.times, some.models, strict=True):
@@ -48,6 +49,7 @@ def test_witnesses_and_comparables_are_those_of_pairs_that_count(
             verdict = monitor.observe(row, time=time, model=model)
             assert checked.witnesses == verdict.witnesses
             assert checked.comparable == verdict.comparable
+            assert checked.support == verdict.support
             assert checked.model == verdict.model == model
             found.append(verdict)
     else:
@@ -60,6 +62,10 @@ def test_witnesses_and_comparables_are_those_of_pairs_that_count(
         ]
     assert [one.witnesses.rows.tolist() for one in found] == rows_in(some.contradict)
     assert [one.comparable for one in found] == some.like.any(axis=1).tolist()
+    if support:
+        agreeing = (some.like & ~some.contradict).sum(axis=1)
+        assert [one.support.near for one in found] == some.like.sum(axis=1).tolist()
+        assert [one.support.agree for one in found] == agreeing.tolist() and agreeing.max() > 1
     lost = (free.contradict & ~some.contradict).sum()
     assert lost > 20 and some.contradict.sum() > 20, "nothing was left out, or nothing is left"
     apart = some.like.any(axis=1) != free.like.any(axis=1)

@@ -457,3 +457,10 @@ def test_distinct_answers_are_compared_as_the_kernels_do():
     cases = Cases(values, "number", 0.1, np.ones(60, int), np.zeros(60, int))
     apart = np.abs(values - values.T) > 0.1  # 0.3 - 0.2 < 0.1 < 0.8 - 0.7
     assert deal(cases).different.tolist() == apart.sum(axis=1).tolist()
+
+
+def test_numbers_as_large_as_there_are_differ_without_a_warning():
+    z = np.array([1e308, -1e308, 1.7e308] * 20)
+    measured = measure(np.zeros(60), z, delta=5.0)
+    assert measured.disagreement == pytest.approx(40 / 59)
+    assert measured.disagreement == measured.expected

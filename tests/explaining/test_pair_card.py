@@ -43,7 +43,7 @@ def test_a_card_shows_both_sides_what_differs_and_what_does_not(pair):
     card = pair_card(pair, RULE)
     for words in (
         "Row 1 contradicts row 0",
-        "At distance 0.6, where up to 1 counts as alike.",
+        "At distance 0.6, where up to 1 counts as similar.",
         "60% of the tolerance",
         html.escape("v1 & <2>"),
         html.escape("a<1>"),
@@ -69,5 +69,39 @@ def test_a_card_says_when_and_where(pair):
     later = DecisionOrigin(time="2026-01-03 10:00:00", ignored=(("note", "<u>"),))
     earlier = DecisionOrigin(time="2026-01-01", ignored=(("note", None),))
     card = pair_card(pair, RULE, later=later, earlier=earlier)
-    assert '<span class="when">2026-01-03</span> 10:00:00 UTC' in card
+    assert '<time datetime="2026-01-03T10:00:00Z"><span class="when">2026-01-03</span>' in card
+    assert "</span> 10:00:00</time> UTC" in card
     assert "1 column that the rule ignores" in card and "&lt;u&gt;" in card
+
+
+def test_outputs_are_shown_by_their_labels_in_cards_and_text():
+    rule = lw.Rule(
+        features={"age": lw.Feature("number", tolerance=5)},
+        output_column="risk",
+        output_labels={"1": "high risk", "0": "low risk"},
+    )
+    monitor = lw.Monitor(rule)
+    monitor.observe({"age": 40, "risk": 1})
+    (pair,) = monitor.observe({"age": 41, "risk": 0}).explain().pairs
+    for text in (str(pair), pair_card(pair, rule)):
+        assert text.index("low risk") and text.index("high risk")
+    assert pair.to_dict()["columns"][0]["decision"] == 0
+    monitor = lw.Monitor(lw.Rule(epsilon=1, output_labels={"a": "granted"}))
+    monitor.observe([0.0], "a")
+    assert "granted" in str(monitor.observe([0.0], "b").explain())
+
+
+def test_a_card_says_how_many_similar_cases_disagree():
+    rule = lw.Rule(
+        features={"age": lw.Feature("number", tolerance=5)},
+        output_column="risk",
+        output_labels={"1": "declined"},
+    )
+    monitor = lw.Monitor(rule, support=True)
+    monitor.load([{"age": 40, "risk": risk} for risk in [0, 1, *[0] * 39]])
+    (pair,) = monitor.observe({"age": 41, "risk": 0}).explain().pairs
+    sentence = "1 of 41 earlier similar cases was declined."
+    assert sentence in pair_card(pair, rule) and str(pair).endswith(sentence)
+    assert pair.to_dict()["support"] == {"near": 41, "agree": 40}
+    pair = monitor.observe({"age": 41, "risk": 1}).explain(1).pairs[0]
+    assert pair.describe_support() == "41 of 42 earlier similar cases were answered differently."

@@ -491,6 +491,25 @@ class Script:
         again = {"likewise-request": "0123456789 5 another-process"}
         body = {"count": 1, "reason": "x"}
         self.play("in doubt", route, f"{points}/lost", body=body, headers=again)
+        route = f"POST {V1}/like"
+        case = {"values": {"age": 31.0, "job": "cook"}}
+        self.play("a ledger", route, "/v1/monitors/loans/like", body=case)
+        one = {**case, "limit": 1, "person": "person-0"}
+        self.play("the nearest one", route, "/v1/monitors/loans/like", body=one)
+        self.play("memory", route, f"{memory}/like", body={"x": [0.1]})
+        case = {"x": [0.1]}
+        exact = {
+            "type": EXACT_CONTENT_TYPE,
+            "headers": {"Accept": EXACT_CONTENT_TYPE},
+            "sent": case,
+        }
+        self.play("exact", route, f"{memory}/like", body=pack(case), **exact)
+        self.play("refused: no case", route, f"{memory}/like", body={})
+        self.play("refused: too many", route, f"{memory}/like", body={"x": [0.1], "limit": 101})
+        self.play("refused: no person", route, f"{memory}/like", body={"x": [0.1], "person": "p"})
+        self.play(
+            "refused: not allowed", route, f"{memory}/like", body={"x": [0.1]}, token="sender"
+        )
         self.play("a ledger", f"POST {V1}/flush", f"{points}/flush", body={})
         self.play("memory", f"GET {V1}/explain", f"{memory}/explain")
         route = f"POST {V1}/past/{{look}}"
@@ -545,9 +564,9 @@ class Script:
         names = {
             "overview": "", "violations": "?order=newest&model=v1", "queue": "",
             "models": "", "people": "?key=loan-1", "health": "", "pairs/1": "", "pairs/5/3": "",
-            "groups": "", "rule": "?epsilon=0.25",
+            "groups": "", "rule": "?epsilon=0.25", "look-up": "",
         }  # fmt: skip
-        for name in ("groups", "rule"):  # computed aside
+        for name in ("groups", "rule", "overview"):  # computed aside
             for monitor in ("loans", "memory"):
                 path = f"/m/{monitor}/{name}.json"
                 self.until(path, lambda body: "computing" not in json.dumps(body))
@@ -650,6 +669,10 @@ class Script:
         send("refused: somebody works on it", "queue/undo", review | {"seen": seen})
         send("given back", "queue/skip", {"row": "1"}, token="second")
         send("taken back", "queue/undo", review | {"seen": seen, "state": "open"})
+        send("a case", "look-up", {"column-age": "31", "column-job": "cook"})
+        send("a case that was pasted", "look-up", {"case": "person-0,31,cook"})
+        send("refused: no case", "look-up", {"column-age": " "})
+        send("refused: from another page", "look-up", {"column-age": "31"}, cookie=None)
         send("computed again", "rule/again", {})
         send("computed again", "groups/again", {})
         send("begun", "health/verify", {})

@@ -77,9 +77,9 @@ def test_headline_numbers_count_every_decision_and_pair():
     assert findings.pairs == sum(map(len, witnesses))
     assert findings.rate == findings.violations / 300
     each = found(lw.Rule(features=RULE.features, output_column="z"), _all_different(rows))
-    assert findings.comparable == each.violations
-    assert 0 < findings.violations < findings.comparable < 300
-    assert findings.rate_among_comparable == findings.violations / findings.comparable
+    assert findings.with_earlier == each.violations
+    assert 0 < findings.violations < findings.with_earlier < 300
+    assert findings.rate_among_comparable == findings.violations / findings.with_earlier
     later = {i for i, some in enumerate(witnesses) if some}
     earlier = {witness.row for some in witnesses for witness in some}
     assert findings.in_any_pair == len(later | earlier) > findings.violations

@@ -50,11 +50,11 @@ def test_page_says_everything(findings):
     text = " ".join(" ".join(read(findings).texts).split())
     for words in (
         "people.csv",
-        f"({findings.violations:,} of {findings.comparable:,}) contradict",
-        f"of {findings.comparable:,} comparable decisions contradict an earlier one",
+        f"({findings.violations:,} of {findings.with_earlier:,}) contradict",
+        f"have a similar case, earlier or later {findings.agreement.comparable:,} of 400",
         f"{findings.in_any_pair:,} of 400 decisions",
         f"{findings.pairs:,} ",
-        "What counts as alike",
+        "What counts as similar",
         "sex and race are protected",
         "Over time",
         "Who got less",

@@ -8,7 +8,7 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.reports.finding_words import describe_findings
+from likewise.reports.finding_words import describe_findings, describe_shares
 from likewise.tables.printing import format_number, join_names, percent
 from tests.support.looping import each
 from tests.support.report_streams import RULE, found, people
@@ -76,7 +76,7 @@ def test_models_that_are_compared(compare, words):
 )
 def test_likeness_in_a_column(feature, epsilon, words):
     told = near(features={"c": feature}, epsilon=epsilon)
-    assert told[0] == "Two decisions are alike if all of this holds:"
+    assert told[0] == "Two decisions are similar if all of this holds:"
     line = next(one for one in told if one.startswith("- c: "))
     assert words in line
 
@@ -116,7 +116,7 @@ def test_difference_of_probabilities(metric):
 
 def test_notes_say_what_else_holds():
     told = dataclasses.replace(RULE, protected_must_differ=True).explain().lines
-    assert "sex and race are protected: they do not affect whether decisions are alike." in told
+    assert "sex and race are protected: they do not affect whether decisions are similar." in told
     assert "Only pairs that differ in a protected column count." in told
     assert "Ignored: note." in told
     assert "The output that everyone wants: yes." in told
@@ -144,8 +144,10 @@ def test_many_columns_of_one_condition_are_told_together():
 def test_findings_in_words():
     rows = people(200, seed=1)
     findings = found(RULE, rows)
-    first, second, third, fourth, *_ = describe_findings(findings)
-    flagged, comparable = findings.violations, findings.comparable
+    assert describe_findings(findings)[0].startswith("Take a decision at random")
+    first, second, third, fourth, *_ = shares = describe_shares(findings)
+    assert describe_findings(findings)[-len(shares) :] == shares
+    flagged, comparable = findings.violations, findings.with_earlier
     share = percent(flagged / comparable)
     assert first == (
         f"{share} of the comparable decisions ({flagged} of {comparable}) contradict an earlier"
@@ -162,12 +164,12 @@ def test_findings_in_words():
         " case."
     ]
     alike = [{**rows[0], "id": i} for i in range(2)]
-    assert describe_findings(found(RULE, alike)) == [
+    assert describe_shares(found(RULE, alike)) == [
         "None of 1 comparable decision contradicts an earlier one about a similar case.",
         "1 of 2 decisions (50.0%) had an earlier similar case to be compared with; the other 1 had"
         " none, so nothing follows about it.",
     ]
-    unknown = describe_findings(found(RULE, rows, comparable=False))
+    unknown = describe_shares(found(RULE, rows, comparable=False))
     assert unknown[0] == (
         f"{flagged} of 200 decisions ({percent(flagged / 200)}) contradict an earlier one about a"
         " similar case. How many had an earlier similar case was not counted."

@@ -24,7 +24,7 @@ def batches(folder):
     rule = lw.Rule("linf", 0.15)
     plain = lw.Monitor(rule)
     yield plain.observe_many(x, z)
-    full = lw.Monitor(rule, comparable=True, burst=lw.Burst(last=20, alarm=3))
+    full = lw.Monitor(rule, support=True, burst=lw.Burst(last=20, alarm=3))
     keys = [key if i % 3 else None for i, key in enumerate(range(2 * COUNT))]
     yield full.observe_many(x[:COUNT], z[:COUNT], keys=keys[:COUNT])
     full.record_loss(3, "full")

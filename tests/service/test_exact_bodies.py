@@ -87,7 +87,7 @@ def test_the_fuzzed_routes_are_those_that_take_exact_values():
 def urls(tmp_path_factory):
     folder = tmp_path_factory.mktemp("exact")
     monitors = (
-        lw.Monitor(RULE, comparable=True),
+        lw.Monitor(RULE, support=True),
         lw.Monitor(PEOPLE),
         lw.open(folder / "vectors", RULE),
         lw.open(folder / "people", PEOPLE),
@@ -338,7 +338,7 @@ def monitors():
     rng = np.random.default_rng(7)
     x, z = rng.random((60, 1)), [str(one) for one in rng.integers(0, 3, 60)]
     burst = lw.Burst(last=20, alarm=5)
-    yield lw.Monitor(RULE, comparable=True, burst=burst), x, z
+    yield lw.Monitor(RULE, support=True, burst=burst), x, z
     yield lw.Monitor(lw.Rule("linf", 0.15), slope=True, slope_limit=2.0), x, z
     yield lw.Monitor(lw.Rule("linf", 0.15, output="number"), slope=True), x, rng.random(60)
 

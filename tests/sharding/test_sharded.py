@@ -68,8 +68,9 @@ def test_shards_that_lose_everything_at_random_change_no_verdict():
 
 
 @pytest.mark.parametrize("often", [0.0, 0.1])
+@pytest.mark.parametrize("asked", ["comparable", "support"])
 @pytest.mark.parametrize("compare", ["all", "within", "across"])
-def test_comparables_and_models_are_as_with_one_monitor(compare, often):
+def test_comparables_and_models_are_as_with_one_monitor(compare, often, asked):
     tally = Tally()
 
     @prove(8, stream=streams(most=160), steps=STEPS, shape=SHAPES, seed=SEEDS)
@@ -82,7 +83,7 @@ def test_comparables_and_models_are_as_with_one_monitor(compare, often):
             backend=FailingShards(shards, seed, often),
             segment=segment,
             batch_rows=batch_rows,
-            comparable=True,
+            **{asked: True},
         )
         models = [
             ("a", "b", None)[i % 3] for i in np.random.default_rng(seed).permutation(len(stream))
@@ -120,7 +121,7 @@ def people(count: int) -> list[dict]:
 @pytest.mark.parametrize("often", [0.0, 0.05])
 def test_tables_bursts_and_values_that_match_everything_are_as_with_one_monitor(often):
     rows = people(150)
-    more = {"comparable": True, "burst": lw.Burst(20)}
+    more = {"support": True, "burst": lw.Burst(20)}
     alone = lw.Monitor(PEOPLE, **more)
     cluster = sharded(PEOPLE, 3, backend=FailingShards(3, 5, often), **more)
     for start, size in ((0, 40), (40, 1), (41, 59), (100, 50)):
@@ -167,7 +168,7 @@ def test_an_interrupted_call_is_made_wholly_or_not_at_all():
     rng = np.random.default_rng(8)
     X, Z = rng.integers(0, 6, (600, 3)) * 0.1, rng.integers(0, 3, 600).tolist()
     rule = lw.Rule("linf", 0.1)
-    monitor, oracle, position = sharded(rule, 3, comparable=True), Oracle(rule), 1
+    monitor, oracle, position = sharded(rule, 3, support=True), Oracle(rule, comparable=True), 1
     monitor.observe_many(X[:1], Z[:1])  # what a first call imports is not interrupted
     oracle.observe_many(X[:1], Z[:1])
     with Interruptions(4) as interruptions:

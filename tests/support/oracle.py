@@ -201,6 +201,20 @@ class Oracle:
         self.hidden += bool(counts[near].any() and not counts[near].all())
         return Expected(row, *found, bool(counts[near].any()), int(counts[near].sum()))
 
+    def like(self, x: Any, *, model: Any = None, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Rows from `first` on and distances of all that is near x and counts, nearest first."""
+        n = len(self.outputs)
+        if n == 0:
+            return np.empty(0, dtype=int), np.empty(0)
+        assert self.storage is not None
+        slack = slack_of(self.rule, self.storage)
+        x = as_stored(self.storage, x).ravel()
+        rows, distances = like_cases(self.rule, slack, self.values[:n], self.alive[:n], x)
+        counts = same_or_not(self.rule.compare, self.models, model)[rows] & (rows >= first)
+        rows, distances = rows[counts], distances[counts]
+        order = np.lexsort((rows, distances))
+        return rows[order], distances[order]
+
     def _remember(self, x: Any, z: Any, model: Any = None) -> None:
         n = len(self.outputs)
         if self.storage is None:

@@ -79,6 +79,7 @@ def _recent_rate(value: Any) -> Any:
 
 TIMES = (
     "acknowledged",
+    "computed_at",
     "ended",
     "last_decision",
     "last_written",

@@ -10,7 +10,7 @@ TAGS = set(
         """
         html head meta title link style body header main section article footer figure figcaption
         div p b h1 h2 h3 ul li dl dt dd table thead tbody tr th td pre code span bdi wbr details
-        summary svg text line rect path circle
+        summary time svg text line rect path circle
         """,
     )
 )

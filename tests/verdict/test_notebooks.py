@@ -36,7 +36,7 @@ def judge(count=300, **settings):
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", None])
 def test_verdicts_become_a_frame_with_a_line_for_each(library):
-    _, _, verdicts = judge(burst=lw.Burst(20, 2))
+    _, _, verdicts = judge(burst=lw.Burst(20, 2), support=True)
     frame = verdicts.to_frame(library)
     names = frame.column_names if library == "pyarrow" else frame.columns
     columns = {name: list(frame[name].to_numpy()) for name in names}
@@ -44,6 +44,8 @@ def test_verdicts_become_a_frame_with_a_line_for_each(library):
     assert columns["row"] == columns["key"] == list(range(300))
     for name in ("violation", "count", "comparable", "neighbours", "alarm"):
         assert columns[name] == [getattr(verdict, name) for verdict in verdicts]
+    assert columns["near"] == [verdict.support.near for verdict in verdicts]
+    assert columns["agree"] == [verdict.support.agree for verdict in verdicts]
     for i, verdict in enumerate(verdicts):
         nearest = verdict.witnesses.nearest(1)
         assert columns["nearest_row"][i] == (nearest[0].row if nearest else -1)

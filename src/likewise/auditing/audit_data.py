@@ -13,7 +13,7 @@ from typing import Any
 from likewise.auditing.audit_result import Audit, StoredSource
 from likewise.auditing.histories import audit_ledger
 from likewise.auditing.job import CELL_ROWS, AuditOptions, PartitionOptions, expand_files
-from likewise.auditing.limits import MaxRate
+from likewise.auditing.limits import AuditLimits
 from likewise.auditing.opened_data import (
     AnyPath,
     bind_columns,
@@ -47,6 +47,7 @@ def audit(
     burst: Burst | None = None,
     max_rate: float | None = None,
     max_rate_of: str = "any-pair",
+    min_index: float | None = None,
     partition: AnyPath | None = None,
     workers: int = 1,
     ray: str | None = None,
@@ -69,20 +70,22 @@ def audit(
     ledger         a new ledger for decisions and verdicts
     burst          how many near inputs, among how many decisions, raise an alarm
     max_rate       `Audit.within_limit` says whether this share is kept; `max_rate_of` is the share
-                   of decisions in "any-pair", of those that contradict an earlier one ("later"), or
-                   of those among the "comparable"
+                   of decisions in "any-pair", of those that contradict an earlier one ("later"), of
+                   those among the "comparable", the mean "disagreement" of similar cases, or those
+                   "opposed" by most of them
+    min_index      the least lower limit of the agreement index, part of `Audit.within_limit`
     partition      a folder for cells, for files (names, folders, patterns) larger than memory;
                    then `workers` processes, or a Ray cluster at the address `ray`, judge cells of
                    at most `cell_rows` decisions
     reading        how a file is read: format, delimiter, missing, decimal, encoding, header, sheet
     """
-    limit = MaxRate(max_rate, max_rate_of)
+    limits = AuditLimits(max_rate, max_rate_of, min_index)
     stored = open_ledger(data)
     if stored is not None:
         if rule is not None:
             raise BadRule("a ledger has a rule of its own; expected no other for its audit")
         with stored as opened:
-            return Audit(audit_ledger(opened), StoredSource(str(opened.path)), limit=limit)
+            return Audit(audit_ledger(opened), StoredSource(str(opened.path)), limits=limits)
     names = tuple(expand_files(list_paths(data))) if partition is not None else ()
     options = AuditOptions(
         time_column=time_column,
@@ -116,7 +119,7 @@ def audit(
             options,
             reopen=lambda: open_data(table, reading),
             ledger=monitor,
-            limit=limit,
+            limits=limits,
         )
         audited = replace(audited, library=find_library(data))
         if monitor is not None:

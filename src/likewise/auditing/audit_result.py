@@ -15,9 +15,10 @@ import polars as pl
 
 from likewise.auditing.feeding import NamedSource, RefusedRows
 from likewise.auditing.kept_rows import KeptRows, stack_frames
-from likewise.auditing.limits import MaxRate
+from likewise.auditing.limits import AuditLimits
 from likewise.auditing.pair_files import PairFrames
 from likewise.errors import BadRule
+from likewise.explaining.agreement import Agreement
 from likewise.explaining.past import Past
 from likewise.reports.document import save_result
 from likewise.reports.finding_words import describe_findings
@@ -131,7 +132,7 @@ class Audit:
     alarms: AlarmTally | None = None
     pairs_left_out: int | None = None
     """How many pairs the file of pairs has no room for; None if no file was written."""
-    limit: MaxRate = field(default_factory=MaxRate)
+    limits: AuditLimits = field(default_factory=AuditLimits)
     kept_pairs: KeptPairs | None = None
     complete: Callable[[], Findings] | None = None
     """Returns the findings with all that a page shows; None if they have it already."""
@@ -144,9 +145,9 @@ class Audit:
         return tuple(describe_findings(self.findings))
 
     @property
-    def agreement(self) -> Any:
+    def agreement(self) -> Agreement | None:
         """How far similar cases agree, beside chance; None where that was not computed."""
-        return getattr(self.findings, "agreement", None)
+        return self.findings.agreement
 
     @property
     def groups(self) -> tuple[GroupEffects, ...]:
@@ -155,8 +156,8 @@ class Audit:
 
     @property
     def within_limit(self) -> bool | None:
-        """Whether `max_rate` is kept; None if nothing could be compared."""
-        return self.limit.is_kept(self.findings)
+        """Whether the limits are kept; None if none is broken and one cannot be told."""
+        return self.limits.is_kept(self.findings)
 
     @cached_property
     def pairs(self) -> Any:
@@ -219,7 +220,7 @@ class Audit:
             first = self.alarms.first
             place = None if first is None else self.find_place(first)[0]
             values["burst"] = {**self.alarms.to_dict(), f"first_alarm_{unit}": place}
-        return {**values, **self.limit.to_dict(self.findings)}
+        return {**values, **self.limits.to_dict(self.findings)}
 
     def __str__(self) -> str:
         return "\n".join(self.headline)

@@ -14,6 +14,7 @@ Cost: the files once more on disk, and what is copied; in memory, one cell for e
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -39,6 +40,7 @@ from likewise.auditing.job import (
 from likewise.auditing.ordering import RowOrder, find_order, read_left_out
 from likewise.auditing.spreading import INDEX, PLACE, TIME, SpreadFile, plan_cells, spread_file
 from likewise.errors import BadTable, RepeatedKey
+from likewise.explaining.agreement import measure_agreement, not_counted
 from likewise.explaining.compare_groups import protected_columns
 from likewise.explaining.pairs import DecisionOrigin
 from likewise.explaining.past import Past
@@ -52,8 +54,10 @@ from likewise.reports.clearest import (
     Sides,
     find_candidates,
     pairs_in,
+    support_of,
 )
 from likewise.reports.findings import comparables_by_model, groups_among
+from likewise.reports.not_shown import BirthDates, find_repeated
 from likewise.reports.selected_pairs import POOL, WorstPair, choose_pairs, kinds_of, side_by_side
 from likewise.reports.totals import PairMarks, Totals, to_words
 from likewise.runtime.private_files import write_atomically
@@ -62,9 +66,7 @@ from likewise.sources.protocol import RefusedRow
 from likewise.sources.remarks import Remark
 from likewise.tables.array_types import Rows
 from likewise.tables.times import readable_time
-from likewise.verdict.group_effects import GroupEffects
 from likewise.verdict.losses import Explanation
-from likewise.verdict.model_counts import ComparablesByModel
 from likewise.verdict.verdicts import Verdicts
 from likewise.verdict.witnesses import Witnesses
 
@@ -106,7 +108,7 @@ def _judge(job: Job, cell: Cell, folder: AuditFolder) -> None:
     block = None
     for i, (low, high) in enumerate(bounds):
         block = reader.block(cell, low, high)
-        earlier = (reader.block(cell, *one) for one in bounds[:i]) if i else iter([None])
+        earlier = [partial(reader.block, cell, *one) for one in bounds[:i]]
         for part in _judge_block(job, block, earlier, clearest):
             verdicts = part.verdicts(block)
             times = None if block.times is None else block.times[part.span][block.home[part.span]]
@@ -157,6 +159,12 @@ class _Part:
 
     span: slice
     comparable: npt.NDArray[np.bool_]
+    near: Rows
+    """How many similar cases each decision has in all blocks, and how many of them agree."""
+    agree: Rows
+    own_near: Rows = field(init=False)
+    own_agree: Rows = field(init=False)
+    """The same within the block."""
     owners: list[Rows] = field(default_factory=list)
     witnesses: list[Witnesses] = field(default_factory=list)
     models: tuple[str | None, ...] | None = None
@@ -205,6 +213,7 @@ class _Part:
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
             Witnesses(rows[by_owner], near[by_owner], far[by_owner]),
             comparable=self.comparable[home],
+            near=self.near[home],
             models=models,
             witness_models=witness_models,
             row_numbers=block.ranks[self.span][home],
@@ -212,41 +221,67 @@ class _Part:
 
 
 def _judge_block(
-    job: Job, block: CellBlock, earlier: Iterator[CellBlock | None], clearest: ClearestPairs
+    job: Job,
+    block: CellBlock,
+    earlier: Sequence[Callable[[], CellBlock]],
+    clearest: ClearestPairs,
 ) -> list[_Part]:
-    """Judge the decisions of a block after each of the earlier blocks."""
+    """Judge the decisions of a block after each of the earlier blocks, which are loaded for it."""
     parts: list[_Part] = []
     for start in range(0, len(block), TOGETHER):
         span = slice(start, min(start + TOGETHER, len(block)))
-        parts.append(_Part(span, np.zeros(span.stop - span.start, np.bool_)))
-    own = True  # pairs within the block are taken once
-    for loaded in earlier:
-        monitor = Monitor(job.rule, comparable=True, within=job.options.within)
-        every, before = block, 0
-        if loaded is not None and len(loaded):
-            every, before = CellBlock.concatenate([loaded, block]), len(loaded)
-            monitor.load(
-                *job.binding.arguments(loaded.table),
-                **collect_metadata(job.options, loaded.table, loaded.times),
-            )
-        ranks = every.ranks
-        sides = Sides(monitor.past, partial(_number_values, job.binding, every, monitor.past))
-        for part in parts:
-            judged = block[part.span]
-            verdicts = monitor.observe_many(
-                *job.binding.arguments(judged.table),
-                **collect_metadata(job.options, judged.table, judged.times),
-                threads=job.threads,
-            )
-            chosen = judged.home[verdicts.owners]
-            if not own:
+        nothing = np.zeros(span.stop - span.start, np.int64)
+        parts.append(_Part(span, nothing.astype(np.bool_), nothing, nothing))
+    # A pair is clearer the more cases agree, in all blocks: count them before pairs are chosen.
+    for load in (None, *earlier) if earlier else ():
+        for part, verdicts, *_ in _observe_block(job, block, parts, load):
+            near, agree = support_of(verdicts)
+            if load is None:
+                part.own_near, part.own_agree, part.near, part.agree = near, agree, near, agree
+            else:
+                part.near = part.near + near - part.own_near
+                part.agree = part.agree + agree - part.own_agree
+    for number, load in enumerate(earlier or [None]):
+        for part, verdicts, every, before, sides in _observe_block(job, block, parts, load):
+            ranks = every.ranks
+            chosen = block.home[part.span][verdicts.owners]
+            if number:  # pairs within the block are taken once
                 chosen &= verdicts.witnesses.rows < before
+            if not earlier:
+                part.near, part.agree = support_of(verdicts)
             part.add(verdicts, chosen, ranks)
-            clear = find_candidates(verdicts, sides, chosen, clearest.may_enter)
+            support = part.near, part.agree
+            clear = find_candidates(verdicts, sides, chosen, clearest.may_enter, support)
             part.add_clear(*clear, ranks)
-        own = False
-        monitor.close()
     return parts
+
+
+def _observe_block(
+    job: Job, block: CellBlock, parts: list[_Part], load: Callable[[], CellBlock] | None
+) -> Iterator[tuple[_Part, Verdicts, CellBlock, int, Sides]]:
+    """Judge the parts of a block after an earlier block, if one is to be loaded.
+
+    Yield each part, its verdicts, all decisions, how many of them are earlier, and `Sides`.
+    """
+    loaded = None if load is None else load()
+    monitor = Monitor(job.rule, comparable=True, support=True, within=job.options.within)
+    every, before = block, 0
+    if loaded is not None and len(loaded):
+        every, before = CellBlock.concatenate([loaded, block]), len(loaded)
+        monitor.load(
+            *job.binding.arguments(loaded.table),
+            **collect_metadata(job.options, loaded.table, loaded.times),
+        )
+    sides = Sides(monitor.past, partial(_number_values, job.binding, every, monitor.past))
+    for part in parts:
+        judged = block[part.span]
+        verdicts = monitor.observe_many(
+            *job.binding.arguments(judged.table),
+            **collect_metadata(job.options, judged.table, judged.times),
+            threads=job.threads,
+        )
+        yield part, verdicts, every, before, sides
+    monitor.close()
 
 
 def _number_values(
@@ -295,8 +330,8 @@ class ReportData:
     worst: tuple[WorstPair, ...]
     places: dict[int, tuple[int, int]]
     """For each row of a pair that is shown: its file, and its place there."""
-    groups: tuple[GroupEffects, ...]
-    comparables: ComparablesByModel | None
+    together: dict[str, Any]
+    """What is computed from all decisions together: arguments of `findings_of`."""
     first: CellBlock
     """The first decisions in order."""
     explained: Explanation
@@ -319,11 +354,11 @@ def combine_cells(
     clearest = ClearestPairs.merge_parts(POOL * WORST, parts).pairs()
     first, shown = _read_shown(job, cells, {row for one in clearest for row in one.rows})
     worst, explained = _choose_worst(job, clearest, shown, first, units)
-    groups, comparables = _compare_groups_and_models(job, order, cells, totals)
+    together = _look_at_all(job, order, cells)
     rows = {row for one in worst for row in (one.pair.row or 0, one.pair.witness.row)}
     origins = shown.frame.filter(pl.col(RANK).is_in(sorted(rows))).select(RANK, FILE, PLACE)
     places = {rank: (number, place) for rank, number, place in origins.iter_rows()}
-    return ReportData(totals, worst, places, groups, comparables, first, explained)
+    return ReportData(totals, worst, places, together, first, explained)
 
 
 def _read_shown(job: Job, cells: Sequence[Cell], in_pairs: set[int]) -> tuple[CellBlock, CellBlock]:
@@ -378,27 +413,30 @@ def _find_origin(job: Job, shown: CellBlock, row: int, units: Sequence[str]) -> 
 # What looks at all decisions together
 
 
-def _compare_groups_and_models(
-    job: Job, order: RowOrder, cells: Sequence[Cell], totals: Totals
-) -> tuple[tuple[GroupEffects, ...], ComparablesByModel | None]:
-    by_model = job.options.model_column is not None and job.rule.compare == "all"
-    if not protected_columns(job.rule) and not by_model:
-        return (), None
+def _look_at_all(job: Job, order: RowOrder, cells: Sequence[Cell]) -> dict[str, Any]:
+    """Measure the agreement, and compare groups and models; with more than WHOLE, groups alone."""
+    together: dict[str, Any] = {"agreement": not_counted("too-many-decisions")}
     share = 1.0
     while order.rows * share > WHOLE:
         share /= 2
+    if share < 1.0 and not protected_columns(job.rule):
+        return together
     chosen = [part for part in _read_home(job, order, cells, share) if len(part)]
     if not chosen:
-        return (), None
+        return together
     every = CellBlock.concatenate(chosen).sort_by_rank()
     del chosen
     with load_monitor(job, every) as monitor:
-        rows = range(len(every))
-        groups = groups_among(monitor.past, rows)
-        comparables = None
-        if share == 1.0 and totals.comparable is not None:
-            comparables = comparables_by_model(monitor.past, rows)
-    return tuple(replace(one, sampled=one.sampled * share) for one in groups), comparables
+        past, rows = monitor.past, range(len(every))
+        groups = groups_among(past, rows)
+        together["groups"] = tuple(replace(one, sampled=one.sampled * share) for one in groups)
+        if share == 1.0:
+            births = BirthDates(job.binding.columns)
+            births.add(every.table)
+            together["agreement"] = measure_agreement(past, rows)
+            together["comparables"] = comparables_by_model(past, rows)
+            together["repeated"] = find_repeated(past, rows, births.words)
+    return together
 
 
 def _read_home(

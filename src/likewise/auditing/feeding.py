@@ -21,6 +21,7 @@ from likewise.reports.evidence import Evidence, JudgingOrder, SkippedRows
 from likewise.runtime.machine import MachineLoad
 from likewise.sources.binding import Binding, read_models
 from likewise.sources.file_source import DecisionFile
+from likewise.sources.memory_table import NAME as IN_MEMORY
 from likewise.sources.protocol import Chunk, ColumnTypes, Places, RefusedRow
 from likewise.sources.remarks import Remark
 from likewise.sources.time_columns import AS_IT_IS, Arrangement, TimeOrderedSource
@@ -117,9 +118,9 @@ class BadRowPolicy:
 
 def bad_row_error(name: str, unit: str, row: RefusedRow) -> BadFile:
     """Return the error about a bad row of a file."""
+    option = "skip_bad_rows=True" if name == IN_MEMORY else "--on-bad-row skip"
     return BadFile(
-        f"{name}, {unit} {row.place:,}: {row.why.rstrip('.')}. To leave out such rows:"
-        " --on-bad-row skip.",
+        f"{name}, {unit} {row.place:,}: {row.why.rstrip('.')}. To leave out such rows: {option}.",
         path=name,
     )
 

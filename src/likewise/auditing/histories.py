@@ -36,7 +36,7 @@ from likewise.verdict.verdicts import Verdicts
 def audit_ledger(ledger: Ledger, command: str | None = None) -> Findings:
     """Return what a monitor finds in what a ledger still holds."""
     load = MachineLoad()
-    monitor = make_monitor(ledger, comparable=True)
+    monitor = make_monitor(ledger, comparable=True, support=True)
     windowed = False
     tally = Tally(monitor)
     places = [np.empty(0, np.int64)]  # by row of this monitor: the ledger's
@@ -84,8 +84,10 @@ def rejudge_ledger(ledger: Ledger, monitor: Monitor) -> Iterator[RejudgedPart]:
         firsts = columns.decisions.firsts[remaining]
         times = columns.decisions.times[remaining].astype("datetime64[us]")
         within = place_of[verdicts.witnesses.rows] >= firsts[verdicts.owners]
-        verdicts = verdicts.select_witnesses(within)
-        yield RejudgedPart(verdicts, times, places, own, bool(firsts.any()))
+        verdicts, windowed = verdicts.select_witnesses(within), bool(firsts.any())
+        if windowed:  # support counts cases that had left the window, too
+            verdicts = replace(verdicts, near=None)
+        yield RejudgedPart(verdicts, times, places, own, windowed)
 
 
 def build_ledger_evidence(ledger: Ledger, command: str | None, load: MachineLoad) -> Evidence:
@@ -110,7 +112,7 @@ def _remove_comparable(findings: Findings) -> Findings:
         for stretches in (findings.by_row, findings.by_time)
     )
     by_model = tuple(one.without_comparable() for one in findings.by_model)
-    return replace(findings, comparable=None, by_row=by_row, by_time=by_time, by_model=by_model)
+    return replace(findings, with_earlier=None, by_row=by_row, by_time=by_time, by_model=by_model)
 
 
 def _renumber_pair(worst: WorstPair, place_of: Rows, moments: Any) -> WorstPair:

@@ -100,7 +100,9 @@ def open_new_ledger(
 ) -> Monitor:
     """Open a monitor whose ledger has no decisions yet; raise BadRule if it has some."""
     settings: dict[str, Any] = {} if max_ahead is None else {"max_ahead": max_ahead}
-    monitor = opening.open(path, rule, durability="batch", burst=burst, comparable=True, **settings)
+    monitor = opening.open(
+        path, rule, durability="batch", burst=burst, comparable=True, support=True, **settings
+    )
     if monitor.rows:
         with monitor:
             raise BadRule(

@@ -5,6 +5,8 @@
     later_time_utc, earlier_time_utc    when they were made, with a column of times
     later_row, earlier_row          their rows in the history, as in --json; from 0
     input_distance, output_distance how near, and how different
+    similar_cases, disagree         how many earlier similar cases the later one has, and how many
+                                    of them got a different output
     favoured                        "later" or "earlier": who got the favourable answer, where the
                                     rule says which that is and one of the two did
     groups_differ_in                the protected columns in which both are known and differ
@@ -31,11 +33,11 @@ from likewise.auditing.kept_rows import LINE, ROW, TIME, KeptRows, common_types,
 from likewise.errors import BadFile, BadRule
 from likewise.explaining.compare_groups import check_favourable, compute_scores, protected_columns
 from likewise.explaining.past import Past
-from likewise.reports.clearest import compare_pair_groups
+from likewise.reports.clearest import compare_pair_groups, support_of
 from likewise.rule.rule import Rule
 from likewise.rule.value_names import name_value
 from likewise.runtime.private_files import name_write_errors, replace_file
-from likewise.tables.array_types import Rows
+from likewise.tables.array_types import Floats, Rows
 from likewise.tables.printing import FORMULA, NUMBER
 from likewise.verdict.verdicts import Verdicts
 
@@ -239,22 +241,27 @@ class PairFrames:
         """Yield the pairs of a batch, _TOGETHER at a time; `before`: how many came earlier."""
         witnesses = verdicts.witnesses
         rows = verdicts.first_row + verdicts.owners
-        distances = np.stack([witnesses.input_distances, witnesses.output_distances])
+        support = (one[verdicts.owners] for one in (support_of(verdicts)[0], verdicts.counts))
+        numbers = np.stack([witnesses.input_distances, witnesses.output_distances, *support])
         for start in range(0, len(rows), _TOGETHER):
             part = slice(start, start + _TOGETHER)
-            yield self._make(rows[part], witnesses.rows[part], distances[:, part], before + start)
+            yield self._make(rows[part], witnesses.rows[part], numbers[:, part], before + start)
 
     def make_empty(self) -> pl.DataFrame:
         """Return a frame without pairs, which has the names of the columns."""
-        return self._make(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((2, 0)), 0)
+        return self._make(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((4, 0)), 0)
 
-    def _make(self, later: Rows, earlier: Rows, distances: Any, before: int) -> pl.DataFrame:
+    def _make(self, later: Rows, earlier: Rows, numbers: Floats, before: int) -> pl.DataFrame:
         sides = {"later": self._rows.take(later), "earlier": self._rows.take(earlier)}
         columns = [
             pl.Series("pair", np.arange(before + 1, before + 1 + len(later))),
             *_both_sides(sides, [LINE, TIME, ROW]),
-            pl.Series("input_distance", distances[0], dtype=pl.Float64),
-            pl.Series("output_distance", distances[1], dtype=pl.Float64),
+            pl.Series("input_distance", numbers[0], dtype=pl.Float64),
+            pl.Series("output_distance", numbers[1], dtype=pl.Float64),
+            *(
+                pl.Series(name, counts.astype(np.int64)).replace(-1, None)
+                for name, counts in zip(("similar_cases", "disagree"), numbers[2:], strict=True)
+            ),
             *self._build_favoured(later, earlier),
             *self._build_groups(later, earlier),
             *_both_sides(sides, [f": {name}" for name in self._columns]),

@@ -24,7 +24,7 @@ from likewise.auditing.job import (
     ignored_columns,
 )
 from likewise.auditing.kept_rows import KeptRows
-from likewise.auditing.limits import MaxRate
+from likewise.auditing.limits import AuditLimits
 from likewise.errors import BadDecision, BadFile, BadRule, LikewiseError
 from likewise.monitor.calibration import calibrate, calibrate_like_cases
 from likewise.monitor.monitor import Monitor
@@ -32,6 +32,7 @@ from likewise.monitor.sensitivity import MOST_ROWS as VARIED_ROWS
 from likewise.monitor.sensitivity import SensitivityTable, vary
 from likewise.reports.evidence import build_provenance
 from likewise.reports.findings import Findings, Loosening, Tally, curve_of, findings_of
+from likewise.reports.not_shown import BirthDates, is_birth_date
 from likewise.runtime.machine import MachineLoad
 from likewise.sources.binding import Binding, make_judge
 from likewise.sources.file_source import DecisionFile
@@ -80,19 +81,21 @@ def audit_file(
     reopen: Reopen,
     ledger: Monitor | None = None,
     progress: Progress = ignore_progress,
-    limit: MaxRate | None = None,
+    limits: AuditLimits | None = None,
 ) -> Audit:
     """Judge every decision of a file; raise BadFile, BadDecision or BadRule.
 
     reopen  opens the file again
     ledger  an empty monitor whose ledger is to store the decisions; without it they are judged in
             memory
-    limit   the share of contradictions that is allowed
+    limits  what the audit may find
 
     With options.cells, `source` is the first of their files and gives the columns.
     """
+    binding = binding.with_extra_columns(filter(is_birth_date, source.columns))
     if options.cells is not None:
-        return _audit_cells(source.columns, binding, options, progress, limit)
+        return _audit_cells(source.columns, binding, options, progress, limits)
+    births = BirthDates(binding.columns)
     pairs, kept_rows, kept_pairs = None, None, None
     shows_pairs = options.pairs_path is not None or options.keeps_pairs
     if options.for_report or shows_pairs:
@@ -108,7 +111,11 @@ def audit_file(
         monitor = ledger
         if monitor is None:
             monitor = Monitor(
-                binding.rule, comparable=True, burst=options.burst, within=options.within
+                binding.rule,
+                comparable=True,
+                support=True,
+                burst=options.burst,
+                within=options.within,
             )
             if not options.keeps_pairs:
                 stack.enter_context(monitor)
@@ -138,10 +145,14 @@ def audit_file(
             if kept_pairs is not None:
                 kept_pairs.add(part.answer)
             first.add(part.rows)
+            births.add(part.rows.table)
             progress(*source.progress, f"{len(monitor):,} decisions")
         decisions.add_remarks()
-        head = None if ledger is None else str(ledger.ledger.head())
-        findings = tally.findings(source=decisions.evidence(head), bad_rows=decisions.refused.count)
+        findings = tally.findings(
+            source=decisions.evidence(None if ledger is None else str(ledger.ledger.head())),
+            bad_rows=decisions.refused.count,
+            births=births.words,
+        )
         first_rows = join_chunks(first.parts)
         findings = _with_first_rows(findings, first_rows, binding, options)
         if kept_rows is not None and (options.for_report or options.pairs_path is not None):
@@ -158,7 +169,7 @@ def audit_file(
         lambda row: (int(decisions.places.find(np.array([row]))[0]), None),
         alarms,
         None if pairs is None else pairs.left_out,
-        limit or MaxRate(),
+        limits or AuditLimits(),
         kept_pairs=kept_pairs,
         complete=complete if options.keeps_pairs else None,
     )
@@ -218,7 +229,7 @@ def _audit_cells(
     binding: Binding,
     options: AuditOptions,
     progress: Progress,
-    limit: MaxRate | None,
+    limits: AuditLimits | None,
 ) -> Audit:
     """Audit files larger than memory."""
     from likewise.auditing.cells import audit_partitioned
@@ -253,9 +264,8 @@ def _audit_cells(
         job.rule,
         data.worst,
         build_provenance(evidence, job.rule, explained, None),
-        groups=data.groups,
-        comparables=data.comparables,
         bad_rows=done.bad.count,
+        **data.together,
     )
     first = Chunk(data.first.table, data.first.ranks, times=data.first.times)
     findings = _with_first_rows(findings, first, job.binding, options)
@@ -264,7 +274,7 @@ def _audit_cells(
         number, place = data.places[row]
         return place, cells.files[number] if len(cells.files) > 1 else None
 
-    return Audit(findings, done, done.bad, find_place, limit=limit or MaxRate())
+    return Audit(findings, done, done.bad, find_place, limits=limits or AuditLimits())
 
 
 def _match_folder_columns(

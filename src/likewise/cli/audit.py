@@ -52,9 +52,17 @@ def audit(
     max_rate_of: str = o.option(
         "Which share --max-rate limits. any-pair: decisions in any contradicting pair,"
         " the same in every order. later: those that contradict an earlier one. comparable:"
-        " the latter, as a share of those that had an earlier similar case.",
+        " the latter, as a share of those that had an earlier similar case. disagreement: the"
+        " mean share of a decision's similar cases that disagree. opposed: decisions opposed by"
+        " most of their similar cases, of those with at least five.",
         default="any-pair",
-        metavar="any-pair|later|comparable",
+        metavar="any-pair|later|comparable|disagreement|opposed",
+    ),
+    min_index: float | None = o.option(
+        "End with exit code 1 if the lower limit of the agreement index is smaller: 0 is what"
+        " random answers give, 1 is no disagreement among similar cases.",
+        metavar="INDEX",
+        max=1.0,
     ),
     time_column: o.TimeColumn = None,
     within: o.Within = None,
@@ -102,8 +110,8 @@ def audit(
     With --time-column, decisions are judged in order of time, whatever the order of the lines;
     without it, "earlier" means "above in the file".
 
-    Exit codes: 0 fine, 1 more violations than --max-rate allows, 2 bad usage, 3 bad data, or
-    nothing could be compared, so that --max-rate says nothing.
+    Exit codes: 0 fine, 1 more violations than --max-rate allows or less agreement than
+    --min-index asks for, 2 bad usage, 3 bad data, or what is limited cannot be told.
     """
     from likewise.auditing.job import (
         CELL_ROWS,
@@ -112,14 +120,14 @@ def audit(
         expand_files,
         name_of,
     )
-    from likewise.auditing.limits import MaxRate
+    from likewise.auditing.limits import AuditLimits
     from likewise.auditing.opened_data import open_new_ledger
     from likewise.auditing.pipeline import audit_file
     from likewise.cli.audit_summary import print_summary
     from likewise.cli.rule_options import bind_rule
 
     burst_rule = o.make_burst(burst, alarm)
-    limit = MaxRate(max_rate, max_rate_of)
+    limits = AuditLimits(max_rate, max_rate_of, min_index)
     check_output_path(report, "--report", (".html", ".htm"))
     _check_combinations(context.params, data)
     cells = None
@@ -166,7 +174,7 @@ def audit(
             reopen=lambda: reading.open_quietly(data[0]),
             ledger=monitor,
             progress=bar.update,
-            limit=limit,
+            limits=limits,
         )
     say_remarks(audited.source.name, audited.source.remarks, several=len(data) > 1)
     if report is not None:
@@ -178,8 +186,10 @@ def audit(
         written = {"report": report, "partition": partition, "ledger": ledger, "out": out}
         print_summary(audited, written)
     is_kept = audited.within_limit
+    for kept, why in limits.check(audited.findings):
+        if kept is None:
+            say_on_stderr(f"likewise: {why}")
     if is_kept is None:
-        say_on_stderr(f"likewise: {limit.describe(audited.findings)}")
         return DATA
     return FINE if is_kept else OVER
 

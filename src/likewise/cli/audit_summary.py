@@ -10,6 +10,7 @@ from likewise.auditing.audit_result import Audit
 from likewise.auditing.feeding import RefusedRows
 from likewise.cli.terminal import say, say_lines
 from likewise.reports.finding_words import describe_time_limit
+from likewise.reports.findings import Findings
 from likewise.rule.rule import Rule
 
 _PAIRS = 2
@@ -21,7 +22,8 @@ def print_summary(audited: Audit, written: Mapping[str, Path | None]) -> None:
     """Print the findings, the rule, the clearest pairs, and what was written."""
     findings, unit = audited.findings, audited.source.unit
     print_sentences(audited.headline, findings.nothing_compared)
-    if findings.pairs > findings.violations:
+    counted = findings.agreement is not None and findings.agreement.like_pairs
+    if findings.pairs > findings.violations and not counted:
         say(f"Violating pairs: {findings.pairs:,}")
     if findings.computed.order.column is not None:
         say(f"Judged in order: {findings.computed.order.describe()}.")
@@ -41,6 +43,7 @@ def print_summary(audited: Audit, written: Mapping[str, Path | None]) -> None:
     if audited.refused.count:
         say()
         print_refused_rows(audited.refused, unit)
+    print_not_shown(findings)
     say()
     for ending, style in _final_lines(audited, written):
         say(ending, style)
@@ -51,6 +54,15 @@ def print_sentences(sentences: Sequence[str], is_empty: bool) -> None:
     say(sentences[0], "bold red" if is_empty else "bold")
     for line in sentences[1:]:
         say(line)
+
+
+def print_not_shown(findings: Findings) -> None:
+    """Print what findings do not show, as far as it depends on the data."""
+    say()
+    for one in findings.not_shown:
+        if one.code in ("smallest-index", "repeated-persons"):
+            say(one.sentence)
+    say("No cause and no clearance follows; a report and --json list what this does not show.")
 
 
 def print_rule(rule: Rule, within: str | None) -> None:
@@ -73,7 +85,7 @@ def print_refused_rows(refused: RefusedRows, unit: str) -> None:
 
 def _final_lines(audited: Audit, written: Mapping[str, Path | None]) -> list[tuple[str, str]]:
     """Return the last lines of the summary, each with its style."""
-    lines, findings, limit = [], audited.findings, audited.limit
+    lines, findings = [], audited.findings
     seconds = findings.computed.seconds
     if seconds is not None:
         lines.append(
@@ -92,9 +104,9 @@ def _final_lines(audited: Audit, written: Mapping[str, Path | None]) -> list[tup
             " more. For all of them: --out pairs.parquet, or .csv."
         )
     styled = [(line, "") for line in lines]
-    is_kept = limit.is_kept(findings)
-    if limit.share is not None and is_kept is not None:
-        styled.append((limit.describe(findings), "green" if is_kept else "bold red"))
+    for is_kept, why in audited.limits.check(findings):
+        if is_kept is not None:
+            styled.append((why, "green" if is_kept else "bold red"))
     return styled
 
 

@@ -15,6 +15,7 @@ from likewise.cli.calibrate import calibrate
 from likewise.cli.compare import compare
 from likewise.cli.init import init
 from likewise.cli.ledger_commands import backup, erase, head, migrate, replay, restore, verify
+from likewise.cli.like import like
 from likewise.cli.report import report, show
 from likewise.cli.serve import serve, token, warm
 from likewise.cli.terminal import say
@@ -82,7 +83,7 @@ def _add(*commands: Callable[..., int], **panel: Any) -> None:
         app.command(help=_join_lines(command.__doc__), **panel)(command)
 
 
-_add(init, audit, compare, calibrate, watch, serve, token)
+_add(init, audit, compare, calibrate, like, watch, serve, token)
 _ledger_commands = (report, show, verify, head, replay, erase, backup, restore, migrate)
 _add(*_ledger_commands, rich_help_panel="Ledgers")
 _add(bench, warm)

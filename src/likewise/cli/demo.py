@@ -7,23 +7,17 @@ Cost: some seconds; where kernels are compiled at run time, the first use waits 
 """
 
 import asyncio
-import hashlib
 import sys
 import tempfile
 import textwrap
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from likewise.auditing.kept_rows import KeptRows
-from likewise.cli.demo_loans import (
+from likewise.auditing.demo_findings import DATA, watch_rows
+from likewise.auditing.demo_loans import (
     DECISIONS,
     RULE,
-    SEED,
     UPDATED,
     UPDATED_ON,
     Row,
@@ -33,17 +27,11 @@ from likewise.cli.demo_loans import (
 from likewise.cli.exit_codes import CommandError
 from likewise.cli.terminal import print_json, progress, say_lines, say_on_stderr
 from likewise.errors import BadFile
-from likewise.monitor.calibration import calibrate, calibrate_like_cases
-from likewise.monitor.monitor import Monitor
 from likewise.monitor.readers.protocol import Decision
-from likewise.reports.evidence import Evidence, JudgingOrder
 from likewise.reports.finding_words import describe_findings
-from likewise.reports.findings import Findings, Tally, curve_of
+from likewise.reports.findings import Findings
 from likewise.reports.report_page import write_page
-from likewise.rule.rule import Rule
-from likewise.runtime.machine import MachineLoad
 from likewise.runtime.private_files import write_atomically
-from likewise.sources.protocol import Chunk
 from likewise.tables.printing import percent
 
 SECONDS = 120.0
@@ -124,9 +112,8 @@ def serve_demo(port: int, *, seconds: float = SECONDS) -> int:
     return 0
 
 
-REPORT, DATA, RULE_FILE = "likewise-report.html", "likewise-demo.csv", "likewise-demo.toml"
+REPORT, RULE_FILE = "likewise-report.html", "likewise-demo.toml"
 _WIDTH = 78
-_BATCH = 500  # decisions watched at a time
 
 
 def run_demo(folder: Path, *, as_json: bool = False, command: str | None = None) -> int:
@@ -154,36 +141,6 @@ def run_demo(folder: Path, *, as_json: bool = False, command: str | None = None)
     for part in _describe_findings(findings), _describe_next_steps(kept_files):
         say_lines(part, wrap=False)
     return 0
-
-
-def watch_rows(rows: list[Row], command: str | None = None) -> Findings:
-    """Return what a monitor finds in the stream, which comes in batches."""
-    began, load = time.perf_counter(), MachineLoad()
-    rule = Rule.from_toml(RULE)
-    monitor = Monitor(rule, comparable=True)
-    tally = Tally(monitor)
-    for start in range(0, len(rows), _BATCH):
-        batch = rows[start : start + _BATCH]
-        tally.add(monitor.observe_many(batch), times=[row["applied"] for row in batch])
-    data = to_csv(rows)
-    days = [row["applied"] for row in rows]
-    evidence = Evidence(
-        f"{DATA} (generated loan decisions)",
-        JudgingOrder("applied", ties=len(days) - len(set(days)), lines=True),
-        hashlib.sha256(data).hexdigest(),
-        len(data),
-        command,
-        "line",
-        seconds=time.perf_counter() - began,
-        machine_load=load.measure(),
-        seeds=(("applicants", SEED),),
-    )
-    findings = tally.findings(source=evidence)
-    curve = curve_of(calibrate(rule, rows), rule, calibrate_like_cases(rule, rows))
-    kept_rows = KeptRows(["district"], ["district"], "line")
-    lines = np.arange(len(rows)) + 2  # below the header
-    kept_rows.add(Chunk(rows, lines, times=np.array(days, dtype="datetime64[us]")))
-    return kept_rows.add_all_origins(replace(findings, curve=curve))
 
 
 def _write_files(folder: Path, rows: list[Row], findings: Findings) -> list[str]:
@@ -226,7 +183,7 @@ def _describe_stream() -> str:
 
 
 def _describe_findings(findings: Findings) -> str:
-    lines = ["What counts as alike", ""]
+    lines = ["What counts as similar", ""]
     for words in findings.rule.explain().lines:
         lines.append(_paragraph(words.removeprefix("- "), "    - " if words[0] == "-" else "  "))
     lines += ["", "What was found", ""]
@@ -236,12 +193,11 @@ def _describe_findings(findings: Findings) -> str:
         sum(span.violations for span in part) / max(1, sum(span.of for span in part))
         for part in (before, after)
     ]
-    first, *rest = describe_findings(findings)
     change = (
-        f"Before the model was retrained it was {percent(rates[0])} of the comparable decisions,"
-        f" since then {percent(rates[1])}."
+        f"Before the model was retrained, {percent(rates[0])} of the comparable decisions"
+        f" contradicted an earlier one; since then {percent(rates[1])}."
     )
-    lines += [_paragraph(text, "  ") for text in (first, change, *rest)]
+    lines += [_paragraph(text, "  ") for text in (*describe_findings(findings), change)]
     lines += ["", "The clearest pair (* where they differ)", ""]
     lines += [f"  {line}" for line in str(findings.worst[0].pair).splitlines()]
     return "\n".join(lines) + "\n"

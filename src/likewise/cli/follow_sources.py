@@ -22,6 +22,7 @@ from likewise.cli.rule_options import apply_options, bind_rule, check_trusted_co
 from likewise.cli.terminal import print_json, say_on_stderr
 from likewise.cli.watch_options import WatchOptions
 from likewise.errors import RepeatedKey
+from likewise.explaining.agreement import Agreement, measure_newest
 from likewise.ledger import folder
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.loss_events import is_at_least
@@ -49,6 +50,8 @@ class WatchResult:
     missing_decisions: int
     at_least: bool
     """Whether more decisions may be missing than are counted."""
+    agreement: Agreement | None = None
+    """How well similar cases agree among the newest decisions."""
 
     @property
     def has_only_bad(self) -> bool:
@@ -64,7 +67,15 @@ class WatchResult:
         bad = f", {counts.bad:,} {units} that could not be judged" if counts.bad else ""
         decisions = f"{counts.rows:,} decision{'s' * (counts.rows != 1)}"
         missing = missing_in_words(self.missing_decisions, at_least=self.at_least)
-        return f"{decisions}{self._describe_compared()}{alarms}{repeated}{bad}{missing}"
+        compared = f"{self._describe_compared()}{self._describe_index()}"
+        return f"{decisions}{compared}{alarms}{repeated}{bad}{missing}"
+
+    def _describe_index(self) -> str:
+        """Say how well similar cases agree, where that can be concluded."""
+        one = self.agreement
+        if one is None or one.index is None:
+            return ""
+        return f", agreement index {one.index:.2f} (95 % interval {one.low:.2f} to {one.high:.2f})"
 
     def _describe_compared(self) -> str:
         """Say how many could be compared, and how many of these contradict."""
@@ -84,7 +95,12 @@ class WatchResult:
         names = ("rows", "comparable", "violations", "alarms", "repeated")
         counts = {name: getattr(self.counts, name) for name in names}
         missing = self.missing_decisions
-        return {**counts, "bad_rows": self.counts.bad, "missing_decisions": missing}
+        return {
+            **counts,
+            "bad_rows": self.counts.bad,
+            "missing_decisions": missing,
+            "agreement": self.agreement and self.agreement.to_dict(),
+        }
 
 
 class LineSink:
@@ -181,7 +197,8 @@ def follow(
             return WatchResult(counts, 0, False)
         monitor = judge.monitor
         at_least = counts.at_least or (monitor.durable and _is_loss_at_least(monitor.ledger.path))
-        return WatchResult(counts, monitor.missing_decisions, at_least)
+        agreement = measure_newest(monitor.past, monitor.rows)
+        return WatchResult(counts, monitor.missing_decisions, at_least, agreement)
 
 
 def _open_follower(

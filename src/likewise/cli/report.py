@@ -31,12 +31,16 @@ def show(
         pairs = [] if entry.erased else _load_pairs(opened, entry)
         bound = bound_of(opened.events(), entry.row)
         slopes = [_slope(opened.question, pair) for pair in pairs] if opened.question else None
+    near = None if entry.count is None else entry.facts.near
     if json:
         names = ("row", "key", "time", "erased", "output", "count", "missing_decisions")
         pair_values = [pair.to_dict() for pair in pairs]
         for pair, slope in zip(pair_values, slopes or [], strict=False):
             pair["slope"] = json_value(slope)
-        print_json({**{name: getattr(entry, name) for name in names}, "pairs": pair_values})
+        shown = {name: getattr(entry, name) for name in names}
+        if near is not None:
+            shown["support"] = {"near": near, "agree": near - shown["count"]}
+        print_json({**shown, "pairs": pair_values})
         return FINE
     key_text = "" if entry.key is None else f", key {entry.key}"
     say(f"row {entry.row:,}{key_text}, {entry.time}")
@@ -45,6 +49,8 @@ def show(
     judged = "not judged"
     if entry.count is not None:
         witnesses = f"{entry.count:,} witness{'es' * (entry.count != 1)}"
+        if near is not None:
+            witnesses += f" among {near:,} similar case{'s' * (near != 1)}"
         judged = f"{witnesses}, {_describe_range(entry.compared_with)}"
     say(f"{judged}{missing_in_words(entry.missing_decisions, bound=bound)}")
     for i, pair in enumerate(pairs):
@@ -94,6 +100,7 @@ def report(
     likewise report decisions.ledger --out page.html
     """
     from likewise.auditing.histories import audit_ledger
+    from likewise.cli.audit_summary import print_not_shown
     from likewise.reports.finding_words import describe_findings
     from likewise.reports.report_page import write_page
 
@@ -107,5 +114,6 @@ def report(
         return FINE
     for line in describe_findings(findings):
         say(line)
+    print_not_shown(findings)
     say(f"The report: {out}")
     return FINE

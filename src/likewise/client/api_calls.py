@@ -27,6 +27,7 @@ from likewise.tables.normalize import sequence_of
 from likewise.tables.positions import Position
 from likewise.verdict.exact_body import verdict_of, verdicts_of
 from likewise.verdict.losses import Explanation
+from likewise.verdict.precedents import Precedents, precedents_of
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 if TYPE_CHECKING:
@@ -163,6 +164,28 @@ def check_many(
     metadata = {"time": time, "models": models}
     fields = partial(_encode_many, x, z, metadata)
     return Call("/batch/check", fields, verdicts_of, returns_witnesses=True)
+
+
+def like(
+    x: Any,
+    *,
+    limit: int | None = None,
+    model: str | None = None,
+    time: Any = None,
+    person: Any = None,
+) -> Call[Precedents]:
+    """Find the past decisions near an input, whatever their outputs; nothing is remembered.
+
+    limit, model, time, person  as for a Monitor; the service lists at most as many as its limit
+
+    The token needs the scope "read", and for keys, reviewers and reasons "review".
+    """
+    optional = _drop_none({"limit": limit, "model": model, "time": time, "person": person})
+
+    def fields(rule: Rule, _: Endpoint) -> Fields:
+        return {**_input_of(rule, x), **optional}
+
+    return Call("/like", fields, lambda body, _: precedents_of(body))
 
 
 def load(

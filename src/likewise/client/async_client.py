@@ -100,6 +100,7 @@ class AsyncClient:
     observe_many = make_async_method(api_calls.observe_many)
     check = make_async_method(api_calls.check)
     check_many = make_async_method(api_calls.check_many)
+    like = make_async_method(api_calls.like)
     load = make_async_method(api_calls.load)
     forget = make_async_method(api_calls.forget)
     record_loss = make_async_method(api_calls.record_loss)

@@ -169,6 +169,7 @@ class Client:
     observe_many = make_method(api_calls.observe_many)
     check = make_method(api_calls.check)
     check_many = make_method(api_calls.check_many)
+    like = make_method(api_calls.like)
     load = make_method(api_calls.load)
     forget = make_method(api_calls.forget)
     record_loss = make_method(api_calls.record_loss)

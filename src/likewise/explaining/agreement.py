@@ -35,6 +35,8 @@ MOST_PAIRS = 100_000_000
 """Pairs of distinct inputs and answers; if there are more, nothing is computed."""
 KEPT_PAIRS = 20_000_000
 """Up to so many pairs are kept for the second pass; more are searched for again."""
+NEWEST = 50_000
+"""Where decisions keep coming, so many of the newest are looked at."""
 FEWEST_SIMILAR = 5
 """How many similar cases a decision needs to be called opposed by most of them."""
 FEWEST_CASES, FEWEST_EFFECTIVE = 30, 5.0
@@ -158,7 +160,9 @@ def measure_agreement(past: Past, rows: range) -> Agreement:
     every = np.asarray(rows, np.int64)
     alive = every[past.alive(every)] if len(every) else every
     if len(alive) == 0:
-        return measure_units(make_units(np.empty(0, np.int64), np.empty((0, 1)), "label"), _nothing)
+        return measure_units(
+            make_units(np.empty(0, np.int64), np.empty((0, 1)), "label"), _yield_nothing
+        )
     rule = past.rule
     models, span = past.model_codes(alive), past.span(alive)
     model = np.zeros(len(alive), np.int64) if models is None else models.codes
@@ -186,7 +190,14 @@ def measure_agreement(past: Past, rows: range) -> Agreement:
         if required
         else None,
     )
+    if not past.alive(alive).all():  # some were erased meanwhile
+        return measure_agreement(past, rows)
     return measure_units(units, points.pairs)
+
+
+def measure_newest(past: Past, rows: int) -> Agreement:
+    """Measure how well similar cases agree among the newest of so many rows."""
+    return measure_agreement(past, range(max(0, rows - NEWEST), rows))
 
 
 def required_categories(rule: Rule) -> tuple[str, ...]:
@@ -198,7 +209,7 @@ def required_categories(rule: Rule) -> tuple[str, ...]:
     )
 
 
-def _nothing() -> Iterator[tuple[Rows, Rows]]:
+def _yield_nothing() -> Iterator[tuple[Rows, Rows]]:
     return iter(())
 
 
@@ -207,7 +218,9 @@ def _read_answers(past: Past, rows: Rows) -> Floats:
         return past.codes("", rows).codes.astype(np.float64)[:, None]
     if past.rule.output == "number":
         return past.numbers(rows)[:, None]
-    return np.array(past.outputs(rows), np.float64).reshape(len(rows), -1)
+    outputs = past.outputs(rows)
+    known = next((one for one in outputs if one is not None), ())  # all, unless erased meanwhile
+    return np.array([known if one is None else one for one in outputs], np.float64)
 
 
 def make_units(
@@ -325,7 +338,7 @@ def _round_to_grid(values: Floats, most: float) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class SimilarCounts:
     """Holds for each decision of a unit how many similar cases it has, and how many disagree."""
 
     similar: Floats
@@ -342,7 +355,7 @@ class Counts:
         return math.fsum((self.size * values).tolist())
 
 
-def count_pairs(pairs: UnitPairs) -> Counts | None:
+def count_pairs(pairs: UnitPairs) -> SimilarCounts | None:
     """Count the similar cases of each unit; None if there are too many pairs."""
     units = pairs.units
     size = units.cases.size.astype(np.float64)
@@ -355,7 +368,7 @@ def count_pairs(pairs: UnitPairs) -> Counts | None:
             return None
         _add_up(i, j, size, similar)
         _add_up(i[differ], j[differ], size, opposing)
-    return Counts(similar, opposing, np.where(similar > 0, size, 0.0))
+    return SimilarCounts(similar, opposing, np.where(similar > 0, size, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,7 +400,7 @@ class PersonSums:
     """Similar cases that then have none."""
 
 
-def sum_over_pairs(pairs: UnitPairs, counts: Counts) -> Sums:
+def sum_over_pairs(pairs: UnitPairs, counts: SimilarCounts) -> Sums:
     """Add up what the interval needs: the second pass."""
     units, k, b, size = pairs.units, counts.similar, counts.opposing, counts.size
     most = float(k.max(initial=1.0))
@@ -464,7 +477,7 @@ def _find_several(units: Units) -> Flags | None:
 
 
 def _sum_by_person(
-    units: Units, counts: Counts, ordered: list[tuple[Rows, Rows, Flags]]
+    units: Units, counts: SimilarCounts, ordered: list[tuple[Rows, Rows, Flags]]
 ) -> PersonSums:
     """Compute for each person with several decisions what becomes of their similar cases."""
     assert units.person is not None
@@ -573,7 +586,7 @@ def _mean(size: Rows, values: Floats) -> float:
 
 def _estimate(
     pairs: UnitPairs,
-    counts: Counts,
+    counts: SimilarCounts,
     sums: Sums,
     kept: Rows,
     dealt: Dealt,
@@ -601,7 +614,7 @@ def _estimate(
 
 def _measure_spread(
     units: Units,
-    counts: Counts,
+    counts: SimilarCounts,
     sums: Sums,
     kept: Rows,
     dealt: Dealt,
@@ -660,7 +673,7 @@ def _measure_spread(
     return second + (first - second) / 4.0, first**2 / fourth if fourth > 0 else 0.0
 
 
-def _count_separate_pairs(pairs: UnitPairs, counts: Counts) -> int:
+def _count_separate_pairs(pairs: UnitPairs, counts: SimilarCounts) -> int:
     """Count similar pairs of which no two have a decision in common, picked greedily.
 
     Pairs come in an order that follows from who is similar to whom, not from row numbers.

@@ -59,6 +59,7 @@ class Cases:
             times=None if self.times is None else self.times[chosen],
         )
 
+    @np.errstate(over="ignore")  # what overflows is different
     def differ(self, i: Rows, j: Rows) -> npt.NDArray[np.bool_]:
         """Say of pairs of cases whether their answers differ, as the kernels compare them."""
         if self.kind == "label":
@@ -113,6 +114,7 @@ def combine_codes(*columns: npt.NDArray[Any]) -> Rows:
     return combined
 
 
+@np.errstate(over="ignore")  # what overflows is different
 def deal(cases: Cases, seed: int = 0) -> Dealt:
     """Count for each case the other ones that it may be compared with, and the different ones."""
     closed = cases.kind == "label" or (cases.kind == "number" and cases.times is None)

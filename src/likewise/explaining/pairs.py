@@ -1,7 +1,7 @@
 """Make pairs (verdict/side_by_side.py) of past rows: their values, and how far apart they are."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -75,11 +75,12 @@ def pair_card(
         "explaining/pair_card.html",
         anchor=anchor,
         title=_title(pair, later, earlier),
-        distance=_distance(pair, rule),
+        distance=" ".join(filter(None, [_distance(pair, rule), pair.describe_support()])),
         heads=[
-            _head("earlier", pair.witness.row, other, earlier, pair.models[1], zone),
-            _head(now, pair.row, mine, later, pair.models[0], zone),
+            _head("earlier", pair.witness.row, other, earlier, pair.models[1]),
+            _head(now, pair.row, mine, later, pair.models[0]),
         ],
+        zone=zone,
         lines=[_line(pair, name, rule, allowed) for name in (*differ, *alike[:_ALIKE])],
         notes=notes,
         ignored=[
@@ -89,14 +90,21 @@ def pair_card(
     )
 
 
-def display_values(pair: Pair, name: str, rule: Rule) -> tuple[str, str]:
+def display_values(pair: Pair, name: str) -> tuple[str, str]:
     """Return the values of the earlier and the later decision as text, with labels of the rule."""
-    feature = (rule.features or {}).get(name)
-    other, mine = pair.other[name], pair.mine[name]
-    if feature is not None and feature.labels is not None:
-        labels = feature.labels
-        other, mine = (None if one is None else name_value(labels, one) for one in (other, mine))
-    return display_both(other, mine)
+    return display_both(*(pair.name(name, one[name]) for one in (pair.other, pair.mine)))
+
+
+def _name_values(rule: Rule, outputs: Sequence[str]) -> Callable[[str, Any], Any]:
+    """Return a function that names a value of a column as the rule's labels do."""
+    labels = {name: one.labels for name, one in (rule.features or {}).items() if one.labels}
+    if rule.output_labels:
+        labels |= dict.fromkeys(outputs, rule.output_labels)
+    return partial(_name_value, labels)
+
+
+def _name_value(labels: Mapping[str, Any], column: str, value: Any) -> Any:
+    return value if value is None else name_value(labels.get(column), value)
 
 
 def _title(pair: Pair, later: DecisionOrigin, earlier: DecisionOrigin) -> str:
@@ -113,14 +121,13 @@ def _head(
     keys: list[object],
     where: DecisionOrigin,
     model: str | None,
-    zone: str,
 ) -> dict[str, Any]:
     place, file, time = "this one" if row is None else f"row {row:,}", None, None
     if where.place is not None:
         place, file = f"{where.unit} {where.place:,}", where.file
     if where.time is not None:
-        day, _, rest = where.time.partition(" ")
-        time = day, f"{rest} {zone}".strip()
+        day, _, clock = where.time.partition(" ")
+        time = f"{day}T{clock}Z" if clock else day, day, clock
     return {"when": when, "place": place, "file": file, "keys": keys, "model": model, "time": time}
 
 
@@ -129,7 +136,7 @@ def _distance(pair: Pair, rule: Rule) -> str:
     if apart == 0:
         return "The same in everything that counts."
     distance = format_number(float(f"{apart:.3g}"))
-    return f"At distance {distance}, where up to {format_number(rule.epsilon)} counts as alike."
+    return f"At distance {distance}, where up to {format_number(rule.epsilon)} counts as similar."
 
 
 def _line(pair: Pair, name: str, rule: Rule, allowed: float) -> dict[str, Any]:
@@ -147,7 +154,7 @@ def _line(pair: Pair, name: str, rule: Rule, allowed: float) -> dict[str, Any]:
         "kind": kind,
         "mark": differs and name not in pair.outputs,
         "note": note,
-        "texts": display_values(pair, name, rule),
+        "texts": display_values(pair, name),
     }
 
 
@@ -200,12 +207,14 @@ def make_pair(
     mine: Mapping[str, Any] | None = None,
     names: Sequence[str] | None = None,
     model: str | None = None,
+    support: tuple[int, int] | None = None,
 ) -> Pair:
     """Make the pair of a decision and one of its witnesses, as the past has them.
 
     mine    the values of a table row that was only checked
     names   names of coordinates, for a rule without features
     model   the model of a decision that was only checked
+    support  how many earlier similar cases the decision has, and how many of them agree
     """
     if row is None and mine is None:
         raise BadRow("this input was only checked, not stored, so it cannot be shown.")
@@ -213,12 +222,14 @@ def make_pair(
         assert row is not None
         rows = [row, witness.row]
         models = _models(past, row, witness, None)
-        return vector_pair(
+        pair = vector_pair(
             past.rule, row, witness, past.inputs(rows), past.outputs(rows), models, names
         )
-    ours = dict(mine) if mine is not None else past.values(row or 0)
-    models = _models(past, row, witness, model)
-    return table_pair(past.rule, row, witness, ours, past.values(witness.row), models)
+    else:
+        ours = dict(mine) if mine is not None else past.values(row or 0)
+        models = _models(past, row, witness, model)
+        pair = table_pair(past.rule, row, witness, ours, past.values(witness.row), models)
+    return replace(pair, support=support)
 
 
 def table_pair(
@@ -232,7 +243,8 @@ def table_pair(
     """Make the pair of two table rows."""
     gaps = measure_gaps(rule.features or {}, mine, other)
     names, card = rule.output_columns or ("output",), partial(pair_card, rule=rule)
-    return Pair(row, witness, mine, other, gaps, names, card, models=models)
+    naming = _name_values(rule, names)
+    return Pair(row, witness, mine, other, gaps, names, card, models=models, name=naming)
 
 
 def _models(
@@ -278,6 +290,7 @@ def vector_pair(
         partial(pair_card, rule=rule),
         len(x) - len(shown),
         models,
+        _name_values(rule, (output,)),
     )
 
 
@@ -290,7 +303,14 @@ def _name_coordinate(j: int, shape: tuple[int, ...], names: Sequence[str] | None
 def explain_pairs(past: Past, verdict: Verdict, count: int) -> SideBySide:
     """Put a decision side by side with its nearest witnesses."""
     pairs = [
-        make_pair(past, verdict.row, witness, verdict.values, model=verdict.model)
+        make_pair(
+            past,
+            verdict.row,
+            witness,
+            verdict.values,
+            model=verdict.model,
+            support=verdict.support,
+        )
         for witness in verdict.witnesses.nearest(count)
     ]
     return SideBySide(tuple(pairs), len(verdict.witnesses), verdict.missing_decisions)

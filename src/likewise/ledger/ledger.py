@@ -440,7 +440,7 @@ class Ledger:
                 event.get_integer("row"),
                 event.body.get("witness"),
                 str(event.body.get("disposition")),
-                self._note_text(event),
+                self.reader.note_text(event),
                 str(event.body.get("reviewer")),
                 iso_text(event.time),
                 event.body.get("verified") is True,
@@ -462,7 +462,7 @@ class Ledger:
                 event.get_integer("row"),
                 event.get_integer("by_row"),
                 str(event.body.get("by")),
-                self._note_text(event),
+                self.reader.note_text(event),
                 iso_text(event.time),
                 event.body.get("verified") is True,
             )
@@ -473,15 +473,11 @@ class Ledger:
         """Return what turned out to be right, in order."""
         truths = []
         for event in self.reader.events("truth"):
-            text = self._note_text(event)
+            text = self.reader.note_text(event)
             value = None if text is None else codec.read_word(text)
             row, time = event.get_integer("row"), iso_text(event.time)
             truths.append(Truth(event.number, row, value, time))
         return truths
-
-    def _note_text(self, event: Event) -> str | None:
-        rows = self.reader.all("SELECT text FROM note WHERE event = ?", event.number)
-        return rows[0][0] if rows else None
 
     def _count_absent(self, first: int, row: int) -> int:
         """Return how many rows from `first` up to `row` had been erased or overruled by then."""

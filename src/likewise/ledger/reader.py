@@ -148,6 +148,19 @@ class LedgerReader:
         )
         return [event_of(*cells) for cells in self.all(query, row)]
 
+    def supersessions_by(self, row: int) -> list[Event]:
+        """Return the events in which a row took the place of another, in order."""
+        query = (
+            "SELECT number, at_row, time, kind, body, link FROM event WHERE kind = 'superseded'"
+            " AND number IN (SELECT event FROM note WHERE other = ?) ORDER BY number"
+        )
+        return [event_of(*cells) for cells in self.all(query, row)]
+
+    def note_text(self, event: Event) -> str | None:
+        """Return the text of a note; None if it was destroyed."""
+        rows = self.all("SELECT text FROM note WHERE event = ?", event.number)
+        return rows[0][0] if rows else None
+
     def _last(self, kind: str) -> Event | None:
         events = self.events(kind)
         return events[-1] if events else None

@@ -22,7 +22,7 @@ from likewise.search.engine.engine import Engine
 from likewise.search.engine.near_pairs import NearPairs, find_near_pairs
 from likewise.search.engine.wildcards import WildcardMask
 from likewise.search.outputs import LabelCodec, outputs_of
-from likewise.tables.array_types import Floats, Rows
+from likewise.tables.array_types import Floats, NearRows, Rows
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 WordCodes = npt.NDArray[Any]
@@ -90,8 +90,18 @@ class Memory:
         self, batch: Batch | None, row: int, first: int, left_open: WildcardMask | None
     ) -> int:
         """Count the rows near a remembered one, or near the one checked last, that count."""
-        others = self.engine.find_near_rows(row, first, left_open)
+        others, _ = self.engine.find_near_rows(row, first, left_open)
         return int(self._mask_pairs(batch, np.full(len(others), row), others).sum())
+
+    def find_precedents(self, batch: Batch, first: int) -> tuple[NearRows, int]:
+        """Return the rows from `first` on that are near an input and count, as the engine does."""
+        (rows, distances), missing = self.engine.find_precedents(
+            batch.vectors, first, batch.left_open
+        )
+        if self._filters_pairs and len(rows):
+            counted = self._mask_pairs(batch, np.array([self.engine.rows]), rows)
+            rows, distances = rows[counted], distances[counted]
+        return (rows, distances), missing
 
     def _mask_pairs(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
         """Mark the pairs of rows and others that count, for the reader and by their models.

@@ -29,8 +29,10 @@ from likewise.tables.copy_input import copy_input
 from likewise.tables.keys import Keys
 from likewise.tables.named_array import NAMELESS
 from likewise.tables.positions import Position, check_position
+from likewise.tables.setting_checks import check_whole_number
 from likewise.verdict.html import render_in_notebook
 from likewise.verdict.losses import Explanation
+from likewise.verdict.precedents import Precedents
 from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.verdicts import Verdict, Verdicts
 
@@ -234,6 +236,29 @@ class Monitor:
         """Judge each decision as if it alone came now; nothing is remembered."""
         step = self.core.sequencer.check_many
         return self.core.take_batch(step, x, z, time, models, record_fault=False)
+
+    def like(
+        self,
+        x: Any,
+        *,
+        limit: int | None = None,
+        model: str | None = None,
+        time: Any = None,
+        person: Any = None,
+    ) -> Precedents:
+        """Find the past decisions near an input, whatever their outputs; nothing is remembered.
+
+        limit   how many of them are listed, nearest first; all are counted
+        model   which model would decide, where the rule's `compare` asks; time: as for `check`
+        person  whose decisions are left out; by default those of the person in the row
+        """
+        core = self.core
+        if limit is not None:
+            limit = check_whole_number("limit", limit, 0)
+        if core.embeds:
+            x = core.reader.embed_inputs(x, many=False)
+        with core.enter() as steps:
+            return steps.like(x, limit, time, model, person)
 
     def load(
         self,

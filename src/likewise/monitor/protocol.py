@@ -16,6 +16,7 @@ from likewise.monitor.readers.protocol import FROM_ROW, ForEach
 from likewise.rule.rule import Rule
 from likewise.tables.positions import Position
 from likewise.verdict.losses import Explanation
+from likewise.verdict.precedents import Precedents
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 if TYPE_CHECKING:
@@ -130,6 +131,21 @@ class AnyMonitor(Protocol):
         self, x: Any, z: Any = FROM_ROW, *, time: Any = None, models: ForEach = None
     ) -> Verdicts:
         """Judge each decision as if it alone came now; nothing is remembered."""
+
+    def like(
+        self,
+        x: Any,
+        *,
+        limit: int | None = None,
+        model: str | None = None,
+        time: Any = None,
+        person: Any = None,
+    ) -> Precedents:
+        """Find the past decisions near an input, whatever their outputs; nothing is remembered.
+
+        limit   how many of them are listed, nearest first; all are counted
+        person  whose decisions are left out
+        """
 
     def load(
         self,

@@ -31,12 +31,15 @@ from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.verdicts import Verdicts
 
 
-def make_monitor(ledger: Ledger, index: Any = "auto", *, comparable: bool = False) -> Monitor:
+def make_monitor(
+    ledger: Ledger, index: Any = "auto", *, comparable: bool = False, support: bool = False
+) -> Monitor:
     """Make an empty monitor for the decisions of a ledger of contradictions."""
     ledger.require_contradictions()
     reader = make_reader(without_models(ledger.rule, ledger.vector_types()))
     reader.rule = ledger.rule
-    return assemble_monitor(reader, Engine(reader.vector_rule, index=index, comparable=comparable))
+    engine = Engine(reader.vector_rule, index=index, comparable=comparable, support=support)
+    return assemble_monitor(reader, engine)
 
 
 def make_slope_monitor(ledger: Ledger, question: SlopeQuestion) -> Monitor:

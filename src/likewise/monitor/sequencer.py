@@ -23,6 +23,7 @@ from likewise.monitor.erasure import Erasure
 from likewise.monitor.journal import KEEPING, SURE, Journal
 from likewise.monitor.memory import Memory
 from likewise.monitor.metadata import ComparisonWindow, Metadata, MetadataReader, RawMetadata
+from likewise.monitor.precedent_lookup import describe_precedents
 from likewise.monitor.readers.protocol import Batch, Decision, Reader
 from likewise.monitor.remembered_past import RememberedPast
 from likewise.monitor.repeats import (
@@ -41,6 +42,7 @@ from likewise.tables.positions import SourcePositions
 from likewise.tables.times import to_microseconds
 from likewise.verdict.context import ComparedRows, VerdictContext
 from likewise.verdict.losses import Loss
+from likewise.verdict.precedents import Precedents
 from likewise.verdict.verdicts import Verdict, Verdicts
 
 
@@ -481,6 +483,16 @@ class Sequencer:
                 verdicts.append(self._check(decision, time))
         self.midway = False
         return Verdicts.of_checks(self.rows_taken, verdicts, comparable=self._engine.comparable)
+
+    def like(self, x: Any, limit: int | None, time: Any, model: Any, person: Any) -> Precedents:
+        """Find the past decisions near an input, as if it came now; nothing is remembered."""
+        with self.begin_change():
+            batch = self._reader.read_case(x, person)
+            batch.models = self._metadata_reader.read_models(model)
+            first, _ = self._comparison_window.find_first_row_for_check(self.rows_taken, time)
+            near, not_compared = self.memory.find_precedents(batch, first)
+        self.midway = False
+        return describe_precedents(self.memory, self.keys, self.journal, near, limit, not_compared)
 
     # Erasure, and what is known later
 

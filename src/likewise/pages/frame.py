@@ -74,6 +74,17 @@ class Screen:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """Declares a page that answers what a form of the screen at its path asks.
+
+    Nothing is changed, and no address or log has what was asked.
+    """
+
+    screen: Screen
+    load: Callable[[Visit, Fields], Awaitable[PageData]]
+
+
+@dataclass(frozen=True)
 class Form:
     """Declares what a form does; `handle` returns the address to redirect to (`Visit.url`)."""
 
@@ -91,7 +102,7 @@ class Download:
     answer: Callable[[Visit], Awaitable[Response]]
 
 
-PagePart = Screen | Form | Download
+PagePart = Screen | Answer | Form | Download
 
 
 def recompute_form(screen: str, request: Callable[[Visit, bool], Awaitable[object]]) -> Form:
@@ -132,8 +143,18 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
 }
-_SECTIONS = ("overview", "violations", "queue", "groups", "models", "people", "rule", "health")
-NAVIGATION = [(section, section.capitalize()) for section in _SECTIONS]
+_SECTIONS = (
+    "overview",
+    "violations",
+    "queue",
+    "look-up",
+    "groups",
+    "models",
+    "people",
+    "rule",
+    "health",
+)
+NAVIGATION = [(section, section.capitalize().replace("-", " ")) for section in _SECTIONS]
 DONE = {
     "reviewed": "Review saved. It is part of the ledger's chain.",
     "undone": "Review withdrawn. The ledger's chain records that as a new entry.",

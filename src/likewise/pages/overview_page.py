@@ -2,7 +2,8 @@
 
 Parts with an id are sent again as they change (live_parts.py). The browser draws the chart from the
 numbers of the table below it, which shows the same without a script.
-Cost: counts in memory; no ledger is read for this page.
+Cost: counts in memory; no ledger is read for this page. How well similar cases agree is computed in
+the background: again once there are a tenth more decisions, or others after an hour.
 """
 
 import math
@@ -11,11 +12,13 @@ from typing import Any
 
 import msgspec
 
+from likewise.explaining.agreement import measure_newest
 from likewise.pages.frame import Download, PageData, PagePart, Screen, stream_blocks
 from likewise.pages.page_state import Visit
 from likewise.pages.rate_windows import SPANS
 from likewise.service.alerts.usual_band import RateConclusion
 from likewise.service.routes.verdict_events import EventStream
+from likewise.service.served_monitor import ServedMonitor
 from likewise.tables.codec import json_value
 from likewise.tables.times import describe_age, iso_text_of_seconds
 
@@ -23,6 +26,7 @@ _TEMPLATE = "pages/overview.html"
 _LATEST = 8
 _COUNTED = ("comparable", "pairs", "alarms", "repeated")  # since the start of the server
 _LEAST_PLOTTED = 10  # comparable decisions of a window in the chart
+_STALE_SECONDS = 3600.0
 _LIVE = ("now", "spans", "rates", "series", "latest", "totals")
 """Blocks of the template that change while somebody looks, by the id of their element."""
 
@@ -83,6 +87,7 @@ async def load(visit: Visit) -> PageData:
             if verdict.row is not None
         ],
         "rule": monitor.rule.explain().lines,
+        "agreement": await _read_agreement(visit),
     }
 
     def more() -> dict[str, Any]:
@@ -101,6 +106,30 @@ async def load(visit: Visit) -> PageData:
         }
 
     return PageData(data, more)
+
+
+async def _read_agreement(visit: Visit) -> dict[str, Any] | None:
+    """Return the agreement with its date and the rows it is about; None without decisions."""
+    served, ask = visit.served, visit.computations.ask
+    if not served.next_row or served.monitor.slope is not None:
+        return None
+    question = "agreement", lambda: _measure_agreement(served)
+    computation = await ask(served, *question)
+    is_old = clock.monotonic() - computation.begun > _STALE_SECONDS
+    if served.next_row >= 1.1 * computation.rows or (is_old and served.next_row > computation.rows):
+        computation = await ask(served, *question, recompute=True)
+    return {"computed": computation.state, **(computation.latest or {})}
+
+
+def _measure_agreement(served: ServedMonitor) -> dict[str, Any]:
+    rows = served.monitor.rows
+    agreement = measure_newest(served.monitor.past, rows)
+    return {
+        "rows": rows,
+        "computed_at": iso_text_of_seconds(clock.time(), "seconds"),
+        **agreement.to_dict(),
+        "hubs": agreement.hubs_to_dict(),
+    }
 
 
 def _describe_band(conclusion: RateConclusion | None) -> dict[str, float | None]:

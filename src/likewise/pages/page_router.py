@@ -16,6 +16,7 @@ from likewise.errors import LikewiseError
 from likewise.pages import (
     groups_page,
     health_page,
+    look_up_page,
     models_page,
     overview_page,
     pair_page,
@@ -26,9 +27,11 @@ from likewise.pages import (
 )
 from likewise.pages.frame import (
     HEADERS,
+    Answer,
     Download,
     Fields,
     Form,
+    PageData,
     PagePart,
     Screen,
     make_page_response,
@@ -51,6 +54,7 @@ PARTS: tuple[PagePart, ...] = (
     *violations_page.PARTS,
     *pair_page.PARTS,
     *queue_page.PARTS,
+    *look_up_page.PARTS,
     *groups_page.PARTS,
     *models_page.PARTS,
     *people_page.PARTS,
@@ -99,10 +103,13 @@ class PageRouter:
             Route("/static/{file}", serve_static, methods=["GET"]),
         ]
         for part in PARTS:
-            path = f"/m/{{name}}/{part.path}"
+            screen = part.screen if isinstance(part, Answer) else part
+            path = f"/m/{{name}}/{screen.path}"
             if isinstance(part, Screen):
                 routes.append(Route(f"{path}.json", partial(self._answer_json, part)))
                 routes.append(Route(path, partial(self._answer_page, part)))
+            elif isinstance(part, Answer):
+                routes.append(Route(path, partial(self._answer_question, part), methods=["POST"]))
             elif isinstance(part, Form):
                 routes.append(Route(path, partial(self._handle_form, part), methods=["POST"]))
             else:
@@ -127,20 +134,20 @@ class PageRouter:
         visit = None
         try:
             visit = self._visit(request, screen.scope)
-            data, more = await screen.load(visit)
-            response = make_page_response(
-                screen.template,
-                screen.title.format_map(data),
-                visit=visit,
-                section=screen.section,
-                assets=screen.assets,
-                data=data,
-                **more(),
-            )
+            response = _render_screen(screen, visit, await screen.load(visit))
         except (LikewiseError, Refusal) as error:
             return self._refuse(request, error, visit, screen.section)
         self._signing_in.refresh_cookie(request, response)
         return response
+
+    async def _answer_question(self, answer: Answer, request: Request) -> Response:
+        visit, screen = None, answer.screen
+        try:
+            visit = self._visit(request, screen.scope)
+            data = await answer.load(visit, await self._read_form(request))
+            return _render_screen(screen, visit, data)
+        except (LikewiseError, Refusal) as error:
+            return self._refuse(request, error, visit, screen.section)
 
     async def _answer_json(self, screen: Screen, request: Request) -> Response:
         data, _ = await screen.load(self._visit(request, screen.scope))
@@ -298,6 +305,19 @@ class PageRouter:
         response = RedirectResponse("/sign-in", 303, HEADERS)
         self._signing_in.sign_out(request, response)
         return response
+
+
+def _render_screen(screen: Screen, visit: Visit, loaded: PageData) -> Response:
+    data, more = loaded
+    return make_page_response(
+        screen.template,
+        screen.title.format_map(data),
+        visit=visit,
+        section=screen.section,
+        assets=screen.assets,
+        data=data,
+        **more(),
+    )
 
 
 def wants_json(request: Request) -> bool:

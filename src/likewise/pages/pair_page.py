@@ -173,7 +173,7 @@ def _load_memory_pair(
         monitor.rule,
         row,
         chosen,
-        make_pair(past, row, chosen) if past.alive(rows).all() else None,
+        make_pair(past, row, chosen, support=verdict.support) if past.alive(rows).all() else None,
         DecisionOrigin(),
         DecisionOrigin(),
         tuple(past.keys(rows)),

@@ -44,6 +44,8 @@ class Computation:
     begun: float
     future: "Future[Any]"
     seconds: float | None = None
+    previous: Any = None
+    """The answer before this one, as long as this one is being computed."""
 
     @property
     def state(self) -> str:
@@ -55,6 +57,11 @@ class Computation:
     def value(self) -> Any:
         """The answer; None until there is one."""
         return self.future.result() if self.state == "done" else None
+
+    @property
+    def latest(self) -> Any:
+        """The newest answer there is; None if there was none yet."""
+        return self.value if self.state == "done" else self.previous
 
     @property
     def problem(self) -> str | None:
@@ -91,7 +98,9 @@ class ComputationQueue:
         computations = self._computations.setdefault(served, {})
         last = computations.get(question)
         if last is None or (last.state != "computing" and (recompute or last.may_be_retried)):
+            previous = last and last.latest
             last = computations[question] = self._start(served, call)
+            last.previous = previous
         if last.state == "computing":
             future = asyncio.wrap_future(last.future)
             future.add_done_callback(lambda it: it.cancelled() or it.exception())  # else it logs

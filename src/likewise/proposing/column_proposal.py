@@ -104,7 +104,7 @@ def why_hardly_repeats(profile: Profile) -> str | None:
         return None
     words = sum(len(str(one).split()) for one in profile.different) / len(profile.different)
     if share >= _DIFFERENT or (share >= _FREE and words >= FEW):
-        return f"{share:.0%} of its values are different: no two decisions would be alike."
+        return f"{share:.0%} of its values are different: no two decisions would be similar."
     return None
 
 

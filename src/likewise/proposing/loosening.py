@@ -34,7 +34,7 @@ _BLOCK = 1 << 21  # pairs that are compared together, times columns
 Flags = npt.NDArray[np.bool_]
 
 
-# Finds the columns that prevent comparisons, for a rule by which hardly any decisions are alike.
+# Finds the columns that prevent comparisons, for a rule by which hardly any decisions are similar.
 # For every pair of rows, the columns in which it is not near are its blocking set. A row is
 # comparable if one of its pairs has an empty set. Where ignoring a single column changes nothing,
 # these sets still tell which columns prevent most.
@@ -131,7 +131,7 @@ _NOISE = 0.05  # an association that may be chance
 _BINS = 10
 _WIDEST = 2  # steps that a tolerance goes up before its column is left out
 _WIDER = (
-    "Tolerances are wider than at first, since hardly any two decisions would be alike otherwise."
+    "Tolerances are wider than at first, since hardly any two decisions would be similar otherwise."
 )
 _LEFT_OUT = (
     "Left out so that decisions can be compared: it prevents many comparisons and tells little"

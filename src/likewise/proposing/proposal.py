@@ -161,6 +161,6 @@ def _select_measured(
 def _family_note(family: Family) -> ColumnNote:
     text = (
         f"{len(family.columns)} columns that together say one thing, {family.name!r}: two decisions"
-        " are alike if all of them are the same."
+        " are similar if all of them are the same."
     )
     return ColumnNote("family", family.columns, text)

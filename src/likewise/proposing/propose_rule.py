@@ -42,7 +42,7 @@ _LINE = 100
 _BEYOND_ASCII = re.compile(r"[^\n -~]")
 
 _HEAD = """\
-# When are two decisions of {name} alike, and when do they differ?
+# When are two decisions of {name} similar, and when do they differ?
 # Proposed by `likewise init` from {rows:,} rows. It knows the values and the names of columns, not
 # what they mean: read every line, and correct what is wrong.
 #

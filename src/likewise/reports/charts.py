@@ -143,6 +143,11 @@ def ticks(most: float, count: int = 4) -> list[float]:
     return [i * step for i in range(math.ceil(most / step - 1e-9) + 1)]
 
 
+def share_ticks(most: float) -> list[float]:
+    """Return round shares up to `most` or just above; an axis of shares ends at 100 %."""
+    return ticks(min(most, 1.0))
+
+
 def share_axis(frame: Frame, marks: Sequence[float]) -> str:
     """Draw horizontal lines, with shares in percent beside them."""
     digits = 0 if len(marks) < 2 or (100 * marks[1]) % 1 < 1e-9 else 1
@@ -170,13 +175,12 @@ def rate_plot(every: Sequence[Stretch], overall: float) -> str:
     stretches = choose_drawn(every)
     places = [(_place(one.start), _place(one.stop)) for one in stretches]
     ends = _place(every[0].start), _place(every[-1].stop)
-    usual = max(one.of for one in stretches)
-    highest = max((one for one in stretches if 4 * one.of >= usual), key=lambda one: one.rate)
+    highest = max(stretches, key=lambda one: one.rate)
     by_time = isinstance(stretches[0].start, str)
     what = "decisions" if stretches[0].comparable is None else "comparable decisions"
 
     def draw(width: int) -> str:
-        marks = ticks(max(one.rate for one in stretches) * 1.08, 4)
+        marks = share_ticks(highest.rate * 1.08)
         frame = Frame(width, 250, 44, *ends, marks[-1])
         points = [
             (frame.x((start + stop) / 2), frame.y(one.rate))
@@ -265,7 +269,7 @@ def margin_plot(margins: Margins) -> str:
     total = sum(counts)
 
     def draw(width: int) -> str:
-        marks = ticks(max(counts) / total * 1.05, 4)
+        marks = share_ticks(max(counts) / total * 1.05)
         frame = Frame(width, 230, 60, -1.6, parts, marks[-1])
         bars = []
         for i, count in enumerate(counts, -1):
@@ -321,7 +325,7 @@ def _over_epsilon(
     )
 
     def draw(width: int) -> str:
-        marks = ticks(max(*rates, 1e-6) * 1.02, 4)
+        marks = share_ticks(max(*rates, 1e-6) * 1.02)
         frame = Frame(width, 260, 44, 0.0, curve.epsilons[-1], marks[-1])
         points = [(frame.x(0.0), frame.y(rates[0]))]
         for one, rate in zip(curve.epsilons, rates, strict=True):
@@ -335,7 +339,7 @@ def _over_epsilon(
             frame,
             marks,
             f"share of decisions that would be {what}",
-            "ε: how far apart still counts as alike",
+            "ε: how far apart still counts as similar",
             path(points, "area", frame.base),
             line(x, frame.top, x, frame.base, "marker"),
             path(points, "line"),

@@ -1,6 +1,7 @@
 """Which contradicting pairs are the clearest, class by class, from whatever part of a stream.
 
-Nearer inputs are clearer; then outputs farther apart; then earlier rows. A class is a kind of two
+One answer against many is clearer than one against one, where it is known how many similar cases
+agree; then nearer inputs; then outputs farther apart; then earlier rows. A class is a kind of two
 groups that pairs are across. Each decision brings its clearest pair of each class; of these a class
 keeps the `most` clearest by their later sides, and the `most` clearest by their earlier sides.
 
@@ -22,7 +23,7 @@ import numpy.typing as npt
 
 from likewise.explaining.compare_groups import protected_columns
 from likewise.explaining.past import Past
-from likewise.reports.totals import mix_words, stable_codes, to_words
+from likewise.reports.totals import Z, mix_words, stable_codes, to_words
 from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.model_counts import CodedColumn
 from likewise.verdict.verdicts import Verdicts
@@ -82,6 +83,7 @@ class Sides:
 class ClearPair:
     """A pair, ordered by how clear it is."""
 
+    minus_lopsidedness: int
     distance: float
     minus_output_distance: float
     later: int
@@ -90,6 +92,8 @@ class ClearPair:
     """A number for the compared values and the output of the later and the earlier side."""
     people: tuple[int, int] = field(compare=False)
     """A number for the person of each; -1 where that is not known."""
+    support: tuple[int, int] | None = field(default=None, compare=False)
+    """How many earlier similar cases the later one has, and how many of them agree."""
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -112,6 +116,10 @@ class ContradictingPairs:
     earlier: Rows
     distances: Floats
     output_distances: Floats
+    near: Rows
+    """How many earlier similar cases the later one has; -1 where that is not known."""
+    agree: Rows
+    """How many of them agree with it."""
 
     def __len__(self) -> int:
         return len(self.later)
@@ -119,7 +127,8 @@ class ContradictingPairs:
     @property
     def clearness(self) -> tuple[npt.NDArray[Any], ...]:
         """What pairs are sorted by, for np.lexsort: what counts most comes last."""
-        return self.earlier, self.later, -self.output_distances, self.distances
+        lopsided = measure_lopsidedness(self.near, self.agree)
+        return self.earlier, self.later, -self.output_distances, self.distances, -lopsided
 
     def select(self, chosen: npt.NDArray[Any]) -> Self:
         return type(self)(*(column[chosen] for column in vars(self).values()))
@@ -127,7 +136,7 @@ class ContradictingPairs:
     @classmethod
     def none(cls) -> Self:
         rows, distances = np.empty(0, np.int64), np.empty(0)
-        return cls(rows, rows, distances, distances)
+        return cls(rows, rows, distances, distances, rows, rows)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
@@ -135,11 +144,43 @@ class ContradictingPairs:
         return cls(*(np.concatenate(column) for column in columns))
 
 
-def pairs_in(verdicts: Verdicts) -> ContradictingPairs:
-    """Return all pairs of a batch."""
-    later, witnesses = verdicts.rows[verdicts.owners], verdicts.witnesses
+def measure_lopsidedness(near: Rows, agree: Rows) -> Rows:
+    """Measure in tenths how clearly most similar cases got the same answer; 0 if not known.
+
+    It is the lower limit of the share's 95 % interval: 1 against 40 says more than 1 against 1, and
+    much more than 20 against 20.
+    """
+    known = near > 0
+    of = np.where(known, near, 1).astype(np.float64)
+    most = np.maximum(agree, near - agree)
+    square = Z * Z
+    middle = (most + square / 2.0) / (of + square)
+    half = Z * np.sqrt(most * (of - most) / of + square / 4.0) / (of + square)
+    tenths: Rows = np.floor(10.0 * (middle - half)).astype(np.int64)
+    return np.where(known, tenths, 0)
+
+
+def support_of(verdicts: Verdicts) -> tuple[Rows, Rows]:
+    """Return how many near cases each decision has, and how many agree; -1 where not known."""
+    unknown = np.full(len(verdicts), -1, np.int64)
+    return (
+        (unknown, unknown)
+        if verdicts.near is None
+        else (verdicts.near, verdicts.near - verdicts.counts)
+    )
+
+
+def pairs_in(verdicts: Verdicts, support: tuple[Rows, Rows] | None = None) -> ContradictingPairs:
+    """Return all pairs of a batch; support: that of its decisions, if the batch has but a part."""
+    owners, witnesses = verdicts.owners, verdicts.witnesses
+    near, agree = support or support_of(verdicts)
     return ContradictingPairs(
-        later, witnesses.rows, witnesses.input_distances, witnesses.output_distances
+        verdicts.rows[owners],
+        witnesses.rows,
+        witnesses.input_distances,
+        witnesses.output_distances,
+        near[owners],
+        agree[owners],
     )
 
 
@@ -167,12 +208,22 @@ class Candidates(ContradictingPairs):
         return replace(self, later=rows[self.later], earlier=rows[self.earlier])
 
     def pairs(self) -> list[ClearPair]:
-        columns = (self.later, self.earlier, self.values, self.people)
+        lopsided = measure_lopsidedness(self.near, self.agree)
+        order = lopsided, self.distances, self.output_distances, self.later, self.earlier
+        columns = *order, self.values, self.people, self.near, self.agree
         return [
-            ClearPair(near, -far, later, earlier, (mine, other), (who, whose))
-            for near, far, later, earlier, (mine, other), (who, whose) in zip(
-                *(one.tolist() for one in (self.distances, self.output_distances, *columns)),
-                strict=True,
+            ClearPair(
+                -sided,
+                near,
+                -far,
+                later,
+                earlier,
+                (mine, other),
+                (who, whose),
+                None if of < 0 else (of, agree),
+            )
+            for sided, near, far, later, earlier, (mine, other), (who, whose), of, agree in zip(
+                *(one.tolist() for one in columns), strict=True
             )
         ]
 
@@ -191,14 +242,16 @@ def find_candidates(
     verdicts: Verdicts,
     sides: Sides,
     chosen: _Flags,
-    may_enter: Callable[[Rows, Floats, Floats], _Flags],
+    may_enter: Callable[[Rows, ContradictingPairs], _Flags],
+    support: tuple[Rows, Rows] | None = None,
 ) -> tuple[Candidates, Firsts]:
     """Return the clearest pair of each decision and class, and the first pair of each class.
 
     chosen     which of the witnesses are looked at
-    may_enter  tells from classes and both distances which pairs are worth a look
+    may_enter  tells from classes and pairs which pairs are worth a look
+    support    of the decisions, if the verdicts are about a part of the past; see `support_of`
     """
-    pairs = pairs_in(verdicts).select(chosen)
+    pairs = pairs_in(verdicts, support).select(chosen)
     classes = sides.classes(pairs.later, pairs.earlier)
     different, first = np.unique(classes, return_index=True)
     firsts = {
@@ -206,7 +259,7 @@ def find_candidates(
         for which, place in zip(different.tolist(), first.tolist(), strict=True)
         if which != WITHIN
     }
-    may = may_enter(classes, pairs.distances, pairs.output_distances)
+    may = may_enter(classes, pairs)
     if not may.any():
         return Candidates.none(), firsts
     pairs, classes = pairs.select(may), classes[may]
@@ -266,22 +319,25 @@ class ClearestPairs:
         )
         self._best = later, earlier
 
-    def may_enter(self, classes: Rows, distances: Floats, output_distances: Floats) -> _Flags:
+    def may_enter(self, classes: Rows, pairs: ContradictingPairs) -> _Flags:
         """Tell which pairs are clearer than the least clear ones of their class."""
         named = self._fold_other_kinds(classes)
         may = np.ones(len(classes), dtype=np.bool_)
-        for which, (distance, minus_output) in self._limits().items():
-            same = (distances == distance) & (-output_distances < minus_output)
-            may &= (named != which) | (distances < distance) | same
+        clearness = pairs.clearness[2:]
+        for which, limit in self._limits().items():
+            clearer = np.zeros(len(classes), dtype=np.bool_)
+            for column, least in zip(clearness, reversed(limit), strict=True):
+                clearer = (column < least) | ((column == least) & clearer)
+            may &= (named != which) | clearer
         return may
 
-    def _limits(self) -> dict[int, tuple[float, float]]:
-        """Return for each full class its least clear distances, which a new pair has to beat."""
+    def _limits(self) -> dict[int, tuple[float, ...]]:
+        """Return for each full class what its least clear pair has, which a new one has to beat."""
         ends = []
         for best in self._best:
             counts = np.unique(best.classes, return_counts=True)[1]
             full = best.select((np.cumsum(counts) - 1)[counts == self._most])
-            limits = zip(full.distances.tolist(), (-full.output_distances).tolist(), strict=True)
+            limits = zip(*(one.tolist() for one in full.clearness[:1:-1]), strict=True)
             ends.append(dict(zip(full.classes.tolist(), limits, strict=True)))
         later, earlier = ends
         return {which: max(later[which], earlier[which]) for which in later.keys() & earlier}

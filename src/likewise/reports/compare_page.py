@@ -25,7 +25,6 @@ from likewise.reports.comparison import ComparedHistory, Comparison
 from likewise.reports.document import document, pair_cards
 from likewise.reports.finding_words import describe_time_limit
 from likewise.reports.group_section import group_section, how_compared
-from likewise.reports.report_page import day_of
 from likewise.tables.printing import percent, shorten
 
 _STEP, _TOP = 58, 24
@@ -76,7 +75,7 @@ def compare_page(comparison: Comparison) -> str:
         made_by=done.version,
         script="tables.js",
         comparison=comparison,
-        day=day_of(done),
+        day=done.made_at,
         names=names,
         hero=_hero(comparison),
         sentences=[

@@ -61,10 +61,9 @@ def _glance(worst: Sequence[WorstPair], rule: Rule) -> dict[str, Any]:
         pair, cells = one.pair, []
         for where, row in zip(both, (pair.witness.row, pair.row), strict=True):
             cells.append(f"{row if where.place is None else where.place:,}")
-        if times:
-            cells += [where.time or "–" for where in both]
-        changes = [display_values(pair, name, rule) for name in columns]
-        rows.append((cells, changes, pair.witness.input_distance))
+        moments = [where.time for where in both] if times else []
+        changes = [display_values(pair, name) for name in columns]
+        rows.append((cells, moments, changes, pair.witness.input_distance))
     return {"heads": heads, "columns": columns, "rows": rows}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from likewise.reports.findings import Findings
 from likewise.reports.group_section import group_sentences
+from likewise.reports.headline import describe_agreement
 from likewise.tables.printing import format_number, join_names, percent, shorten
 
 _ONLY = 0.1  # a smaller share of comparable decisions is called small
@@ -37,26 +38,33 @@ def describe_findings(findings: Findings) -> list[str]:
             *_describe_missing(findings),
             *_describe_loosening(findings),
         ]
-    sentences = [*_describe_headline(findings), *_describe_missing(findings)]
+    shares, missing = describe_shares(findings), list(_describe_missing(findings))
+    groups = group_sentences(findings.groups) if findings.violations else []
+    if findings.agreement is None:
+        return [*shares, *missing, *groups]
+    headline = describe_agreement(findings.agreement, findings.rule)
+    return [*headline.sentences, *missing, *groups, *shares]
+
+
+def describe_shares(findings: Findings) -> list[str]:
+    """Describe which share contradicts an earlier decision, and which share could be compared."""
+    sentences = list(_describe_contradicting(findings))
     identical = findings.margins.identical
     if identical:
         verb = "contradicts" if identical == 1 else "contradict"
         sentences.append(
             f"{_many(identical)} {verb} an earlier one that was the same in everything that counts."
         )
-    sentences += _describe_any_order(findings)
-    sentences += _describe_models(findings)
-    sentences += group_sentences(findings.groups) if findings.violations else ()
-    return sentences
+    return [*sentences, *_describe_any_order(findings), *_describe_models(findings)]
 
 
 def _many(decisions: int) -> str:
     return f"{decisions:,} decision{'s' * (decisions != 1)}"
 
 
-def _describe_headline(findings: Findings) -> Iterable[str]:
+def _describe_contradicting(findings: Findings) -> Iterable[str]:
     """Say how many decisions contradict an earlier one, of those that could and of all."""
-    flagged, rows, comparable = findings.violations, findings.rows, findings.comparable
+    flagged, rows, comparable = findings.violations, findings.rows, findings.with_earlier
     verb = "contradicts" if flagged == 1 else "contradict"
     if comparable is None:
         who = f"None of {_many(rows)} contradicts"

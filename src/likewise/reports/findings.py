@@ -10,21 +10,23 @@ computed (evidence.py).
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from likewise.explaining.agreement import Agreement, measure_agreement
 from likewise.explaining.compare_groups import compare_groups, protected_columns, why_no_groups
 from likewise.explaining.past import Past
 from likewise.monitor.calibration import Calibration
 from likewise.monitor.protocol import AnyMonitor
 from likewise.monitor.sensitivity import SensitivityTable
 from likewise.reports.evidence import Evidence, Provenance, build_provenance
+from likewise.reports.not_shown import Caveat, RepeatedRows, find_repeated, list_caveats
 from likewise.reports.selected_pairs import WorstPair, WorstPairs
 from likewise.reports.timeline import Stretch
-from likewise.reports.totals import Margins, Totals
+from likewise.reports.totals import Margins, Totals, Words
 from likewise.rule.rule import Rule
 from likewise.verdict.group_effects import GroupEffects
 from likewise.verdict.model_counts import ComparablesByModel, ModelCounts
@@ -69,7 +71,7 @@ class Findings:
     first_row: int
     violations: int
     """Decisions that contradict an earlier one about a similar case."""
-    comparable: int | None
+    with_earlier: int | None
     """Decisions that had an earlier similar case at all, whatever its output; None: not counted."""
     in_any_pair: int
     """Decisions in at least one contradicting pair, as the later or the earlier: the same in any
@@ -94,6 +96,22 @@ class Findings:
     """Only where it is known which model decided."""
     missing_decisions: int = 0
     """Decisions that are known to be missing from the history."""
+    agreement: Agreement | None = None
+    """How well similar cases agree, beside random dealing; None where it was not computed."""
+    repeated: RepeatedRows | None = None
+    """Rows that may be about the same person, where no person column is declared."""
+
+    @property
+    def not_shown(self) -> tuple[Caveat, ...]:
+        """What these findings do not show."""
+        return list_caveats(
+            self.rule, self.rows, self.agreement, self.computed.order, self.repeated
+        )
+
+    @property
+    def hubs(self) -> int | None:
+        """The fewest decisions that together are in half of all disagreeing pairs."""
+        return None if self.agreement is None else self.agreement.hubs
 
     @property
     def rate(self) -> float:
@@ -103,7 +121,7 @@ class Findings:
     @property
     def rate_among_comparable(self) -> float | None:
         """The share that contradict, of those that could be compared; None where none could."""
-        return self.violations / self.comparable if self.comparable else None
+        return self.violations / self.with_earlier if self.with_earlier else None
 
     @property
     def rate_in_any_pair(self) -> float:
@@ -113,7 +131,7 @@ class Findings:
     @property
     def nothing_compared(self) -> bool:
         """Whether there were decisions, and not one had an earlier similar case."""
-        return self.rows > 0 and self.comparable == 0
+        return self.rows > 0 and self.with_earlier == 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: numbers, text, lists and dictionaries only."""
@@ -127,11 +145,15 @@ class Findings:
             "worst": [one.to_dict() for one in self.worst],
             "by_model": [one.to_dict() for one in self.by_model],
             "groups": [one.to_dict() for one in self.groups],
+            "agreement": self.agreement and self.agreement.to_dict(),
+            "hubs": self.agreement and self.agreement.hubs_to_dict(),
             "curve": self.curve and asdict(self.curve),
             "loosening": self.loosening and asdict(self.loosening),
             "varied": self.varied and self.varied.to_dict(),
             "computed": asdict(self.computed),
             "rule": self.rule.to_toml(),
+            "repeated": self.repeated and asdict(self.repeated),
+            "not_shown": [one._asdict() for one in self.not_shown],
         }
 
 
@@ -164,13 +186,19 @@ class Tally:
         self._worst.add(verdicts, self._monitor.past)
 
     def findings(
-        self, *, source: str | Evidence, bad_rows: int = 0, made: datetime.datetime | None = None
+        self,
+        *,
+        source: str | Evidence,
+        bad_rows: int = 0,
+        made: datetime.datetime | None = None,
+        births: Mapping[str, Words] | None = None,
     ) -> Findings:
         """Return what has been found so far.
 
         source    where the decisions came from, for the reader; or all that is known of it.
         bad_rows  how many rows could not be judged and were left out.
         made      when the findings were made; now by default.
+        births    numbers for the values of columns with birth dates (`find_repeated`).
         """
         evidence = source if isinstance(source, Evidence) else Evidence(source)
         past, totals = self._monitor.past, self._totals
@@ -182,7 +210,9 @@ class Tally:
             self._worst.pairs(),
             build_provenance(evidence, past.rule, self._monitor.explain(), made),
             groups=groups_among(past, rows),
+            agreement=measure_agreement(past, rows),
             comparables=None if totals.comparable is None else comparables_by_model(past, rows),
+            repeated=find_repeated(past, rows, births),
             bad_rows=bad_rows,
         )
         return replace(findings, missing_decisions=self._monitor.missing_decisions)
@@ -195,14 +225,18 @@ def findings_of(
     provenance: Provenance,
     *,
     groups: tuple[GroupEffects, ...] = (),
+    agreement: Agreement | None = None,
     comparables: ComparablesByModel | None = None,
+    repeated: RepeatedRows | None = None,
     bad_rows: int = 0,
 ) -> Findings:
     """Make findings of totals, with all that is known beside them; see `Tally.findings`.
 
     worst        the pairs to look at
     groups       of each protected column
+    agreement    of similar cases
     comparables  by model, how many decisions have a similar case within and across models
+    repeated     rows that may be about the same person
     """
     first = totals.first_row or 0
     return Findings(
@@ -210,7 +244,7 @@ def findings_of(
         rows=totals.by_row.rows,
         first_row=first,
         violations=totals.flagged,
-        comparable=totals.comparable,
+        with_earlier=totals.comparable,
         in_any_pair=totals.in_pairs.count,
         pairs=totals.pairs,
         bad_rows=bad_rows,
@@ -224,6 +258,8 @@ def findings_of(
         curve=None,
         computed=provenance,
         by_model=totals.models.counts(rule.compare, comparables),
+        agreement=agreement,
+        repeated=repeated,
     )
 
 

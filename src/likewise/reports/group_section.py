@@ -200,7 +200,7 @@ _COMPARED = 8  # the most comparisons in a plot
 _STEP, _TOP, _EDGE = 58, 44, 16
 _TABLE = 8  # comparisons in the table before the rest is folded away
 _LEAD = (
-    "Two groups can be compared where their members are alike. How many of each group have a"
+    "Two groups can be compared where their members are similar. How many of each group have a"
     " similar case in the other, earlier or later, and how did they fare? The plot shows how much"
     " less the first of two groups got than the second among similar cases. The band shows what"
     " chance alone gives: groups were shuffled among similar cases, and 95% of the differences lie"

@@ -20,9 +20,14 @@ from likewise.reports.charts import (
 )
 from likewise.reports.document import document, pair_cards, write_document
 from likewise.reports.evidence import Provenance
-from likewise.reports.finding_words import describe_findings, describe_time_limit
+from likewise.reports.finding_words import (
+    describe_findings,
+    describe_shares,
+    describe_time_limit,
+)
 from likewise.reports.findings import Findings
 from likewise.reports.group_section import group_section, how_compared, model_section
+from likewise.reports.headline import describe_agreement, is_counted
 from likewise.reports.sensitivity_section import TITLE, describe_basis, varied_table
 from likewise.reports.timeline import Stretch
 from likewise.tables.printing import percent, shorten
@@ -38,7 +43,7 @@ def write_page(findings: Findings, path: str | os.PathLike[str]) -> None:
 def render_page(findings: Findings) -> str:
     """Render the findings as one self-contained HTML document."""
     done, rule, curve = findings.computed, findings.rule, findings.curve
-    big, what = _choose_big_number(findings)
+    hero, sentences, tiles = _describe_top(findings)
     wording = rule.explain()
     varied = findings.varied
     return document(
@@ -47,10 +52,11 @@ def render_page(findings: Findings) -> str:
         made_by=done.version,
         script="tables.js",
         findings=findings,
-        day=day_of(done),
-        hero={"nothing": findings.nothing_compared, "big": big, "what": what},
-        sentences=describe_findings(findings),
-        tiles=_tiles(findings),
+        day=done.made_at,
+        hero=hero,
+        sentences=sentences,
+        tiles=tiles,
+        not_shown=findings.not_shown if findings.rows else (),
         wording=wording,
         notes=[*wording.notes, *describe_time_limit(done.order.within)],
         time=_over_time(findings),
@@ -72,14 +78,35 @@ def render_page(findings: Findings) -> str:
     )
 
 
-def day_of(done: Provenance) -> str:
-    """Return when the findings were made."""
-    return done.made_at.replace("T", " ").replace("Z", " UTC")
+def _describe_top(
+    findings: Findings,
+) -> tuple[dict[str, Any], Sequence[str], Sequence[tuple[str, str]]]:
+    """Return the large number, the sentences beside it, and counts.
+
+    Shares of decisions that contradict an earlier one come last, in the section about time; first
+    only where agreement was not computed.
+    """
+    agreement = findings.agreement
+    if agreement is None or not _begins_with_index(findings):
+        big, what = _choose_big_number(findings)
+        hero = {"nothing": findings.nothing_compared, "big": big, "what": what}
+        return hero, describe_findings(findings), _tiles(findings)
+    headline = describe_agreement(agreement, findings.rule)
+    hero = {"nothing": not headline.is_concluded, "big": headline.big, "what": headline.what}
+    compared = f"{agreement.comparable:,} of {findings.rows:,}"
+    tiles = [*headline.tiles, (compared, "decisions have a similar case, earlier or later")]
+    return hero, [*headline.index, *headline.opposed], tiles
+
+
+def _begins_with_index(findings: Findings) -> bool:
+    agreement = findings.agreement
+    compared = findings.rows > 0 and not findings.nothing_compared
+    return compared and agreement is not None and is_counted(agreement)
 
 
 def _choose_big_number(findings: Findings) -> tuple[str, str]:
     """Return the most important number of the page, and what it is a share of."""
-    comparable, share = findings.comparable, findings.rate_among_comparable
+    comparable, share = findings.with_earlier, findings.rate_among_comparable
     if findings.rows == 0:
         return "–", "no decisions"
     if findings.nothing_compared:
@@ -94,7 +121,7 @@ def _choose_big_number(findings: Findings) -> tuple[str, str]:
 
 
 def _tiles(findings: Findings) -> list[tuple[str, str]]:
-    comparable = "–" if findings.comparable is None else f"{findings.comparable:,}"
+    comparable = "–" if findings.with_earlier is None else f"{findings.with_earlier:,}"
     tiles = [
         (f"{findings.rows:,}", "decisions judged"),
         (comparable, "had an earlier similar case: they are comparable"),
@@ -116,12 +143,14 @@ def _tiles(findings: Findings) -> list[tuple[str, str]]:
 
 
 def _over_time(findings: Findings) -> dict[str, Any] | None:
-    """Return the rate by rows and, where times are known, by time; None if it is 0 throughout."""
+    """Return shares of contradictions in words, and by rows and by time; None if there are none."""
+    shares = describe_shares(findings) if _begins_with_index(findings) else []
     if findings.violations == 0:
-        return None
-    rate = findings.rate if findings.comparable is None else findings.rate_among_comparable
+        return {"shares": shares, "by_row": None, "by_time": None} if shares else None
+    rate = findings.rate if findings.with_earlier is None else findings.rate_among_comparable
     order = findings.computed.order
     return {
+        "shares": shares,
         "how": "In the order judged" if order.column or order.lines else "In order of arrival",
         "size": findings.by_row[0].decisions,
         "by_row": _rates(findings.by_row, rate or 0.0),

@@ -138,7 +138,8 @@ def side_by_side(
     """
     witness = Witness(one.earlier, one.distance, -one.minus_output_distance)
     later, earlier = places or (one.later, one.earlier)
-    pair = make_pair(past, later, replace(witness, row=earlier), names=names)
+    witness_there = replace(witness, row=earlier)
+    pair = make_pair(past, later, witness_there, names=names, support=one.support)
     return WorstPair(replace(pair, row=one.later, witness=witness), pair.hidden)
 
 

@@ -1,4 +1,4 @@
-// Tables that sort and filter. The page says the same without this script; it only adds controls.
+// Tables that sort and filter, and times in the reader's locale. The page says the same without this script; it only adds controls.
 // Nothing is loaded or stored, and text from the data is only ever moved or compared.
 (() => {
   "use strict";
@@ -90,6 +90,17 @@
     };
     input.addEventListener("input", apply);
   };
+
+  // Times as the reader writes them, still in UTC.
+  for (const time of document.querySelectorAll("time[datetime]")) {
+    const moment = new Date(time.dateTime), clock = time.dateTime.includes("T");
+    if (Number.isNaN(moment.getTime())) continue;
+    const cell = time.closest("td");
+    if (cell) cell.dataset.value = time.dateTime; // sorts by this
+    time.textContent = moment.toLocaleString(undefined, {
+      dateStyle: "medium", timeZone: "UTC", ...(clock && { timeStyle: "medium" }),
+    });
+  }
 
   for (const table of document.querySelectorAll("table.sortable")) {
     if (!table.tHead || !table.tBodies.length || unitsOf(table).length < 2) continue;

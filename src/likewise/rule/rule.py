@@ -276,7 +276,7 @@ class Rule:
         """Say the rule in plain words, which a notebook shows as a list.
 
         >>> print(Rule("linf", 0.16).explain())
-        Two decisions are alike if no coordinate of their inputs differs by more than 0.16.
+        Two decisions are similar if no coordinate of their inputs differs by more than 0.16.
         Two alike decisions contradict each other if their outputs are not the same.
         """
         return word_rule(self)

@@ -1,4 +1,4 @@
-"""Says a rule in plain words: when decisions are alike, and when they contradict each other.
+"""Says a rule in plain words: when decisions are similar, and when they contradict each other.
 
 Values from the data are not escaped: whoever prints the text has to.
 """
@@ -19,7 +19,7 @@ MANY = 60  # names of columns in one condition
 
 @dataclass(frozen=True)
 class RuleWording:
-    """Holds a rule in words: when two decisions are alike, when they differ, and notes."""
+    """Holds a rule in words: when two decisions are similar, when they differ, and notes."""
 
     alike: str
     conditions: tuple[tuple[tuple[str, ...], str], ...]
@@ -87,7 +87,7 @@ def _alike_vectors(rule: Any) -> str:
             "cosine": f"the weighted cosine distance of their inputs is at most {epsilon}",
         }
     embedder = _describe_embedder(rule.embed)
-    return f"Two decisions are alike if {conditions[rule.metric]}{embedder}."
+    return f"Two decisions are similar if {conditions[rule.metric]}{embedder}."
 
 
 def _describe_embedder(embed: Any) -> str:
@@ -96,10 +96,10 @@ def _describe_embedder(embed: Any) -> str:
 
 def _alike_tables(rule: Any) -> str:
     if rule.metric == "linf":
-        return "Two decisions are alike if all of this holds:"
+        return "Two decisions are similar if all of this holds:"
     together = "add up to" if rule.metric == "l1" else "combine (root of the sum of squares) to"
     return (
-        "Two decisions are alike if their differences, each measured in the unit given here,"
+        "Two decisions are similar if their differences, each measured in the unit given here,"
         f" {together} at most {format_number(rule.epsilon)}:"
     )
 
@@ -148,7 +148,7 @@ def _different(rule: Any) -> str:
     name = "their outputs" if rule.output_column is None else f"their {rule.output_columns[0]}"
     if rule.output == "label":
         what = f"{name} {'are' if rule.output_column is None else 'is'} not the same"
-        return f"Two alike decisions contradict each other if {what}."
+        return f"Two similar decisions contradict each other if {what}."
     if rule.output == "number":
         how = f"{name} {'differ' if rule.output_column is None else 'differs'}"
     else:
@@ -159,7 +159,7 @@ def _different(rule: Any) -> str:
             "tv": "the probabilities differ (total variation)",
         }[rule.output_metric]
     by = f"by more than {format_number(rule.delta)}" if rule.delta else "at all"
-    return f"Two alike decisions contradict each other if {how} {by}."
+    return f"Two similar decisions contradict each other if {how} {by}."
 
 
 def _notes(rule: Any, features: Mapping[str, Feature]) -> Iterable[str]:
@@ -171,7 +171,7 @@ def _notes(rule: Any, features: Mapping[str, Feature]) -> Iterable[str]:
         verb, they = ("is", "it does") if len(protected) == 1 else ("are", "they do")
         yield (
             f"{join_names(protected)} {verb} protected: {they} not affect whether decisions are"
-            " alike."
+            " similar."
         )
         if rule.protected_must_differ:
             yield "Only pairs that differ in a protected column count."

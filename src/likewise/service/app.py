@@ -54,6 +54,7 @@ from likewise.service.request_guard import (
 from likewise.service.routes import (
     administration,
     alert_status,
+    case_lookup,
     decision_stream,
     decisions,
     event_intake,
@@ -80,6 +81,7 @@ _ANSWERED_WHEN_FULL = ("/healthz", "/readyz", "/metrics")
 MODULES: tuple[Any, ...] = (
     decisions,
     decision_stream,
+    case_lookup,
     past_lookups,
     looking_back,
     verdict_events,
@@ -238,12 +240,12 @@ class App:
         status, retry = 200, None
         try:
             self.guard.check_capacity()
-            self.guard.admit(headers.get(b"authorization"), "observe", name)
+            token = self.guard.admit(headers.get(b"authorization"), "observe", name)
             served = self.service.get_monitor(name)
             query = parse_query(scope) if scope["query_string"] else _NO_QUERY
             kind, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
             body = await self.guard.read_body(headers.get(b"content-length"), scope, receive)
-            call = AdmittedCall(served, query, kind, accept, body)
+            call = AdmittedCall(served, query, kind, accept, body, token)
             request_id = headers.get(_REQUEST)
             if request_id is None:
                 body = await hot.call(call)

@@ -113,6 +113,20 @@ class PastBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """For `like_models`: the row after the last."""
 
 
+class LikeBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A case without an output, to see how similar ones were decided."""
+
+    x: list[Any] | str | None = None
+    values: dict[str, Any] | None = None
+    """The key may be left out, and so may columns that are not compared."""
+    model: str | None = None
+    time: Time = None
+    person: Any = None
+    """Whose decisions are left out."""
+    limit: Row | None = None
+    """How many cases are listed, the nearest; unless given, as many as the server's limit."""
+
+
 class ForgetBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Rows to forget."""
 
@@ -164,6 +178,62 @@ class VerifyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 # Answers
+
+
+class OutputCountBody(msgspec.Struct, frozen=True):
+    output: Any
+    count: Row
+
+
+class CaseReviewBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    disposition: str
+    reason: str | None = None
+    """With the scope `review`."""
+    reviewer: str | None = None
+    """With the scope `review`."""
+    time: str
+    verified: bool
+
+
+class OverrulingBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    row: Row
+    """The decision that was overruled."""
+    why: str | None = None
+    """With the scope `review`."""
+    by: str | None = None
+    """With the scope `review`."""
+    time: str
+    verified: bool
+
+
+class PrecedentBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A past decision near the case."""
+
+    row: Row
+    input_distance: float
+    output: Any
+    key: Any = None
+    """With the scope `review`."""
+    time: str | None = None
+    model: str | None = None
+    reviews: list[CaseReviewBody] = []
+    supersedes: OverrulingBody | None = None
+    """The decision in whose place this one was put."""
+
+
+class PrecedentsBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The past decisions near a case, whatever their outputs."""
+
+    near: Row
+    """How many there are in all."""
+    counts: list[OutputCountBody]
+    """How many have each output, most frequent first; at most 1,000 outputs."""
+    cases: list[PrecedentBody]
+    """The nearest of them, nearest first; equally near ones by row."""
+    other_outputs: Row = 0
+    """How many further outputs are not counted one by one."""
+    not_compared: Row = 0
+    """Past decisions that were not compared, since their shards were down."""
 
 
 class BatchBody(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -18,7 +18,7 @@ import numpy as np
 from likewise.monitor.readers.protocol import FROM_ROW, Decision
 from likewise.rule.rule import Rule
 from likewise.service import body_types
-from likewise.service.body_types import CheckBatchBody, ColumnsBody, DecisionBody
+from likewise.service.body_types import CheckBatchBody, ColumnsBody, DecisionBody, LikeBody
 from likewise.service.content_types import EXACT_BYTES, decode_exact, decode_json
 from likewise.service.decision_limits import (
     check_columns,
@@ -34,6 +34,7 @@ from likewise.service.decision_limits import (
     normalize_column,
     normalize_label,
     normalize_row,
+    normalize_value,
     refuse_fields,
 )
 from likewise.service.http_errors import Refusal
@@ -186,6 +187,35 @@ def make_decision(served: ServedMonitor, body: DecisionBody) -> Decision:
     return Decision(x, z, body.key, time, body.model, body.source, body.position)
 
 
+def parse_case(served: ServedMonitor, content_type: bytes, body: bytes) -> dict[str, Any]:
+    """Read the arguments of `Monitor.like`."""
+    limits, rule = served.limits, served.monitor.rule
+    exact = content_type.startswith(EXACT_BYTES)
+    x: Any
+    if exact:
+        sent = decode_exact(_decode_exact_case, body)
+        x, _ = _choose_exact_input(rule, sent)
+        _check_texts(served, x, ())
+    else:
+        sent = decode_json(_decode_case, body)
+        x, values = sent.x, sent.values
+        if (x is None) == (values is None) or (values is None) == (rule.features is not None):
+            refuse_fields(rule)
+        if values is not None:
+            x = normalize_row(limits, rule, values)
+        elif type(x) is list and rule.embed is None:
+            check_numbers(x)
+    check_lengths(limits, None, None, sent.model)
+    person = sent.person if exact else normalize_value(sent.person, limits.label_bytes)
+    check_words("the person", person, limits.label_bytes)
+    most = limits.precedents
+    limit = most if sent.limit is None else sent.limit
+    if isinstance(limit, int) and limit > most:
+        raise Refusal(422, f"limit is {limit}; at most {most} similar cases are listed.")
+    time = check_time(limits, sent.time)
+    return {"x": x, "limit": limit, "model": sent.model, "time": time, "person": person}
+
+
 def _normalize_columns(served: ServedMonitor, columns: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of a batch as a monitor takes them; Refusal if something is too large."""
     rule, limits = served.monitor.rule, served.limits
@@ -315,6 +345,8 @@ def _decoder(body: type[msgspec.Struct]) -> Callable[[bytes], Any]:
 
 _decode_one, _decode_many = _decoder(DecisionBody), _decoder(ColumnsBody)
 _decode_checks = _decoder(CheckBatchBody)
+_decode_case = msgspec.json.Decoder(LikeBody).decode
+_decode_exact_case = _decoder(LikeBody)
 
 
 def _read_exact_decision(served: ServedMonitor, body: bytes) -> Decision:
@@ -356,7 +388,8 @@ def _read_exact_columns(served: ServedMonitor, sent: Any) -> dict[str, Any]:
 
 def _choose_exact_input(rule: Rule, sent: Any, *, many: bool = False) -> tuple[Any, Any]:
     """Return the inputs and the outputs of a body."""
-    z = FROM_ROW if sent.z is msgspec.UNSET else sent.z
+    z = getattr(sent, "z", msgspec.UNSET)
+    z = FROM_ROW if z is msgspec.UNSET else z
     own, other = (sent.x, sent.values) if rule.features is None else (sent.values, sent.x)
     if own is msgspec.UNSET or other is not msgspec.UNSET:
         refuse_fields(rule)

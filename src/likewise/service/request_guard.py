@@ -238,6 +238,7 @@ class AdmittedCall(NamedTuple):
     content_type: bytes
     accept: bytes
     body: bytes
+    token: Token | None = None
 
 
 HotHandler = Callable[[AdmittedCall], Awaitable[bytes]]
@@ -279,11 +280,15 @@ class AdmittedRequest:
 
     async def read_as(self, kind: type[_T]) -> _T:
         """Read the body as a value of a type; raise Refusal if it is none."""
-        return decode_body(kind, self._header("content-type"), await self.read_body())
+        return decode_body(kind, self.content_type, await self.read_body())
 
     @property
     def accept(self) -> bytes:
         return self._header("accept")
+
+    @property
+    def content_type(self) -> bytes:
+        return self._header("content-type")
 
     @property
     def wants_exact(self) -> bool:

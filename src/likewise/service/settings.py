@@ -106,6 +106,8 @@ class Limits(SettingsTable, frozen=True):
     """Distinct labels, categories, models and sources of one history."""
     witnesses: CountOrZero = 100
     """Witnesses in one verdict; `omitted_witnesses` says how many more there are."""
+    precedents: Annotated[int, Meta(ge=1, le=1000)] = 100
+    """Similar cases in one answer to /like; `near` counts all."""
     waiting_rows: Count = 65_536
     """Decisions of one monitor that may wait to be judged; beyond, 429."""
     requests: Count = 1_000
@@ -288,6 +290,8 @@ class MonitorSettings(SettingsTable, frozen=True):
             raise BadRule("there is neither a rule nor a ledger with one")
         if self.kind == "slopes" and self.burst is not None:
             raise BadRule("burst is about contradictions, and the kind is slopes: leave it out")
+        if self.kind == "slopes" and self.support:
+            raise BadRule("support is about contradictions, and the kind is slopes: leave it out")
         if self.kind == "slopes" and self.source is not None:
             raise BadRule("source is about contradictions, and the kind is slopes: leave it out")
         if self.kind != "slopes" and (

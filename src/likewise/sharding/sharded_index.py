@@ -22,7 +22,7 @@ from likewise.search.kernels.propose import propose
 from likewise.sharding.fleet import Fleet, ShardCall, ShardRequest, read_outputs
 from likewise.sharding.protocol import ShardSpec
 from likewise.sharding.shard import expand_answers
-from likewise.tables.array_types import Floats, Rows
+from likewise.tables.array_types import Floats, NearRows, Rows
 from likewise.verdict.verdicts import Verdicts
 from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
 
@@ -100,9 +100,11 @@ class ShardedIndex:
         self.count_agreeing_many(row, agreeing, np.array([since], np.int64))
         return int(agreeing[0])
 
-    def find_near_rows(self, row: int) -> Rows:
+    def find_near_rows(self, row: int) -> NearRows:
         """Return all rows before a written one that are near it, whatever their outputs."""
-        return self.find_near_rows_of_many(row, 1)[1]
+        request, _, rows, distances = self._ask_for_near_rows(row, 1)
+        self.missing_row_counts = np.array([self._fleet.count_missing_rows(request, row)])
+        return rows, distances
 
     def _points(self, first: int, count: int) -> tuple[Any, Floats]:
         """Return written rows and their outputs; a row that was only checked has it in `given`."""
@@ -270,19 +272,26 @@ class ShardedIndex:
         self, first: int, size: int, threads: Threads = ALONE
     ) -> tuple[Rows, Rows]:
         """Return how many rows `find_near_rows` finds for each of some rows, and all of these."""
+        return self._ask_for_near_rows(first, size)[1:3]
+
+    def _ask_for_near_rows(self, first: int, size: int) -> tuple[ShardRequest, Rows, Rows, Floats]:
+        """Return the request, how many rows are near each, all of these and their distances."""
         placement, stop = self._fleet.placement, self._history.total
         points, rows = self._points(first, size), np.arange(first, first + size)
         calls: dict[int, ShardCall] = {
             shard: ("find_near", *points, placement.to_local(shard, rows))
             for shard in self._fleet.shards_with_rows(first + size)
         }
+        request = ShardRequest(stop, stop, calls)
         with self._mark_unsound():
-            answers = self._fleet.ask(ShardRequest(stop, stop, calls))
-        owners = [np.repeat(np.arange(size), counts) for counts, _ in answers.values()]
-        named = [placement.to_global(shard, local) for shard, (_, local) in answers.items()]
+            answers = self._fleet.ask(request)
+        owners = [np.repeat(np.arange(size), counts) for counts, _, _ in answers.values()]
+        named = [placement.to_global(shard, local) for shard, (_, local, _) in answers.items()]
         nobody: Rows = np.empty(0, np.int64)
         owner, near = np.concatenate([nobody, *owners]), np.concatenate([nobody, *named])
-        return np.bincount(owner, minlength=size), near[np.lexsort((near, owner))]
+        distances = np.concatenate([np.empty(0), *(part for *_, part in answers.values())])
+        order = np.lexsort((near, owner))
+        return request, np.bincount(owner, minlength=size), near[order], distances[order]
 
     def insert(self, first: int, size: int, threads: Threads = ALONE) -> None:
         """Have shards remember written rows without judging them."""

@@ -15,6 +15,10 @@ from likewise.verdict.html import render_in_notebook
 from likewise.verdict.witnesses import Witness
 
 
+def _keep_value(column: str, value: Any) -> Any:
+    return value
+
+
 @dataclass(frozen=True)
 class Pair:
     """A decision and one of its witnesses."""
@@ -31,6 +35,10 @@ class Pair:
     """How many coordinates of long vectors are not shown; they differ less."""
     models: tuple[str | None, str | None] = (None, None)
     """The models of the decision and of the witness, where they are known."""
+    name: Callable[[str, Any], Any] = field(default=_keep_value, repr=False, compare=False)
+    """Returns the display name of a value of a column, or the value."""
+    support: tuple[int, int] | None = None
+    """How many earlier similar cases the decision has, and how many of them agree with it."""
 
     @property
     def columns(self) -> list[str]:
@@ -63,6 +71,7 @@ class Pair:
             "input_distance": self.witness.input_distance,
             "output_distance": self.witness.output_distance,
             **self._model_fields(),
+            **self._support_field(),
             "columns": [
                 {
                     "column": name,
@@ -75,21 +84,44 @@ class Pair:
             ],
         }
 
+    def _support_field(self) -> dict[str, Any]:
+        if self.support is None:
+            return {}
+        near, agree = self.support
+        return {"support": {"near": near, "agree": agree}}
+
+    def describe_support(self) -> str:
+        """Say how many of the earlier similar cases disagree; nothing where that is not known."""
+        if self.support is None:
+            return ""
+        near, agree = self.support
+        disagree = near - agree
+        name = self.outputs[0]
+        other = self.name(name, self.other[name])
+        answered = "answered differently"
+        if disagree == 1 and isinstance(other, str) and len(self.outputs) == 1:
+            answered = format_value(other)
+        return (
+            f"{disagree:,} of {near:,} earlier similar case{'s' * (near != 1)}"
+            f" {'was' if disagree == 1 else 'were'} {answered}."
+        )
+
     def _model_fields(self) -> dict[str, str | None]:
         mine, other = self.models
         return {} if mine is None and other is None else {"model": mine, "witness_model": other}
 
     def __str__(self) -> str:
         table = [("", *self.headings, "")]
+        both = self.mine, self.other
         for name in self.columns:
-            values = format_value(self.mine[name]), format_value(self.other[name])
-            table.append((format_value(name), *values, "*" if self.differs(name) else ""))
+            mine, other = (format_value(self.name(name, one[name])) for one in both)
+            table.append((format_value(name), mine, other, "*" if self.differs(name) else ""))
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = [self.title()]
         for line in table:
             cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
             lines.append("  ".join(cells).rstrip())
-        return "\n".join(lines)
+        return "\n".join(filter(None, [*lines, self.describe_support()]))
 
     def _repr_html_(self) -> str | None:
         return render_in_notebook("explaining/notebook.html", pairs=[self], more="")

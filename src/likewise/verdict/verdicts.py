@@ -621,6 +621,8 @@ class Verdicts:
             "violation": self.violations,
             "count": self.counts,
             "comparable": self.comparable,
+            "near": self.near,
+            "agree": None if self.near is None else self.near - self.counts,
             "neighbours": self.neighbours,
             "alarm": None if self.neighbours is None else self.alarms,
             "slope": None if self.question is None else self.slopes,

@@ -79,7 +79,9 @@ def test_a_like_case_is_found_exactly_if_there_is_one(name, metric, output):
     some = np.flatnonzero(alive)[::4]
     found = none = 0
     for row in some.tolist():
-        assert index.find_near_rows(row).tolist() == twin(rule, X, row, 0, alive).tolist()
+        rows, distances = index.find_near_rows(row)
+        assert rows.tolist() == twin(rule, X, row, 0, alive).tolist()
+        assert distances.tobytes() == input_distances(rule, X[rows], X[row]).tobytes()
         for since in (0, row // 2, row - 3):
             near = twin(rule, X, row, max(since, 0), alive)
             differ = output_distances(rule, outputs[near], outputs[row]) > rule.delta

@@ -248,8 +248,13 @@ class Encoder:
 
     # Reading
 
-    def read(self, columns: Mapping[str, Column], count: int) -> Batch:
-        """Read rows as vectors; raise BadDecision, and change nothing, if one cannot be read."""
+    def read(
+        self, columns: Mapping[str, Column], count: int, optional: Sequence[str] = ()
+    ) -> Batch:
+        """Read rows as vectors; raise BadDecision, and change nothing, if one cannot be read.
+
+        optional: columns that are not compared, and may be missing whatever the rule says
+        """
         stored: dict[str, npt.NDArray[Any]] = {}
         vectors: dict[str, Vectors] = {}
         for name, feature in self.kept_features.items():
@@ -261,7 +266,7 @@ class Encoder:
             else:
                 stored[name] = self.vocabularies[name].read(columns[name])
             missing = _mask_missing(stored[name])
-            if feature.missing == "reject" and missing.any():
+            if feature.missing == "reject" and missing.any() and name not in optional:
                 raise MissingValue(
                     f"{name!r} is missing.",
                     place=int(np.flatnonzero(missing)[0]),

@@ -99,6 +99,14 @@ class Reader(Protocol):
     def read_many(self, x: Any, z: Any) -> Batch:
         """Read decisions; raise BadDecision if one cannot be read."""
 
+    def read_case(self, x: Any, person: Any) -> Batch:
+        """Read a single input without an output, for a look at similar decisions.
+
+        Its key and other columns that are not compared may be missing.
+
+        person: whose decisions are left out; None for the person in the row, if there is one
+        """
+
     def split(self, batch: Batch) -> Iterator[Batch]:
         """Yield the decisions of a batch one by one."""
 

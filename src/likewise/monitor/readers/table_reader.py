@@ -16,11 +16,12 @@ from likewise.errors import BadDecision, BadFile, BadRule, MissingValue, Unexpec
 from likewise.monitor.readers.encoding import ERASED, MISSING, Encoder
 from likewise.monitor.readers.protocol import FROM_ROW, Batch, Bytes, WordCheck
 from likewise.monitor.readers.row_reader import PlainRow, RowReader, plain_number
+from likewise.monitor.readers.vector_reader import no_person_column
 from likewise.rule.rule import Rule
 from likewise.search.history.reserved_memory import GrowingRows
 from likewise.tables.array_types import Rows
 from likewise.tables.codec import CODE, VECTOR, make_column_type
-from likewise.tables.frames import Column, as_row, columns_of, is_missing
+from likewise.tables.frames import Column, as_row, columns_of, is_missing, read_single_row
 from likewise.tables.known_names import did_you_mean
 from likewise.tables.normalize import (
     label_of,
@@ -183,13 +184,30 @@ class TableReader:
         rest = {name: one for name, one in values.items() if name not in self.output_columns}
         return _make_single(self.read_many(rest, [z]))
 
+    def read_case(self, x: Any, person: Any) -> Batch:
+        values = as_row(x)
+        if values is None:
+            if not hasattr(x, "columns"):
+                raise _no_row(x, _ONE_CASE)
+            values = read_single_row(x, _ONE_CASE)
+        left_out = {*self.output_columns, self.key_column}
+        values = {name: value for name, value in values.items() if name not in left_out}
+        optional = [] if self.rule.protected_must_differ else [*self._protected]
+        if self._person is not None:
+            optional.append(self._person)
+        values = dict.fromkeys(optional) | values
+        if person is not None:
+            if self._person is None:
+                raise no_person_column()
+            values[self._person] = person
+        names = [name for name in self._names if name != self.key_column]
+        batch = self.encoder.read(columns_of(values, names, self._known), 1, optional)
+        batch.outputs = [None]
+        return _make_single(batch)
+
     def _read_frame_of_one(self, x: Any, z: Any) -> Batch:
         if not hasattr(x, "columns"):
-            raise UnexpectedValue(
-                f"the decision is {x!r}; expected a dictionary, a named tuple, a dataclass, a"
-                " pydantic model or a frame of one row, with the rule's columns.",
-                advice="Give tables to observe_many.",
-            )
+            raise _no_row(x, "Give tables to observe_many.")
         batch = self.read_many(x, z if z is FROM_ROW else [z])
         if len(batch.vectors) != 1:
             raise WrongShape(
@@ -423,6 +441,17 @@ class TableReader:
                 )
         self.columns.begin_at(row)
         return (len(self.encoder.weights),)
+
+
+_ONE_CASE = "Look up one case at a time."
+
+
+def _no_row(x: Any, advice: str) -> UnexpectedValue:
+    return UnexpectedValue(
+        f"the decision is {x!r}; expected a dictionary, a named tuple, a dataclass, a"
+        " pydantic model or a frame of one row, with the rule's columns.",
+        advice=advice,
+    )
 
 
 def output_column(name: str, column: Column, kind: str) -> Column:

@@ -19,6 +19,14 @@ from likewise.tables.printing import join_names
 from likewise.verdict.model_counts import CodedColumn
 
 
+def no_person_column() -> BadRule:
+    """Return the error for a person where the rule names no column of persons."""
+    return BadRule(
+        'a person is given, and the rule has no column of kind "person"; leave it out',
+        setting="person",
+    )
+
+
 class VectorReader:
     """Passes vectors on, after a check of their columns' names; it has no words to remember."""
 
@@ -46,6 +54,11 @@ class VectorReader:
         return Batch(x, z)
 
     read_many = read_one
+
+    def read_case(self, x: Any, person: Any) -> Batch:
+        if person is not None:
+            raise no_person_column()
+        return self.read_one(x, None)
 
     def _refuse_other_names(self, names: tuple[str, ...]) -> None:
         known = self._names

@@ -74,6 +74,7 @@ class Live {
       if (!place) continue;
       place.innerHTML = html;
       offerCopies(place);
+      writeTimes(place);
     }
     this.parts.clear();
     document.dispatchEvent(new CustomEvent("likewise:shown"));
@@ -158,6 +159,15 @@ class Chart {
 
 // Buttons that copy, keys that press
 
+function writeTimes(within) { // as the reader does, in UTC
+  for (const time of within.querySelectorAll("time[datetime]")) {
+    const moment = new Date(time.dateTime);
+    if (!Number.isNaN(moment.getTime())) time.textContent = moment.toLocaleString(undefined, {
+      dateStyle: "medium", timeStyle: "medium", timeZone: "UTC",
+    });
+  }
+}
+
 function offerCopies(within) {
   if (!navigator.clipboard) return; // only where the connection is trusted
   for (const button of within.querySelectorAll("[data-copy]")) {
@@ -188,6 +198,7 @@ function pressKeys(event) {
 }
 
 offerCopies(document);
+writeTimes(document);
 document.addEventListener("keydown", pressKeys);
 for (const root of document.querySelectorAll("[data-live]")) new Live(root);
 const again = document.querySelector("[data-again]"); // something is being computed

@@ -236,12 +236,7 @@ class Admission:
         if x.shape != self._shape:
             if self.index is not None:
                 raise wrong_shape(x.shape, self._shape)
-            if x.ndim == 0 or x.size == 0:
-                raise WrongShape(
-                    f"the input has shape {x.shape}; expected at least 1 feature, in one"
-                    " dimension or more."
-                )
-            self._begin(x.shape, x.dtype, z)
+            self._begin_with(x, z)
         index, history = self.index, self.history
         assert index is not None and history is not None
         if self.rows == self._room:
@@ -274,6 +269,15 @@ class Admission:
         self._room = min(len(history.rows) - 1, history.total + more)
 
     # The beginning
+
+    def _begin_with(self, x: npt.NDArray[Any], z: Any) -> None:
+        """Fix shape and storage by a single first decision."""
+        if x.ndim == 0 or x.size == 0:
+            raise WrongShape(
+                f"the input has shape {x.shape}; expected at least 1 feature, in one"
+                " dimension or more."
+            )
+        self._begin(x.shape, x.dtype, z)
 
     def _begin(self, shape: tuple[int, ...], dtype: np.dtype[Any], z: Any) -> None:
         """Fix shape and storage by the first input, and the length of outputs by the first one."""

@@ -27,11 +27,13 @@ from likewise.search.engine.chooser import (
     SingleBestIndex,
 )
 from likewise.search.engine.protocol import ReportsMissingRows
+from likewise.search.engine.refusal import wrong_shape
 from likewise.search.engine.wildcards import WildcardMask
 from likewise.search.indexes.protocol import RebuiltIndex
 from likewise.search.indexes.workers import Threads
 from likewise.search.kernels import table as t
-from likewise.tables.array_types import Floats, Rows
+from likewise.tables.array_types import Floats, NearRows, Rows
+from likewise.tables.normalize import to_number_array
 from likewise.verdict.context import VerdictContext
 from likewise.verdict.losses import Explanation
 from likewise.verdict.verdicts import Verdict, Verdicts
@@ -78,6 +80,7 @@ _LOAD = 1 << 16  # rows of a smaller batch inserted together
 _TOGETHER = 1024  # rows of a batch whose near rows are searched together
 _PAIRS = 1 << 19  # pairs of near rows that are in memory at a time, or those of one decision
 _NONE: Rows = np.empty(0, np.int64)
+_ANY_PROBABILITIES = [1.0]  # the output of an input that is only looked up
 _ALONE: Rows = np.zeros(2, np.int64)  # offsets of a batch of one without witnesses
 
 
@@ -237,17 +240,49 @@ class Engine(Admission):
             return int(witnesses.rows[-1])
         return self.wildcards.find_comparable(self.index, row, left_open, first, similar)
 
-    def find_near_rows(self, row: int, first: int, left_open: WildcardMask | None) -> Rows:
+    def find_near_rows(self, row: int, first: int, left_open: WildcardMask | None) -> NearRows:
         """Return all rows from `first` on that are near a row, or the decision checked last.
 
         row: the decision's own row, or the next free one if it was only checked
         """
         assert self.history is not None and self.index is not None
-        rows = self.index.find_near_rows(row)
-        self.history.note_touched(len(rows))
+        found = self.index.find_near_rows(row)
+        self.history.note_touched(len(found[0]))
         if left_open is not None:
-            rows = self.wildcards.find_near(self.index, row, left_open, rows)
-        return rows[rows.searchsorted(first) :]
+            found = self.wildcards.find_near(self.index, row, left_open, found)
+        start = found[0].searchsorted(first)
+        return found[0][start:], found[1][start:]
+
+    def find_precedents(
+        self, x: Any, first: int = 0, left_open: WildcardMask | None = None
+    ) -> tuple[NearRows, int]:
+        """Return all rows from `first` on that are near an input, whatever their outputs.
+
+        Also how many rows could not be compared, since their shards were down. Nothing is
+        remembered: the input is written behind the history, with an output that no query sees.
+        """
+        x = to_number_array(x, "the input")
+        fresh = self.index is None
+        if fresh:
+            self._begin_with(x, _ANY_PROBABILITIES)
+        elif x.shape != self._shape:
+            raise wrong_shape(x.shape, self._shape)
+        index, history = self.index, self.history
+        assert index is not None and history is not None
+        index.given[:] = 0.0
+        if self.rule.output == "probabilities":
+            index.given[0] = 1.0
+        bad, _ = index.workers.write(x[None], index.given[None])
+        self._inputs = history.rows
+        if bad != 0:
+            raise self._refusal(bad, x, None)
+        found, missing = (_NONE, np.empty(0)), 0
+        if fresh:
+            self.reset()  # it must not fix the shape or the storage of the history
+        else:
+            found = self.find_near_rows(self.rows, first, left_open)
+            missing = sum(int(counts[0]) for counts in self._missing_row_counts())
+        return found, missing
 
     def find_near_rows_of_many(
         self, first: int, near: Rows, firsts: Rows | None, left_open: WildcardMask | None
@@ -260,7 +295,7 @@ class Engine(Admission):
         begins = np.broadcast_to(0 if firsts is None else firsts, len(near))
         if left_open is not None and (left_open.any() or len(self.wildcards)):
             for i in np.flatnonzero(near).tolist():
-                rows = self.find_near_rows(first + i, int(begins[i]), left_open[i])
+                rows, _ = self.find_near_rows(first + i, int(begins[i]), left_open[i])
                 yield np.full(len(rows), i), rows
             return
         total, start = np.cumsum(near), 0

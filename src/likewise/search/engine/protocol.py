@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 from likewise.search.history.stored_decisions import History
 from likewise.search.indexes.index_state import IndexState
 from likewise.search.indexes.workers import ALONE, Found, KernelRunner, Threads
-from likewise.tables.array_types import Floats, Rows
+from likewise.tables.array_types import Floats, NearRows, Rows
 from likewise.verdict.witnesses import Witnesses
 
 
@@ -60,7 +60,7 @@ class EngineIndex(Protocol):
     def count_agreeing(self, row: int, since: int) -> int:
         """Count the rows from `since` on that are near the row judged last and do not differ."""
 
-    def find_near_rows(self, row: int) -> Rows:
+    def find_near_rows(self, row: int) -> NearRows:
         """Return all rows before a written one that are near it, whatever their outputs."""
 
     def find_near_rows_of_many(

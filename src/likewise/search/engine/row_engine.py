@@ -157,11 +157,13 @@ class RowEngine(Engine):
             index.count_agreeing_many(first + done, agreeing[part], sinces[part])
         return agreeing
 
-    def find_near_points(self, inputs: Inputs, outputs: Floats, before: Rows) -> tuple[Rows, Rows]:
-        """Return how many rows below `before` are near each point, and all of these rows."""
+    def find_near_points(
+        self, inputs: Inputs, outputs: Floats, before: Rows
+    ) -> tuple[Rows, Rows, Floats]:
+        """Return how many rows below `before` are near each point, all of these, and distances."""
         self.build()
         with outputs_ignored(self._compiled_index().state):
-            return self.search(inputs, outputs, before)[:2]
+            return self.search(inputs, outputs, before)[:3]
 
     def _write_points(self, inputs: Inputs, outputs: Floats) -> None:
         """Write points behind the history, unseen, for the index to search for."""

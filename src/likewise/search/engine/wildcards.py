@@ -15,7 +15,7 @@ import numpy.typing as npt
 from likewise.search.engine.chooser import Index
 from likewise.search.indexes.compiled_index import WitnessColumns, decide_among, outputs_ignored
 from likewise.search.kernels import table as t
-from likewise.tables.array_types import Floats, Rows
+from likewise.tables.array_types import Floats, NearRows, Rows
 from likewise.verdict.witnesses import Witnesses
 
 Pattern = bytes
@@ -127,11 +127,14 @@ class Wildcards:
                     return int(rows[0])
         return -1
 
-    def find_near(self, index: Index, row: int, left_open: WildcardMask, found: Rows) -> Rows:
+    def find_near(
+        self, index: Index, row: int, left_open: WildcardMask, found: NearRows
+    ) -> NearRows:
         """Return all rows near a written one; `found` are those among rows without wildcards."""
-        distances = np.zeros(len(found))
+        rows, distances = found
         with outputs_ignored(index.state):
-            return self.judge(index, row, left_open, Witnesses(found, distances, distances)).rows
+            near = self.judge(index, row, left_open, Witnesses(rows, distances, distances))
+        return near.rows, near.input_distances
 
     def _is_open(self, row: int) -> bool:
         places = ((rows, bisect_left(rows, row)) for rows in self._rows.values())

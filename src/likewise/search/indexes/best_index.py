@@ -17,7 +17,7 @@ from likewise.search.indexes.live_tree import LiveTree
 from likewise.search.indexes.workers import ALONE, Found, KernelRunner, Threads, join_found
 from likewise.search.kernels import table as t
 from likewise.search.kernels.nearest import search_best
-from likewise.tables.array_types import Floats, Rows
+from likewise.tables.array_types import Floats, NearRows, Rows
 from likewise.verdict.slope import SlopeQuestion
 from likewise.verdict.witnesses import Witnesses
 
@@ -104,6 +104,15 @@ class NearestTree(LiveTree):
         slopes = SlopeQuestion(float(numbers[t.EXPONENT])).slopes(near, far)
         best = np.lexsort((rows, -far, -slopes))[: int((slopes > 0).any())]
         return Witnesses(rows[best], near[best], far[best])
+
+    def find_near_rows(self, row: int) -> NearRows:
+        """Return all rows before a written one that are near it, without the tree.
+
+        The unit of the codes follows from what was found, so it may be less than the radius.
+        """
+        numbers = self._numbers.copy()
+        numbers[t.DELTA] = -1.0  # every output is different
+        return decide_among(self.state, row, np.arange(row), t.NUMBERS, numbers)[:2]
 
     # Many decisions
 

@@ -20,7 +20,7 @@ from likewise.search.indexes.workers import ALONE, Found, Kernel, KernelRunner, 
 from likewise.search.kernels import table as t
 from likewise.search.kernels.compile import address_of
 from likewise.search.kernels.propose import propose
-from likewise.tables.array_types import Floats, Rows
+from likewise.tables.array_types import Floats, NearRows, Rows
 from likewise.verdict.witnesses import Witnesses
 
 WitnessColumns: TypeAlias = tuple[Rows, Floats, Floats]
@@ -142,13 +142,15 @@ class CompiledIndex(ABC):
         self._table[t.FIRST], self._table[t.SINCE] = row, since
         return self.workers.run_task(t.COUNT_AGREEING)
 
-    def find_near_rows(self, row: int) -> Rows:
+    def find_near_rows(self, row: int) -> NearRows:
         """Return all rows before a written one that are near it, whatever their outputs."""
         self.arrange_rows(row, 1)
         self._table[t.START], self._table[t.STOP] = 0, 1
         with outputs_ignored(self.state):
             self.workers.run_task(t.SEARCH)
-        return np.sort(self.state.scratch.found_rows(int(self._table[t.FOUND])))
+        rows, near, *_ = self.state.scratch.results(int(self._table[t.FOUND]))
+        order = np.argsort(rows)
+        return rows[order], near[order]
 
     def settle(self) -> None:
         """Put the table in order after a call that was interrupted between two kernels."""

@@ -25,7 +25,7 @@ from likewise.search.indexes.protocol import (
 from likewise.search.indexes.workers import ALONE, Found, KernelRunner, Threads, join_found
 from likewise.search.kernels import table as t
 from likewise.search.kernels.propose import propose
-from likewise.tables.array_types import Floats, Rows
+from likewise.tables.array_types import Floats, NearRows, Rows
 from likewise.verdict.witnesses import Witnesses
 
 _CUT = 1e150  # coordinates are clamped here, which never lengthens a gap; squares stay finite
@@ -213,11 +213,11 @@ class PythonIndex:
         self._table[t.SINCE] = since
         return self.workers.run_task(t.COUNT_AGREEING)
 
-    def find_near_rows(self, row: int) -> Rows:
+    def find_near_rows(self, row: int) -> NearRows:
         """Return all rows before a written one that are near it, whatever their outputs."""
         with outputs_ignored(self.state):
             found = self._decide(row, self.points(row, 1)[0]) if row else 0
-        return self.state.scratch.found_rows(found).copy()
+        return self.state.scratch.results(found)[:2]
 
     # Many decisions
 
@@ -244,7 +244,7 @@ class PythonIndex:
         self, first: int, size: int, threads: Threads = ALONE
     ) -> tuple[Rows, Rows]:
         """Return how many rows `find_near_rows` finds for each of some rows, and all of these."""
-        found = [self.find_near_rows(row) for row in range(first, first + size)]
+        found = [self.find_near_rows(row)[0] for row in range(first, first + size)]
         return np.array([len(rows) for rows in found]), np.concatenate(found)
 
     def next_batch_size(self, left: int) -> int:

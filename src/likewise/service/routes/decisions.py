@@ -8,6 +8,7 @@ Not here: reading of bodies (decision_bodies.py), the queue of a monitor (served
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -124,8 +125,12 @@ async def check_batch(call: AdmittedCall) -> bytes:
     served, write = call.served, _batch_writer(call)
     columns = await _parse_body(parse_checks, call)
     count = count_decisions(served.limits, columns)
-    check = partial(served.monitor.check_many, **columns)
-    return await served.run_in_turn(lambda: write(check()), rows=count)
+
+    def check() -> bytes:
+        verdicts = served.monitor.check_many(**columns)
+        return write(verdicts if _may_read(call) else replace(verdicts, near=None))
+
+    return await served.run_in_turn(check, rows=count)
 
 
 @OPERATIONS.hot("batch/load", body_types.LoadedBody, *_BATCHES, takes={ARROW: ()})
@@ -147,9 +152,21 @@ async def check(call: AdmittedCall) -> bytes:
     decision = await _parse_body(parse_decision, call)
     if decision.key is not None or decision.source is not None:
         raise Refusal(422, "a decision that is only checked has no key and no source.")
-    monitor = served.monitor
-    check = partial(monitor.check, decision.x, decision.z, time=decision.time, model=decision.model)
-    return await served.run_in_turn(lambda: write(check()))
+    x, z, time, model = decision.x, decision.z, decision.time, decision.model
+
+    def check() -> bytes:
+        verdict = served.monitor.check(x, z, time=time, model=model)
+        if not _may_read(call):
+            context = verdict.context._replace(near=None)
+            verdict = Verdict(verdict.row, verdict.witnesses, context)
+        return write(verdict)
+
+    return await served.run_in_turn(check)
+
+
+def _may_read(call: AdmittedCall) -> bool:
+    """Whether the caller may learn from a check how many similar cases there are."""
+    return call.token is None or call.token.allows("read", call.served.name)
 
 
 @OPERATIONS.hot("lost", body_types.DoneBody, body_types.LostBody)
