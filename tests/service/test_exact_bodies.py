@@ -53,6 +53,7 @@ FIELDS = {
     "observe": ("x", "z", "values", "key", "time", "model", "source", "position"),
     "batch": ("x", "z", "values", "keys", "times", "models", "sources", "positions"),
     "batch/check": ("x", "z", "values", "time", "models"),
+    "like": ("x", "values", "model", "time", "person", "limit"),
     "lost": ("count", "reason", "first", "last", "since", "until"),
     "erase": ("keys", "rows"),
     "forget": ("rows",),

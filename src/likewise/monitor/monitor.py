@@ -44,15 +44,12 @@ class Monitor:
     >>> monitor = Monitor(Rule(metric="linf", epsilon=0.1))
     >>> monitor.observe([0.50, 0.20], "yes").violation
     False
-    >>> verdict = monitor.observe([0.45, 0.25], "no")
-    >>> verdict.violation, verdict.row, verdict.witnesses.rows
-    (True, 1, array([0]))
+    >>> monitor.observe([0.45, 0.25], "no").witnesses.rows
+    array([0])
 
-    index       how near inputs are found: "auto", "live", "flat", …; or your own
-    row_file    a new file to keep inputs in, instead of memory
+    index       how near inputs are found: "auto", "live", …; row_file: where inputs are kept
     burst       count near inputs among the last decisions, whatever their output
-    comparable  whether verdicts say if any past input was near, whatever its output
-    support     whether they say how many past inputs were near, and how many of those agree
+    comparable  whether verdicts say if a past input was near; support: how many were, and agree
     within      compare only with decisions made at most this long before: "90 days"
     slope       name the steepest past pair instead, by slope_limit and input_exponent
 
@@ -218,10 +215,7 @@ class Monitor:
         positions: Sequence[Position | None] | None = None,
         threads: int | None = None,
     ) -> Verdicts:
-        """Observe many decisions, all or none; the verdicts are those of `observe` one by one.
-
-        Models and sources are one for all, or one for each. `threads` limits the cores in use.
-        """
+        """Observe many decisions, all or none; the verdicts are those of `observe` one by one."""
         metadata = RawMetadata(keys, times, models, sources, positions)
         return self.core.take_batch(self.core.sequencer.observe_many, x, z, metadata, threads)
 
@@ -248,9 +242,7 @@ class Monitor:
     ) -> Precedents:
         """Find the past decisions near an input, whatever their outputs; nothing is remembered.
 
-        limit   how many of them are listed, nearest first; all are counted
-        model   which model would decide, where the rule's `compare` asks; time: as for `check`
-        person  whose decisions are left out; by default those of the person in the row
+        The nearest `limit` are listed, all are counted; those of `person` are left out.
         """
         core = self.core
         if limit is not None:
@@ -309,12 +301,7 @@ class Monitor:
         source: str | None = None,
         position: Position | None = None,
     ) -> None:
-        """Record that decisions were made that will never be observed; later verdicts say so.
-
-        reason              in a word or a few: "full", "timeout", "crash"
-        first, last         your own numbers for the first and the last; since, until: their times
-        source, position    with a ledger: the sequence they were in, and the last missing place
-        """
+        """Record that decisions were made that will never be observed; later verdicts say so."""
         loss = make_loss(count, reason, first, last, since, until)
         places = check_position(source, position)
         with self.core.lock:

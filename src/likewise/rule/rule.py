@@ -277,7 +277,7 @@ class Rule:
 
         >>> print(Rule("linf", 0.16).explain())
         Two decisions are similar if no coordinate of their inputs differs by more than 0.16.
-        Two alike decisions contradict each other if their outputs are not the same.
+        Two similar decisions contradict each other if their outputs are not the same.
         """
         return word_rule(self)
 
