@@ -59,7 +59,7 @@ def test_report_has_the_sections_that_its_how_to_goes_through():
     code = "".join(
         (reports / name).read_text(encoding="utf-8")
         for name in (
-            *("page.html", "not_shown.py", "group_section.py"),
+            *("page.html", "parts.html", "group_section.py"),
             *("group_section.html", "model_section.html"),
         )
     )
