@@ -252,7 +252,7 @@ def _witness_fields(
 ) -> list[dict[str, Any]]:
     """Write the witnesses at some places of their columns: rows, input and output distances."""
     rows = columns[0][places].tolist()
-    near, far = (_finite(column[places]) for column in columns[1:])
+    near, far = _finite(columns[1][places]), _finite(columns[2][places])
     if keys is None and models is None:
         return [
             {"row": row, "input_distance": one, "output_distance": other}
