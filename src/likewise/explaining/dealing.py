@@ -22,6 +22,7 @@ MOST_CASES = 20_000
 """Up to so many comparable cases, every pair is compared where there is no closed form."""
 _LEAST_PARTNERS = 1_000
 _AT_ONCE = 1 << 22  # pairs of cases
+_ROUNDING = 1e-12  # of a squared mean: a smaller variance is 0
 _MOST_MARKED, _MOST_DRAWS = 512, 128  # distinct arguments; between more of them is interpolated
 
 
@@ -216,8 +217,10 @@ def null_variance(similar: Floats, nearby: Floats, size: Rows, dealt: Dealt, pot
         if m > 3:
             four = pairs * (m - 2.0) * (m - 3.0)
             second += (w0 * w0 + 2.0 * w1 - 4.0 * w2) * (b0 * b0 + 2.0 * b0 - 4.0 * b2) / four
-        variance = second / w0**2 - (b0 / pairs) ** 2
-        total += (m / decisions) ** 2 * max(variance, 0.0)
+        mean = b0 / pairs
+        variance = second / w0**2 - mean**2
+        if variance > _ROUNDING * mean**2:
+            total += (m / decisions) ** 2 * variance
     return total
 
 
