@@ -51,8 +51,10 @@ def test_headline_gives_index_beside_chance_then_opposed_then_pairs():
         "Similar cases agree more often than answers dealt at random would.",
         "Dealt only among cases with the same sector, the index is 0.14.",
         "199 of 2,228 decisions with at least 5 similar cases are opposed by most of them (dealt at"
-        " random: 246); 142 clearly. This is a list to look into, not a rate of errors.",
-        "24 decisions together are in half of all pairs that disagree.",
+        " random: 246); 142 clearly (95% interval above half). This is a list to look into, not a"
+        " rate of errors.",
+        "24 of 2,900 decisions with a similar case together are in half of all pairs that"
+        " disagree.",
         "There are 150,000 pairs of similar cases; 12,000 of them disagree.",
     ]
 

@@ -104,8 +104,11 @@ class Findings:
     @property
     def not_shown(self) -> tuple[Caveat, ...]:
         """What these findings do not show."""
+        differing = [
+            one.column for one in self.groups if any(two.is_supported for two in one.comparisons)
+        ]
         return list_caveats(
-            self.rule, self.rows, self.agreement, self.computed.order, self.repeated
+            self.rule, self.rows, self.agreement, self.computed.order, self.repeated, differing
         )
 
     @property

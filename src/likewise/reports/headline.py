@@ -120,7 +120,7 @@ def _describe_opposed(agreement: Agreement) -> list[str]:
     if of:
         chance = agreement.opposed_expected
         clear = f"{agreement.opposed_clearly:,}" if agreement.opposed_clearly else "none"
-        clearly = f"; {clear} clearly" if by_most else ""
+        clearly = f"; {clear} clearly (95% interval above half)" if by_most else ""
         sentences.append(
             f"{f'{by_most:,}' if by_most else 'None'} of {format_count(of, 'decision')} with at"
             f" least {FEWEST_SIMILAR} similar cases {'is' if by_most <= 1 else 'are'} opposed by"
@@ -128,8 +128,11 @@ def _describe_opposed(agreement: Agreement) -> list[str]:
             f"{clearly}." + " This is a list to look into, not a rate of errors." * bool(by_most)
         )
     if hubs is not None and agreement.disagreeing_pairs:
-        are = "decision is" if hubs == 1 else "decisions together are"
-        sentences.append(f"{hubs:,} {are} in half of all pairs that disagree.")
+        are = "is" if hubs == 1 else "together are"
+        sentences.append(
+            f"{hubs:,} of {format_count(agreement.comparable, 'decision')} with a similar case"
+            f" {are} in half of all pairs that disagree."
+        )
     return sentences
 
 

@@ -110,8 +110,12 @@ def list_caveats(
     agreement: Agreement | None,
     order: JudgingOrder,
     repeated: RepeatedRows | None,
+    differing: Sequence[str] = (),
 ) -> tuple[Caveat, ...]:
-    """List what findings about so many rows do not show."""
+    """List what findings about so many rows do not show.
+
+    differing: protected columns with a difference beyond chance
+    """
     features: Mapping[str, Any] = rule.features or {}
     ignored = [name for name, one in features.items() if one.kind == "ignore"]
     near = [name for name, one in features.items() if one.is_compared and one.kind != "category"]
@@ -126,7 +130,7 @@ def list_caveats(
         Caveat("balance", _describe_balance(rule, near)),
         Caveat("order", _describe_order(order)),
         Caveat("unrecorded", _describe_unrecorded(ignored)),
-        Caveat("groups", _describe_groups(protected_columns(rule))),
+        Caveat("groups", _describe_groups(protected_columns(rule), differing)),
         *_describe_persons(rule, repeated),
     )
 
@@ -146,13 +150,13 @@ def _describe_smallest_index(agreement: Agreement | None) -> list[Caveat]:
     if agreement is None or agreement.index is None:
         return []
     if agreement.null_sd is None:
-        return [Caveat("smallest-index", f"Weak agreement: {agreement.how.sentence}")]
+        return [Caveat("smallest-index", f"Smallest index: {agreement.how.sentence}")]
     least = DETECTABLE * agreement.null_sd
     return [
         Caveat(
             "smallest-index",
-            f"Weak agreement: with {agreement.comparable:,} comparable decisions, an index below"
-            f" about {format_index(least)} cannot be told reliably from chance.",
+            f"Smallest index: with {agreement.comparable:,} decisions that have a similar case, an"
+            f" index below about {format_index(least)} could not be told reliably from chance.",
         )
     ]
 
@@ -191,13 +195,22 @@ def _describe_unrecorded(ignored: Sequence[str]) -> str:
     )
 
 
-def _describe_groups(protected: Sequence[str]) -> str:
+def _describe_groups(protected: Sequence[str], differing: Sequence[str]) -> str:
     if not protected:
         return "Groups: no protected column is declared, so who got less was not looked at."
-    return (
-        f"Groups: where no difference by {join_names(protected, _NAMED)} goes beyond chance, a"
-        " smaller one may be there all the same."
-    )
+    rest = [name for name in protected if name not in differing]
+    sentences = []
+    if differing:
+        sentences.append(
+            f"a difference by {join_names(differing, _NAMED)} was found; it shows no cause, and"
+            " says nothing about people without a similar case in another group."
+        )
+    if rest:
+        sentences.append(
+            f"no difference by {join_names(rest, _NAMED)} was found; a smaller one may be there"
+            " all the same."
+        )
+    return f"Groups: {' And '.join(sentences)}"
 
 
 def _describe_persons(rule: Rule, repeated: RepeatedRows | None) -> list[Caveat]:

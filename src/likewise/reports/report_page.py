@@ -26,7 +26,12 @@ from likewise.reports.finding_words import (
     describe_time_limit,
 )
 from likewise.reports.findings import Findings
-from likewise.reports.group_section import group_section, how_compared, model_section
+from likewise.reports.group_section import (
+    group_section,
+    group_sentences,
+    how_compared,
+    model_section,
+)
 from likewise.reports.headline import describe_agreement, is_counted
 from likewise.reports.sensitivity_section import TITLE, describe_basis, varied_table
 from likewise.reports.timeline import Stretch
@@ -95,7 +100,8 @@ def _describe_top(
     hero = {"nothing": not headline.is_concluded, "big": headline.big, "what": headline.what}
     compared = f"{agreement.comparable:,} of {findings.rows:,}"
     tiles = [*headline.tiles, (compared, "decisions have a similar case, earlier or later")]
-    return hero, [*headline.index, *headline.opposed], tiles
+    groups = group_sentences(findings.groups)
+    return hero, [*headline.index, *groups, *headline.opposed], tiles
 
 
 def _begins_with_index(findings: Findings) -> bool:
