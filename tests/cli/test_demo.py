@@ -125,8 +125,8 @@ def test_demo_tells_the_rate_before_and_after_the_update(said, truth, comparable
     for part in (range(demo_loans.UPDATED), range(demo_loans.UPDATED, demo_loans.DECISIONS)):
         rates.append(sum(row in flagged for row in part) / sum(row in comparable for row in part))
     before, after = rates
-    words = f"{percent(before)} of the comparable decisions, since then {percent(after)}."
-    assert f"it was {words}" in said
+    words = f"{percent(before)} of the comparable decisions contradicted an earlier one"
+    assert f"Before the model was retrained, {words}; since then {percent(after)}." in said
     assert after > 2 * before, "what was planted shows"
 
 

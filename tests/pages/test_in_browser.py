@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -106,7 +107,10 @@ def test_times_are_in_utc_wherever_the_reader_is_and_the_page_says_so_once(looke
     times = page.evaluate(
         "[...document.querySelectorAll('time')].map((one) => [one.dateTime, one.textContent])"
     )
-    assert times and all(f"{text.replace(' ', 'T')}+00:00" == moment for moment, text in times)
+    assert times
+    for moment, text in times:
+        written = datetime.strptime(text, "%d %b %Y, %H:%M:%S").replace(tzinfo=UTC)
+        assert written == datetime.fromisoformat(moment)
 
 
 def test_overview_changes_while_somebody_looks(looker, server):

@@ -33,7 +33,7 @@ from likewise.tables.array_types import Floats, Rows
 
 MOST_PAIRS = 100_000_000
 """Pairs of distinct inputs and answers; if there are more, nothing is computed."""
-KEPT_PAIRS = 20_000_000
+KEPT_PAIRS = 1_000_000
 """Up to so many pairs are kept for the second pass; more are searched for again."""
 NEWEST = 50_000
 """Where decisions keep coming, so many of the newest are looked at."""
@@ -41,7 +41,7 @@ FEWEST_SIMILAR = 5
 """How many similar cases a decision needs to be called opposed by most of them."""
 FEWEST_CASES, FEWEST_EFFECTIVE = 30, 5.0
 _NEVER = 3.7  # the largest plausible count of an event that never happened, at 97.5 %
-_AT_ONCE = 1 << 20
+_AT_ONCE = 1 << 17
 
 Flags = npt.NDArray[np.bool_]
 PointPairs = Callable[[], Iterator[tuple[Rows, Rows]]]

@@ -27,7 +27,7 @@ from likewise.tables.array_types import Floats, Rows
 from likewise.verdict.group_effects import GroupComparison, GroupEffects, ShuffleTest
 from likewise.verdict.model_counts import CodedColumn, ComparisonSpan
 
-_PAIRS = 1 << 20
+_PAIRS = 1 << 17
 _LEAST, _MOST = 16, 1 << 16  # points in a chunk
 
 
