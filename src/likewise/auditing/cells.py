@@ -164,7 +164,7 @@ class _Part:
     agree: Rows
     own_near: Rows = field(init=False)
     own_agree: Rows = field(init=False)
-    """The same within the block."""
+    """How many of these similar cases lie within the block."""
     owners: list[Rows] = field(default_factory=list)
     witnesses: list[Witnesses] = field(default_factory=list)
     models: tuple[str | None, ...] | None = None

@@ -47,7 +47,7 @@ class RepeatedRows:
     share: float
     """Rows that have the same compared values as another row, and the same birth date."""
     by_chance: float
-    """The same share with birth dates dealt at random; 0 without any."""
+    """That share if birth dates were dealt at random; 0 without any."""
     birth_columns: tuple[str, ...] = ()
 
 

@@ -108,7 +108,7 @@ class Admission:
         """A near row of each decision of the last batch, -1 for none. Which row it is depends on
         the index, so verdicts say only whether there is one. With support, how many are near."""
         self._similar = -1
-        """The same of the last single decision."""
+        """What `similar` says of the last single decision."""
         self.rows_being_forgotten = _NONE
         """Rows that a call has begun to forget; if it is interrupted, `settle` finishes it."""
         self._shape: tuple[int, ...] | None = None
